@@ -65,13 +65,13 @@ from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.staged_commit import named_files
 from lakeward.commit.transition import LAYOUT, MetadataAction, TimelineFiles
 from lakeward.errors import BrokenFile, Conflict, NotATable
-from lakeward.format.file_name import HFILE, parse_log_file
+from lakeward.format.file_name import HFILE, parse_any_log
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, metadata_base_path
-from lakeward.table.table_config import HOODIE_FOLDER, load_table_config, timeline_folder
+from lakeward.table.table_config import HOODIE_FOLDER, TableConfig, load_table_config, timeline_folder
 from lakeward.table.timeline.timeline import Timeline, load_timeline
 
 COMMIT_FILE = "metadata-commit"
@@ -136,8 +136,9 @@ class DeltaCommit:
         found = self._find()
         if found is None:
             return False
-        folder, ours = found
-        logs = _logs_of(storage, metadata_path, self.instant)
+        config, ours = found
+        folder = timeline_folder(metadata_path, config)
+        logs = _logs_of(storage, metadata_path, self.instant, native=config.version.has_native_logs)
         aside = rollback_folder(self.base_path, self.instant, by)
         storage.make_folder(aside)  # before the proof: a process that takes the lock later finds it
         fence()
@@ -152,8 +153,8 @@ class DeltaCommit:
         """Raise `Conflict` where `roll_back` would now."""
         self._find()
 
-    def _find(self) -> tuple[str, list[Instant]] | None:
-        """The timeline folder of the metadata table, and the instant's files in it; None where it has none. Raises
+    def _find(self) -> tuple[TableConfig, list[Instant]] | None:
+        """The properties of the metadata table, and the instant's files on its timeline; None where it has none. Raises
         `Conflict` where they must stay."""
         metadata_path = metadata_base_path(self.base_path)
         try:
@@ -164,9 +165,8 @@ class DeltaCommit:
         ours = [each for each in timeline.instants if each.time == self.instant]
         if not ours:
             return None
-        folder = timeline_folder(metadata_path, config)
-        _check_removable(self.storage, folder, self.instant, timeline)
-        return folder, ours
+        _check_removable(self.storage, timeline_folder(metadata_path, config), self.instant, timeline)
+        return config, ours
 
     def roll_forward(self, intent: CommitIntent, folder: str, *, fence: Fence) -> None:
         """Complete the delta commit that the intent names, from what lies in `folder`. Idempotent. Raises `Conflict`
@@ -184,7 +184,8 @@ class DeltaCommit:
         check_not_rolled_back(storage, timeline_path, instant, timeline)
         _check_still_right(instant, intent.metadata, timeline, load_timeline(storage, self.base_path, config))
         staged = join(folder, COMMIT_FILE)
-        logs = named_files(storage, staged, instant, extension=HFILE)
+        native = metadata_config.version.has_native_logs
+        logs = named_files(storage, staged, instant, extension=HFILE, native=native)
         files = TimelineFiles(storage, timeline_path, instant, MetadataAction.DELTA_COMMIT)
         fencing = fencing_of(storage)
         fence()
@@ -230,12 +231,12 @@ def _check_removable(storage: Storage, folder: str, instant: str, timeline: Time
         raise _stays(instant, f"The metadata table was compacted at {compacted}, after the commit's {completed}.")
 
 
-def _logs_of(storage: Storage, metadata_path: str, instant: str) -> list[str]:
+def _logs_of(storage: Storage, metadata_path: str, instant: str, *, native: bool) -> list[str]:
     found = []
     for partition in storage.list(metadata_path):
         if partition.is_folder and partition.name != HOODIE_FOLDER:
             for status in storage.list(partition.path):
-                name = parse_log_file(status.name)
+                name = parse_any_log(status.name, native=native)
                 if name is not None and name.instant == instant:
                     found.append(status.path)
     return found

@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC
 from functools import partial
 from itertools import chain
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -45,6 +44,7 @@ from lakeward.commit.metadata.changes import (
     partition_stats_records,
 )
 from lakeward.commit.metadata.delta_commit import COMMIT_FILE, DeltaCommit, StagedDeltaCommit, check_not_rolled_back
+from lakeward.commit.metadata.group_logs import GroupLogs, OpenLogs
 from lakeward.commit.metadata.indexed_by_write import name_columns
 from lakeward.commit.metadata.key_changes import collect_key_changes, replaced_slices
 from lakeward.commit.metadata.key_sorting import KeySorter
@@ -54,12 +54,11 @@ from lakeward.commit.metadata.write_changes import WriteChanges
 from lakeward.commit.transition import MetadataAction, TimelineFiles
 from lakeward.errors import Conflict
 from lakeward.format.avro.schema import without_meta_columns
-from lakeward.format.file_name import LogFileName, WriteToken
+from lakeward.format.file_name import WriteToken
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.index_definitions import IndexDefinition
 from lakeward.format.metadata.key import column_prefix, column_stats_key, hashed_secondary_value, partition_stats_key
-from lakeward.format.metadata.log_file import write_metadata_deletes, write_metadata_log
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from lakeward.format.metadata.partition_stats import (
     can_be_joined,
@@ -77,9 +76,7 @@ from lakeward.format.metadata.record import (
     SecondaryIndexRecord,
 )
 from lakeward.format.timeline.commit_metadata import (
-    NOTHING_COUNTED,
     CommitMetadata,
-    RuntimeStats,
     WriteStat,
     write_commit_metadata,
 )
@@ -93,7 +90,6 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.timeline import Timeline
 
-_LOG_VERSION = 1
 _BRING_VALUES = ("commit", "deltacommit", "replacecommit")
 """What is pending under these names may put values into a partition that were not there; services do not."""
 _HASHED_BY_VALUE = 2
@@ -273,9 +269,9 @@ class DeltaCommitWriter:
             for group in sorter.groups():
                 with self._open_log(metadata, RECORD_INDEX, group) as log:
                     for run in sorter.written(group):
-                        log.add_entries(metadata, ((key, values[place]) for key, place in run))
+                        log.add_entries((key, values[place]) for key, place in run)
                     for keys in sorter.gone(group):
-                        log.add_deletes(metadata, RECORD_INDEX, keys)
+                        log.add_deletes(keys)
 
     def _write_pairs(
         self,
@@ -293,9 +289,9 @@ class DeltaCommitWriter:
             for group in sorter.groups():
                 with self._open_log(metadata, name, group) as log:
                     for run in sorter.written(group):
-                        log.add_entries(metadata, ((key, value) for key, _ in run))
+                        log.add_entries((key, value) for key, _ in run)
                     for keys in sorter.gone(group):
-                        log.add_deletes(metadata, name, keys)
+                        log.add_deletes(keys)
 
     def _write_log(
         self, metadata: MetadataSnapshot, partition: str, entries: Mapping[str, Callable[[], bytes]]
@@ -303,25 +299,33 @@ class DeltaCommitWriter:
         """A log file for each file group of the partition that has entries."""
         for group, of_group in by_file_group(entries, len(metadata.table.slices[partition])).items():
             with self._open_log(metadata, partition, group) as log:
-                log.add_entries(metadata, ((key, value()) for key, value in of_group))
+                log.add_entries((key, value()) for key, value in of_group)
 
     def _write_deletes(self, metadata: MetadataSnapshot, partition: str, keys: Sequence[str]) -> None:
         """A log file for each file group of the partition that has one of the keys."""
         groups = by_file_group(dict.fromkeys(keys), len(metadata.table.slices[partition]))
         for group, of_group in groups.items():
             with self._open_log(metadata, partition, group) as log:
-                log.add_deletes(metadata, partition, pa.array([key for key, _ in of_group], pa.string()))
+                log.add_deletes(pa.array([key for key, _ in of_group], pa.string()))
 
     @contextmanager
-    def _open_log(self, metadata: MetadataSnapshot, partition: str, group: int) -> Iterator[_OpenLog]:
-        file_id = metadata.table.slices[partition][group].file_id
-        name = LogFileName(file_id, self._instant, _LOG_VERSION, str(WriteToken(group, self._number, 0))).text
-        assert name not in self._logs, "a commit either adds to a partition or takes from it"
-        with self._storage.open_output(join(self._folder, name)) as sink:
-            log = _OpenLog(sink, self._instant)
-            yield log
-        assert log.size_bytes, "a log file has a block"
-        self._logs[name] = _write_stat(partition, file_id, name, log)
+    def _open_log(self, metadata: MetadataSnapshot, partition: str, group: int) -> Iterator[OpenLogs]:
+        logs = GroupLogs(
+            self._storage,
+            self._folder,
+            partition,
+            metadata.table.slices[partition][group].file_id,
+            self._instant,
+            write_token=str(WriteToken(group, self._number, 0)),
+            schema_json=metadata.schema_json,
+            native=metadata.table.config.version.has_native_logs,
+        )
+        assert all((stat.partition_path, stat.file_id) != (partition, logs.file_id) for stat in self._logs.values()), (
+            "a commit either adds to a partition or takes from it"
+        )
+        with logs.open() as opened:
+            yield opened
+        self._logs.update({(stat.path or "").rpartition("/")[2]: stat for stat in logs.written})
 
     def _bloom_filter(self, base_path: str, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
         found = self._find_filter(base_path, file)
@@ -510,28 +514,6 @@ def _new(files: Iterable[NewFile]) -> list[NewFile]:
     return [file for file in files if not file.is_brought_back]
 
 
-@dataclass(slots=True)
-class _OpenLog:
-    sink: BinaryIO
-    instant: str
-    entries: int = 0
-    deletes: int = 0
-    size_bytes: int = 0
-
-    def add_entries(self, metadata: MetadataSnapshot, entries: Iterable[tuple[str, bytes]]) -> None:
-        """A block of them, ascending by key."""
-        written = write_metadata_log(self.sink, instant=self.instant, schema_json=metadata.schema_json, entries=entries)
-        self.entries += written.entries
-        self.size_bytes += written.size_bytes
-
-    def add_deletes(self, metadata: MetadataSnapshot, partition: str, keys: pa.StringArray) -> None:
-        written = write_metadata_deletes(
-            self.sink, instant=self.instant, schema_json=metadata.schema_json, partition=partition, keys=keys
-        )
-        self.deletes += written.entries
-        self.size_bytes += written.size_bytes
-
-
 def _has_earlier_write(timeline: Timeline, instant: str) -> bool:
     """Whether a write that began before `instant` may commit after it.
 
@@ -551,27 +533,6 @@ _Entries = dict[str, Callable[[], bytes]]
 def _encoded(metadata: MetadataSnapshot, records: Mapping[str, MetadataRecord]) -> _Entries:
     encode = metadata_codec(metadata.schema_json).encode
     return {key: partial(encode, record) for key, record in records.items()}
-
-
-def _write_stat(partition: str, file_id: str, name: str, log: _OpenLog) -> WriteStat:
-    """Field by field as Hudi 1.2 writes it."""
-    return replace(
-        NOTHING_COUNTED,
-        file_id=file_id,
-        path=join(partition, name),
-        prev_commit=log.instant,
-        num_writes=log.entries,
-        num_deletes=log.deletes,
-        num_update_writes=log.entries,
-        total_write_bytes=log.size_bytes,
-        partition_path=partition,
-        file_size_in_bytes=log.size_bytes,
-        log_version=_LOG_VERSION,
-        log_offset=0,
-        base_file="",
-        log_files=(name,),
-        runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
-    )
 
 
 def _commit(schema_json: str, stats: Iterable[WriteStat]) -> CommitMetadata:
