@@ -395,7 +395,7 @@ def _compacted(report: CompactionReport) -> JobReport:
         full_operations=sum(operation.kind is OperationKind.FULL for operation in operations),
         log_operations=sum(operation.kind is OperationKind.LOG for operation in operations),
         read_bytes=sum(operation.input_bytes for operation in operations),
-        written_bytes=sum(operation.size_bytes for operation in operations),
+        written_bytes=sum(operation.output_bytes for operation in operations),
         log_files=sum(plan.merged_log_files for plan in done),
         log_bytes=sum(plan.merged_log_bytes for plan in done),
         rows_written=sum(count.rows for count in counts),

@@ -38,6 +38,7 @@ from lakeward.merge.rules.merge_rules import OPERATION_FIELD, RECORD_KEY_FIELD, 
 from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type, ordering_wrappers
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
+from lakeward.merge.rules.winner import LogRecordKind
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.block_deletes import read_deletes
 from lakeward.read.committed_writes import CommittedWrites
@@ -181,9 +182,9 @@ class LogRun:
         for records in takers:
             records.finish()
 
-    def folded(self) -> Iterator[pa.RecordBatch | Tombstones]:
+    def folded(self, *, by_key: bool = False) -> Iterator[pa.RecordBatch | Tombstones]:
         """What `folded` gives of the run's records."""
-        return folded(self.records, self._rules, self.schema, window_bytes=self._budget.window)
+        return folded(self.records, self._rules, self.schema, window_bytes=self._budget.window, by_key=by_key)
 
     def close(self) -> None:
         self.records.close()
@@ -300,17 +301,22 @@ def _wrappers(kind: pa.DataType | None) -> list[str]:
 
 
 def folded(
-    records: LogRecords, rules: MergeRules, schema: pa.Schema, *, window_bytes: int
+    records: LogRecords, rules: MergeRules, schema: pa.Schema, *, window_bytes: int, by_key: bool = False
 ) -> Iterator[pa.RecordBatch | Tombstones]:
     """The records that won their keys, to be read once: rows and deletes, each kind in the order in which the keys
-    appeared first, or both in that of the keys where the records did not fit memory."""
+    appeared first, or in that of the keys where it is asked for, or the records did not fit memory."""
     fold = records.fold
     if fold is None:
         yield from SortedMerge(records.runs, rules, schema, window_bytes=window_bytes).records()
         return
-    for ids in _parts(fold.data_ids(), min(_ROWS_AT_ONCE, fold.rows_at_once_max)):
+    data, deletes = fold.data_ids(), fold.tombstone_ids()
+    if by_key:
+        in_order = fold.ids_by_key()
+        is_data = fold.kinds(in_order) == LogRecordKind.DATA
+        data, deletes = in_order[is_data], in_order[~is_data]
+    for ids in _parts(data, min(_ROWS_AT_ONCE, fold.rows_at_once_max)):
         yield fold.take(ids)
-    for ids in _parts(fold.tombstone_ids(), _TOMBSTONES_AT_ONCE):
+    for ids in _parts(deletes, _TOMBSTONES_AT_ONCE):
         yield fold.tombstones(ids)
 
 

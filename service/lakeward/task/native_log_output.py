@@ -4,7 +4,7 @@
     <file id>_<token>_<instant>_2.log.parquet        g … m
 
 Where either file is as large as files should be, both end, and what comes goes into the next version. Versions count
-from 1: no other attempt of the task has its token.
+from 1: no other attempt of the task has its token. What a LOG operation writes is one flush.
 
 Touches: the files, where `task/operation_output` says.
 Keeps:   1. of a flush without deletes there is a file of rows only, of one without rows a file of deletes only, and
@@ -53,10 +53,12 @@ class NativeLogForm:
     """None where rows are merged by commit time."""
     indexed: IndexedColumns | None
     """The columns of which the metadata table wants statistics."""
-    file_bytes_max: int
-    """About so large is the largest file."""
+    file_bytes_max: int | None
+    """About so large is the largest file; None: there is one of each kind, however large."""
     row_group_bytes: int
     codec: str = "zstd"
+    dictionaries: tuple[str, ...] = ()
+    """Columns of strings that come as dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +109,19 @@ class NativeLogOutput:
     ) -> None:
         self._open.__exit__(kind, error, traceback)
 
-    def write_rows(self, rows: pa.RecordBatch) -> None:
-        """Append rows of the table. Raises what `open_operation_output` raises."""
+    def write_rows(self, rows: pa.RecordBatch, *, keys: pa.Array | None = None) -> None:
+        """Append rows of the table. Raises what `open_operation_output` raises.
+
+        Args:
+            keys: of these rows, where they carry none.
+        """
         if not rows.num_rows:
             return
         self._roll_over()
         if self._rows is None:
             self._rows = self._begin_rows()
         self._statistics.add(rows)
-        self._rows.writer.write(rows)
+        self._rows.writer.write(rows, keys=keys)
         self._rows.add(rows.num_rows, rows.nbytes)
 
     def write_deletes(self, deletes: Tombstones) -> None:
@@ -156,6 +162,7 @@ class NativeLogOutput:
             file_id=form.file_id,
             footer=form.footer,
             codec=form.codec,
+            dictionaries=form.dictionaries,
             row_group_bytes=form.row_group_bytes,
         )
         self._open.enter_context(writer)
@@ -191,17 +198,18 @@ class NativeLogOutput:
 class _OpenFile(Generic[_Writer]):
     """A file that is being written."""
 
-    def __init__(self, name: NativeLogName, writer: _Writer, bytes_max: int) -> None:
+    def __init__(self, name: NativeLogName, writer: _Writer, bytes_max: int | None) -> None:
         self.name = name
         self.writer: _Writer = writer
         self.count = 0
-        self._size = SizeWatch(bytes_max)
+        self._size = None if bytes_max is None else SizeWatch(bytes_max)
 
     def add(self, count: int, size_bytes: int) -> None:
         """So much was written."""
         self.count += count
-        self._size.add(size_bytes)
+        if self._size is not None:
+            self._size.add(size_bytes)
 
     @property
     def is_full(self) -> bool:
-        return self._size.is_full(self.writer.estimate_size)
+        return self._size is not None and self._size.is_full(self.writer.estimate_size)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName
@@ -51,6 +51,8 @@ class OperationSpec:
     """Columns of which the metadata table wants statistics; None where it has none."""
     supplemental_logging: SupplementalLogging | None = None
     """What a FULL writes of each change; None where the table captures none."""
+    native: bool = False
+    """The table's version has native logs: a LOG writes rows and deletes into files of their own."""
 
     @property
     def place(self) -> OutputPlace:
@@ -58,9 +60,10 @@ class OperationSpec:
         return OutputPlace(of.base_path, of.partition_path, of.instant, self.attempt, self.attempt_folder, self.index)
 
     def file_name(self, task_attempt: int) -> str:
-        """The new file's name."""
+        """The new file's name. The native logs of a LOG are named as they are written."""
         token = self.place.token(task_attempt)
         if self.kind is OperationKind.LOG:
+            assert not self.native
             return LogFileName(self.slice.file_id, self.slice.instant, _LOG_VERSION, token).text
         return BaseFileName(self.slice.file_id, token, self.slice.instant).text
 
@@ -76,6 +79,16 @@ class ChangeLog:
 
     file_name: str
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteLog:
+    """A native log of deletes that a LOG wrote beside its log of rows."""
+
+    file_name: str
+    size_bytes: int
+    column_stats: tuple[ColumnStatsRecord, ...] = ()
+    """An empty range for each indexed column: without one a query takes the file for one of unknown values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +118,18 @@ class OperationResult:
     """Corrupt blocks that were accepted, and are not in the result."""
     change_log: ChangeLog | None = None
     """None where the table captures no changes."""
+    delete_log: DeleteLog | None = None
+    """None where the file of `file_name` has the deletes as well, or there are none."""
+
+    @property
+    def output_bytes(self) -> int:
+        """What a reader of the slice reads of it."""
+        return self.size_bytes + (0 if self.delete_log is None else self.delete_log.size_bytes)
+
+    def without_statistics(self) -> OperationResult:
+        """For reports, once the statistics have gone where they belong."""
+        deletes = None if self.delete_log is None else replace(self.delete_log, column_stats=())
+        return replace(self, column_stats=(), delete_log=deletes)
 
 
 def finished_operations(statuses: Iterable[FileStatus]) -> dict[int, int]:

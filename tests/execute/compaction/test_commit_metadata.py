@@ -15,7 +15,7 @@ from lakeward.format.timeline.commit_metadata import (
 )
 from lakeward.read.slice_input import MERGED_BY_KEY, MergeCounts, MergedBy
 from lakeward.table.file_group import FileSlice
-from lakeward.task.operation_spec import ChangeLog, OperationKind, OperationResult
+from lakeward.task.operation_spec import ChangeLog, DeleteLog, OperationKind, OperationResult
 
 FILE_ID = "bc86f1d4-f4bf-4715-a7fd-f9bb1bc306ac-0"
 NAME = f".{FILE_ID}_20261121080222954.log.1_0-72-90"
@@ -86,6 +86,23 @@ def test_the_stat_is_hudis_field_by_field():
     differing = {name for name in ours if ours[name] != hudis[name]}
     assert differing == {"runtime_stats", "total_log_size_compacted"}
     assert stat.total_log_size_compacted == 4516
+
+
+def test_two_native_logs_have_a_stat_each():
+    """What was read is in the first alone, as in Hudi's source; each has its own counts and sizes."""
+    rows, deletes = (f"{FILE_ID}_0-72-90_20261121080222954_1.{kind}.parquet" for kind in ("log", "deletes"))
+    result = replace(RESULT, file_name=rows, delete_log=DeleteLog(deletes, 77))
+    first, second = log_compaction_commit([SLICE], [result], "{}").partition_to_write_stats[""]
+    alone = log_compaction_commit([SLICE], [replace(RESULT, file_name=rows)], "{}").partition_to_write_stats[""]
+    assert [replace(first, num_deletes=3)] == list(alone)
+    assert (first.num_writes, first.num_deletes, first.log_files) == (11, 0, (rows,))
+    assert (second.num_writes, second.num_deletes, second.log_files) == (0, 3, (rows, deletes))
+    assert (second.path, second.file_id, second.prev_commit) == (deletes, FILE_ID, SLICE.base_instant)
+    assert (second.total_write_bytes, second.file_size_in_bytes, second.log_version) == (77, 77, 1)
+    assert (second.base_file, second.log_offset) == ("", 0)
+    read = ("total_log_records", "total_log_blocks", "total_log_files_compacted", "total_log_size_compacted")
+    assert all(getattr(first, name) > 0 and getattr(second, name) == 0 for name in read)
+    assert second.runtime_stats == RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0)
 
 
 def test_the_commit_is_a_delta_commit_that_says_what_it_is():

@@ -193,7 +193,7 @@ def test_native_logs_are_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         )
     else:
         of_rows = NativeDataWriter.write
-        monkeypatch.setattr(NativeDataWriter, "write", lambda self, rows: of_rows(self, rows.slice(1)))
+        monkeypatch.setattr(NativeDataWriter, "write", lambda self, rows, **more: of_rows(self, rows.slice(1)))
     with pytest.raises(VerificationFailed):
         write(native(tmp_path), APPEND, ROWS)
 

@@ -114,5 +114,7 @@ def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
 def _operation_as_json(operation: OperationResult) -> dict[str, Any]:
     fields = asdict(operation)
     del fields["column_stats"]  # a report has none
+    if operation.delete_log is not None:
+        del fields["delete_log"]["column_stats"]
     fields["damage"] = [damaged_as_json(file) for file in operation.damage]
     return fields

@@ -5,7 +5,8 @@ merged beside them. A hybrid plan has results of both kinds; its LOG operations 
 How the file groups were merged is an entry of ours in the extra metadata (`MERGED_BY_KEY`), which Hudi carries along.
 
 Touches: nothing.
-Source:  field by field as Hudi 1.2 writes them on table version 9 (HoodieWriteStat, HoodieDeltaWriteStat).
+Source:  field by field as Hudi 1.2 writes them on table version 9 (HoodieWriteStat, HoodieDeltaWriteStat); for native
+         logs FileGroupReaderBasedNativeLogAppendHandle (Hudi's master of August 2026).
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakeward.format.timeline.commit_metadata import LATEST_SCHEMA, CommitMetadata, RuntimeStats, WriteStat
+from lakeward.format.timeline.commit_metadata import (
+    LATEST_SCHEMA,
+    NOTHING_COUNTED,
+    CommitMetadata,
+    RuntimeStats,
+    WriteStat,
+)
 from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
@@ -49,8 +56,8 @@ def _commit(
     if copied := sum(result.counts.row_groups_copied for result in results):
         merges.append(f"row groups copied {copied}")
     for slice_, result in zip(slices, results, strict=True):
-        stat = _log_stat(slice_, result) if result.kind is OperationKind.LOG else _base_stat(slice_, result)
-        stats.setdefault(slice_.partition_path, []).append(stat)
+        of_result = _log_stats(slice_, result) if result.kind is OperationKind.LOG else [_base_stat(slice_, result)]
+        stats.setdefault(slice_.partition_path, []).extend(of_result)
     return CommitMetadata(
         partition_to_write_stats={partition: tuple(each) for partition, each in stats.items()},
         compacted=True,
@@ -80,8 +87,9 @@ def _cdc_stats(slice_: FileSlice, result: OperationResult) -> dict[str, int] | N
     return None if log is None else {join(slice_.partition_path, log.file_name): log.size_bytes}
 
 
-def _log_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:
-    return replace(
+def _log_stats(slice_: FileSlice, result: OperationResult) -> list[WriteStat]:
+    """One for each file; what was read for them is in the first alone."""
+    stat = replace(
         _shared_stat(slice_, result),
         base_file="",
         log_files=(result.file_name,),
@@ -91,6 +99,24 @@ def _log_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:
         num_inserts=0,
         total_log_size_compacted=result.input_bytes,
     )
+    if (deletes := result.delete_log) is None:
+        return [stat]
+    of_deletes = replace(
+        NOTHING_COUNTED,
+        file_id=stat.file_id,
+        path=join(slice_.partition_path, deletes.file_name),
+        partition_path=stat.partition_path,
+        prev_commit=stat.prev_commit,
+        num_deletes=stat.num_deletes,
+        total_write_bytes=deletes.size_bytes,
+        file_size_in_bytes=deletes.size_bytes,
+        base_file="",
+        log_files=(result.file_name, deletes.file_name),
+        log_version=1,
+        log_offset=0,
+        runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
+    )
+    return [replace(stat, num_deletes=0), of_deletes]
 
 
 def _shared_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:

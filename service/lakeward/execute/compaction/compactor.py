@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from lakeward.clock import Clock
@@ -87,7 +87,7 @@ class CompactedPlan:
 
     @property
     def output_bytes(self) -> int:
-        return sum(operation.size_bytes for operation in self.operations)
+        return sum(operation.output_bytes for operation in self.operations)
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -275,7 +275,7 @@ class Compactor:
         kept = service.kept
         chosen = {target.group_id for target in kept.of}
         # The statistics have gone where they belong; a report does not need them.
-        results = [replace(r, column_stats=()) for r in service.results if (r.partition_path, r.file_id) in chosen]
+        results = [r.without_statistics() for r in service.results if (r.partition_path, r.file_id) in chosen]
         return CompactedPlan(
             instant=claim.instant,
             action=claim.action,
@@ -284,7 +284,7 @@ class Compactor:
             operations=tuple(results),
             dropped=kept.dropped,
             read_bytes_before=sum(target.read_bytes for target in kept.of),
-            read_bytes_after=sum(target.kept_bytes for target in kept.of) + sum(r.size_bytes for r in results),
+            read_bytes_after=sum(target.kept_bytes for target in kept.of) + sum(r.output_bytes for r in results),
             base_bytes_left=sum(t.slice.base_bytes for t in kept.of if t.kind is OperationKind.LOG),
             seconds=table.clock.monotonic() - started,
             merged_log_files=sum(len(target.merged) for target in kept.of),

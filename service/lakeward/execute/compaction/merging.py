@@ -133,6 +133,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
             verify=options.verify,
             indexed=claim.indexed,
             supplemental_logging=logging if target.kind is OperationKind.FULL else None,
+            native=snapshot.config.version.has_native_logs,
         )
         for index, target in enumerate(claim.targets.of)
     ]

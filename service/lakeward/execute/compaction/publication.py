@@ -232,8 +232,9 @@ def _winners(target: Target, result: OperationResult) -> Iterator[Winner]:
     partition_path = target.slice.partition_path
     replaces_base_file = target.kind is OperationKind.FULL and target.slice.base_file is not None
     yield Winner(partition_path, result.file_name, replaces_base_file)
-    if result.change_log is not None:
-        yield Winner(partition_path, result.change_log.file_name, replaces_base_file=False)
+    for beside in (result.change_log, result.delete_log):
+        if beside is not None:
+            yield Winner(partition_path, beside.file_name, replaces_base_file=False)
 
 
 def _new_files(results: Sequence[OperationResult]) -> list[NewFile]:
@@ -245,4 +246,6 @@ def _new_files(results: Sequence[OperationResult]) -> list[NewFile]:
         files.append(NewFile(*place, result.file_name, result.size_bytes, result.column_stats))
         if (log := result.change_log) is not None:
             files.append(NewFile(*place, log.file_name, log.size_bytes, ()))
+        if (deletes := result.delete_log) is not None:
+            files.append(NewFile(*place, deletes.file_name, deletes.size_bytes, deletes.column_stats))
     return files

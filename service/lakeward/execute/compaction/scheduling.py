@@ -83,7 +83,7 @@ def schedule(
                 continue  # a writer ended between the two listings
             if not preview.outcome.operations:
                 return [], preview
-            plans = _encode(table, preview.outcome, planned_by)
+            plans = _encode(table, preview, planned_by)
             with table.locked() as fence:
                 if in_gap:
                     let_unseen_writes_appear(table)
@@ -94,7 +94,7 @@ def schedule(
                 let_unseen_writes_appear(table)
             preview = _choose_anew(table, planner, preview.checked, in_gap=in_gap)
             preview = _hold_against_table(table, planner, preview)
-            plans = _encode(table, preview.outcome, planned_by)
+            plans = _encode(table, preview, planned_by)
             return _request(table, preview, plans, preview.snapshot.timeline, fence), preview
 
 
@@ -141,10 +141,12 @@ def _request(
     return scheduled
 
 
-def _encode(table: ServicedTable, outcome: PlanOutcome, planned_by: Mapping[str, str]) -> list[EncodedPlan]:
+def _encode(table: ServicedTable, preview: Preview, planned_by: Mapping[str, str]) -> list[EncodedPlan]:
     busy = None if table.options.writers_stopped else table.writers.scan().partitions
+    native = preview.snapshot.config.version.has_native_logs
     return [
-        EncodedPlan(action, plan, write_compaction_plan(plan)) for action, plan in _plans_of(outcome, planned_by, busy)
+        EncodedPlan(action, plan, write_compaction_plan(plan, native=native))
+        for action, plan in _plans_of(preview.outcome, planned_by, busy)
     ]
 
 

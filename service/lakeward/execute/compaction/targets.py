@@ -31,6 +31,7 @@ from lakeward.plan.compaction.log_runs import (
     by_place,
     files_of_run,
     logs_ahead,
+    output_ranks_last,
     pending_writes,
     pick_prefix,
 )
@@ -201,6 +202,11 @@ def _stands_against(now: _Now, instant: str, operation: CompactionOperation, sli
     start = profile.live.index(run[0]) if run else 0
     if run != before[start : start + len(run)]:
         return "its logs are no neighbours any more: a write between them completed or is pending"
+    if output_ranks_last(snapshot.config):
+        beside = [profile.place(log) for log in profile.live if log not in run]
+        pending_write = now.pending.first_into(*group_id)
+        if any(place < instant for place in [*beside, *([] if pending_write is None else [pending_write])]):
+            return "a write that began before it is pending or has completed meanwhile, and would lose to its output"
     around = profile.live[max(start - 1, 0) : start + len(run) + 1]
     writes = by_place(profile, run)
     if len(by_place(profile, around)) < len(writes) + len(around) - len(run):

@@ -152,11 +152,12 @@ def read_compaction_plan(data: bytes, *, file: str, extension: str = PARQUET, na
     )
 
 
-def write_compaction_plan(plan: CompactionPlan, *, extension: str = PARQUET) -> bytes:
+def write_compaction_plan(plan: CompactionPlan, *, extension: str = PARQUET, native: bool = False) -> bytes:
     """The bytes of a requested compaction, in either layout.
 
     Args:
         extension: of the table's base files.
+        native: the table's version has native logs.
     """
     with_types = any(operation.operation_type is not None for operation in plan.operations)
     assert plan.version in _VERSIONS and (not with_types or plan.version >= _VERSION_WITH_TYPES), "types are version 3"
@@ -165,7 +166,9 @@ def write_compaction_plan(plan: CompactionPlan, *, extension: str = PARQUET) -> 
     return write_record(
         _plan_schema(with_types=with_types),
         {
-            "operations": [_operation_record(each, extension, with_types=with_types) for each in plan.operations],
+            "operations": [
+                _operation_record(each, extension, with_types=with_types, native=native) for each in plan.operations
+            ],
             "extraMetadata": dict(plan.extra_metadata),
             "version": plan.version,
             "strategy": None if plan.strategy is None else strategy,
@@ -213,8 +216,10 @@ def _foreign(operation: CompactionOperation, name: str, kind: str) -> UntrustedN
     )
 
 
-def _operation_record(operation: CompactionOperation, extension: str, *, with_types: bool) -> dict[str, Any]:
-    _check_names(operation, extension, native=False)
+def _operation_record(
+    operation: CompactionOperation, extension: str, *, with_types: bool, native: bool
+) -> dict[str, Any]:
+    _check_names(operation, extension, native=native)
     assert set(METRICS) <= operation.metrics.keys(), "Hudi needs all five"
     record = {
         "baseInstantTime": operation.base_instant,

@@ -44,6 +44,7 @@ from lakeward.plan.compaction.log_runs import (
     by_place,
     files_of_run,
     first_of_run,
+    output_ranks_last,
     pending_writes,
     pick_prefix,
 )
@@ -54,7 +55,6 @@ from lakeward.table.backlog import backlog_of_group
 from lakeward.table.file_group import FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import COMMIT_TIME_ORDERING
 
 
 class GroupRules:
@@ -82,8 +82,7 @@ class GroupRules:
         may_be_hybrid = has_logs and not snapshot.config.cdc_enabled
         self.form = (options.form or by_version) if may_be_hybrid else Form.SPLIT
         self._objective = None if options.only is Choice.LOG else options.objective
-        # An output is ranked by its own instant there, so any pending write would come before it.
-        self._output_ranks_last = version.has_hybrid_plans and snapshot.config.merge_mode == COMMIT_TIME_ORDERING
+        self._output_ranks_last = output_ranks_last(snapshot.config)
         # Eligibility refuses a table whose zone is unknown; its plan may still be shown, and then any zone will do.
         self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
         self._record_ages: dict[str, int] = {}
@@ -209,6 +208,8 @@ class GroupRules:
     ) -> GroupChoice:
         """LOG over the logs that are wanted, as far as no pending write may come between."""
         pending = self._pending_writes.first_into(*profile.group_id)
+        if self._output_ranks_last and pending is None:  # one that completed too late counts as one that did not
+            pending = next((log.instant for log in profile.slice.log_files if log.instant in self._late), None)
         before = () if pending is not None and self._output_ranks_last else pick_prefix(profile, before=pending)
         run = before[len(profile.live) - len(wanted) :]
         run_bytes = sum(log.size for log in run)

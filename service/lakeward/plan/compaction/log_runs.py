@@ -46,6 +46,7 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.compaction.slice_profile import SliceProfile
 from lakeward.table.file_group import LogFile
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import COMMIT_TIME_ORDERING, TableConfig
 from lakeward.table.timeline.reader import WriteProfile
 
 WRITES_MIN = 2
@@ -96,6 +97,12 @@ def pick_prefix(profile: SliceProfile, *, before: str | None) -> tuple[LogFile, 
             break
         count += 1
     return profile.live[:count]
+
+
+def output_ranks_last(config: TableConfig) -> bool:
+    """Whether a reader may merge an output behind every write that began before it, and not in its sources' place, and
+    rows would change by that: then nothing of an older instant may be pending, or come to lie beside it."""
+    return config.version.has_hybrid_plans and config.merge_mode == COMMIT_TIME_ORDERING
 
 
 def by_place(profile: SliceProfile, logs: Sequence[LogFile]) -> list[list[LogFile]]:

@@ -86,13 +86,16 @@ class NativeDataWriter:
     ) -> None:
         self._writer.__exit__(kind, error, traceback)
 
-    def write(self, batch: pa.RecordBatch, positions: npt.NDArray[np.int64] | None = None) -> None:
+    def write(
+        self, batch: pa.RecordBatch, positions: npt.NDArray[np.int64] | None = None, *, keys: pa.Array | None = None
+    ) -> None:
         """Append rows; the column of the file's name may be missing.
 
         Args:
             positions: of these rows in the base file, -1 where a row is not in it.
+            keys: of these rows, where they carry none.
         """
-        self._order.add(batch.column(_KEY_COLUMN))
+        self._order.add(batch.column(_KEY_COLUMN) if keys is None else keys)
         self._positions.add(positions, batch.num_rows)
         self._writer.write(batch)
 
