@@ -93,11 +93,10 @@ def compacted_table(compacted_golden: Path, tmp_path: Path) -> Path:
 
 def test_the_services_are_open(table: Path) -> None:
     """On a table of version 10 nothing stands against those that know native logs; on one of version 9 with the same
-    files they are damage. A metadata table stands against those that would write into it."""
+    files they are damage."""
     assert stopped(table) == {}
     set_property(table, "hoodie.table.metadata.partitions", "files")
-    free = {TableService.ARCHIVING, TableService.SAVEPOINT}
-    assert stopped(table) == {service: {"metadata-table"} for service in SERVICES - free}
+    assert stopped(table) == {}
     set_version(table, 9)
     found = stopped(table)
     assert found.keys() == SERVICES

@@ -635,7 +635,7 @@ def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> No
 def test_every_refusal_has_a_fixture() -> None:
     """No row is without a case here."""
     tested = [case[0] for case in (*CASES, *CASES_OF_6, *CASES_OF_WRITING)]
-    tested += ["timezone-disagrees", "metadata-table"]  # version 10's is in tests/execute/test_native_logs.py
+    tested += ["timezone-disagrees"]
     ids = [row.id for row in ROWS]
     assert {id_ for id_ in ids if tested.count(id_) < ids.count(id_)} == set()
     assert set(tested) == set(ids)

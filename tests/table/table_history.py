@@ -10,15 +10,12 @@ Keeps:   1. equal seed, equal history;
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -186,16 +183,7 @@ class TableHistory:
         self.pending.append(write)
 
     def _plan_bytes(self, plan: CompactionPlan) -> bytes:
-        if not self.native:
-            return write_compaction_plan(plan)
-        # No plan with native logs is written yet: another program's has these names.
-        bare = write_compaction_plan(replace(plan, operations=tuple(replace(o, log_files=()) for o in plan.operations)))
-        reader = fastavro.reader(io.BytesIO(bare))
-        record: Any = next(reader)
-        for fields, operation in zip(record["operations"], plan.operations, strict=True):
-            fields["deltaFilePaths"] = list(operation.log_files)
-        schema: Any = reader.writer_schema
-        return write_record(schema, record)
+        return write_compaction_plan(plan, native=self.native)
 
     def start_plan(self) -> None:
         if write := self._a_plan(started=False):

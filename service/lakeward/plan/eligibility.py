@@ -152,6 +152,7 @@ _NATIVE_LOGS_ARE_KNOWN = frozenset(
     {
         TableService.ARCHIVING,
         TableService.CLEANING,
+        TableService.METADATA,
         TableService.RESTORE,
         TableService.ROLLBACK,
         TableService.SAVEPOINT,
@@ -233,14 +234,6 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.metadata_table_of_appended_logs,
         "The table has a metadata table ({names}), into which this release does not write on version {version}; "
         "readers would miss all rows that a compaction moves.",
-        "Let its writers write once with hoodie.metadata.enable=false, which removes it, and keep that setting.",
-    ),
-    RefusalRow(
-        "metadata-table",
-        "on version 10, a metadata table",
-        _WRITES,
-        findings.metadata_table_of_native_logs,
-        "The table has a metadata table ({names}), into which this release does not write on version {version} yet.",
         "Let its writers write once with hoodie.metadata.enable=false, which removes it, and keep that setting.",
     ),
     RefusalRow(

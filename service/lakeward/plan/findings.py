@@ -141,12 +141,6 @@ def metadata_table_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding
         yield _at(_PARTITIONS, names=", ".join(names), version=snapshot.config.version)
 
 
-def metadata_table_of_native_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
-    names = snapshot.config.metadata_partitions
-    if snapshot.config.version.has_native_logs and names:
-        yield _at(_PARTITIONS, names=", ".join(names), version=snapshot.config.version)
-
-
 def pending_beside_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
     if _has_appended_logs(snapshot):
         for instant in snapshot.timeline.pending:

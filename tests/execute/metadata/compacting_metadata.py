@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeward.commit.lock.opening import stopped_writers_options
+from lakeward.commit.metadata.write_changes import WriteChanges
 from lakeward.commit.owner import Processes
 from lakeward.execute.metadata.cleaning import CleanedMetadata, MetadataCleaner
 from lakeward.execute.metadata.compaction import CompactedMetadata, MetadataCompactor
@@ -12,9 +13,43 @@ from lakeward.execute.metadata.serviced_metadata import snapshot_with_metadata
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.metadata.services import MetadataBacklog
+from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.clocks import SkippingClock
+from tests.commit.metadata.test_key_changes import changed
+from tests.commit.metadata.test_writer import Desk
+from tests.golden_tables import copy_golden
+from tests.metadata_golden import GOLDEN, METADATA, METADATA_TIMELINE, timeline
+from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
+from tests.version_10 import set_version
+
+VERSION_10 = "v10_metadata"
+
+
+def copy_table(version: str, target: Path) -> Path:
+    """A golden table; or one made version 10 of it, whose metadata table has native logs over the inline ones."""
+    if version != VERSION_10:
+        return copy_golden(version, target)
+    copy_golden(GOLDEN, target)
+    for table in (target, target / METADATA):
+        set_version(table, 10)
+    commit_natively(target)
+    return target
+
+
+def commit_natively(base: Path) -> str:
+    """A delta commit of a write that takes keys out of the record index; its instant."""
+    storage, snapshot = LocalStorage(), scan(base)
+    newest = max(i.completion_time or i.time for i in timeline(base, METADATA_TIMELINE))
+    instant, done = (str(int(newest) + more) for more in (1, 2))
+    of = Desk(base, storage, instant=instant)
+    keys = (changed(of, {"a": "f-0", "b": "f-0", "gone": None, "k0": None}),)
+    write = WriteChanges(snapshot.schema or "", keys=keys)
+    staged = of.commit.stage(snapshot, of.files, write=write, fence=lambda: None)
+    staged.publish(done, is_pending=lambda: True, fence=lambda: None)
+    storage.delete_folder(str(of.folder.parent))
+    return instant
 
 
 def serviced_table(base: str, storage: Storage, processes: Processes, **options: object) -> ServicedTable:

@@ -19,7 +19,7 @@ from lakeward.plan.metadata.cleaning import file_names
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.crash.compacting import age_temporary_files, everything
-from tests.execute.metadata.compacting_metadata import clean_metadata, compact_metadata
+from tests.execute.metadata.compacting_metadata import clean_metadata, compact_metadata, copy_table
 from tests.execute.metadata.test_compaction import (
     AT_EVERY_CALL,
     GOLDEN,
@@ -30,7 +30,6 @@ from tests.execute.metadata.test_compaction import (
     scan_metadata,
 )
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
-from tests.golden_tables import copy_golden
 from tests.metadata_golden import METADATA, METADATA_TIMELINE, timeline, write_rollback_plan
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
@@ -43,7 +42,7 @@ def compacted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def compacted_copy(golden: str, base: Path) -> Path:
-    assert compact_metadata(copy_golden(golden, base), LocalStorage()) is not None
+    assert compact_metadata(copy_table(golden, base), LocalStorage()) is not None
     return base
 
 

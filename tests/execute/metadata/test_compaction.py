@@ -29,7 +29,13 @@ from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.execute.metadata.compacting_metadata import compact_metadata, metadata_compactor, preview_compaction
+from tests.execute.metadata.compacting_metadata import (
+    VERSION_10,
+    compact_metadata,
+    copy_table,
+    metadata_compactor,
+    preview_compaction,
+)
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import (
@@ -55,7 +61,7 @@ AT_EVERY_CALL = pytest.mark.parametrize(
             marks=[] if (version, kind) == (GOLDEN[0], FaultKind.KILL) else pytest.mark.wide,
             id=f"{version}-{kind}",
         )
-        for version in GOLDEN
+        for version in (*GOLDEN, VERSION_10)
         for kind in FaultKind
     ],
 )
@@ -156,7 +162,7 @@ def test_a_preview_writes_nothing(base: Path):
 def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path: Path, kind: FaultKind):
     """Running again leaves one compaction, whole, and nothing of an attempt that died. Keeps 3 of
     execute/metadata/recovery."""
-    golden = copy_golden(version, tmp_path / "golden")
+    golden = copy_table(version, tmp_path / "golden")
     clean = FaultyStorage()
     compact_metadata(copy_of(golden, tmp_path / "clean"), clean)
     expected = records(tmp_path / "clean")

@@ -294,7 +294,8 @@ class _CompactionService:
                 check_writers_stopped(before.timeline, after.timeline, ours=claim.instant, meanwhile=meanwhile)
         check_obstacles(table, now)
         fence()
-        self.attempt.request(write_compaction_plan(claim.plan, extension=HFILE))
+        native = claim.metadata.config.version.has_native_logs
+        self.attempt.request(write_compaction_plan(claim.plan, extension=HFILE, native=native))
         return Publication(
             latest_time=later(now.latest_time, claim.instant),
             zone=now.snapshot.zone,

@@ -49,7 +49,8 @@ def recover_metadata(table: ServicedTable, now: ServicedMetadata, *, fence: Fenc
             continue
         attempt = metadata_attempt(table, metadata, instant.time, MetadataAction.COMPACTION)
         requested = attempt.files.requested
-        plan = read_compaction_plan(table.storage.read(requested), file=requested, extension=HFILE)
+        native = metadata.config.version.has_native_logs
+        plan = read_compaction_plan(table.storage.read(requested), file=requested, extension=HFILE, native=native)
         if PLANNED_BY not in plan.extra_metadata:
             continue
         judged = table.liveness(instant.time)
