@@ -63,6 +63,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
         ("NEW", "--like", "CONFIG", "--record-key", "id"),
     ],
     "table upgrade": [("TABLE", "--to", "10", "--dry-run"), ("TABLE", "--to", "9", "--writers", "stopped")],
+    "table downgrade": [("TABLE", "--to", "9", "--dry-run"), ("TABLE", "--to", "9", "--writers", "stopped", *CONF)],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "quarantine restore": [("TABLE", "orphans-20260101000000000", "--writers", "stopped")],

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lakeward.errors import Refused, UsageError
-from lakeward.plan.version_change import StepKind, VersionChange, plan_version_change
+from lakeward.plan.native_files import NativeFiles, NativeObstacle
+from lakeward.plan.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.plan.version_change import StepKind, VersionChange, plan_version_change, plan_way_down
+from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.table_config import TableConfig
 
 MODE = "hoodie.meta.fields.mode"
@@ -60,7 +63,7 @@ def test_a_mode_that_is_there_is_kept(mode: str) -> None:
     ],
 )
 def test_what_cannot_be_upgraded_is_refused(table: TableConfig, metadata: TableConfig | None, why: str) -> None:
-    """Keeps 3 of plan/version_change, and what version 10 would read in another way."""
+    """Keeps 4 of plan/version_change, and what version 10 would read in another way."""
     with pytest.raises(Refused) as refused:
         upgrade(table, metadata)
     assert why in str(refused.value.why)
@@ -74,6 +77,52 @@ def test_the_way_to_hudi_is_told() -> None:
         plan_version_change("/t", config(9), None, 8, is_upgrade=False)
     with pytest.raises(Refused, match="knows the versions 6 to 10"):
         upgrade(config(10), target=11)
+
+
+def test_the_way_down_goes_around_no_native_log() -> None:
+    """Keeps 3 of plan/version_change: in the order in which no step writes what an earlier one took away; where nothing
+    is native the metadata table stays."""
+    failed = RollbackDecision("1", "deltacommit", Step.ROLL_BACK, RollbackReason.DEAD_WRITER, "it is dead")
+    slice_ = FileSlice("p", "f", "0", BaseFile("f", "0", "f_0-0-0_0.parquet", "p", 7, "0-0-0"), ())
+
+    def kinds(
+        natives: NativeFiles, *, failed: tuple[RollbackDecision, ...] = (), cleans: tuple[str, ...] = ()
+    ) -> list[str]:
+        steps = plan_way_down("/t", failed, natives, pending_cleans=cleans, of_metadata=(), has_metadata=True)
+        return [step.kind for step in steps]
+
+    none = NativeFiles((), (), "", ())
+    assert kinds(none) == []
+    assert kinds(none, failed=(failed,), cleans=("2",)) == [StepKind.ROLLBACK, StepKind.CLEAN]
+    assert kinds(NativeFiles((slice_,), (), "", ()), failed=(failed,)) == [
+        StepKind.METADATA_TABLE,
+        StepKind.ROLLBACK,
+        StepKind.COMPACTION,
+        StepKind.CLEAN,
+    ]
+    assert kinds(NativeFiles((), (slice_,), "0", ())) == [StepKind.METADATA_TABLE, StepKind.CLEAN]
+    many = tuple(NativeObstacle(f"p/{n}", "it is set aside", "Purge it.") for n in range(21))
+    with pytest.raises(Refused, match=r"p/19: it is set aside; and 1 more\. Purge it\. Then"):
+        kinds(NativeFiles((slice_,), (), "", many))
+
+
+def test_the_way_back_says_what_an_older_reader_knows() -> None:
+    """The layout and the mode go, and the property that counted before is said again; a mode of some columns stays on a
+    table that was there before version 10, and is refused on one that was not."""
+    born = config(10, meta_fields_mode="NONE", table_storage_layout="default")
+    (step,) = plan_version_change("/t", born, None, 9, is_upgrade=False).steps
+    assert dict(step.changes) == {
+        "hoodie.table.version": "9",
+        "hoodie.table.storage.layout": None,
+        "hoodie.populate.meta.fields": "false",
+        MODE: None,
+    }
+    some = config(10, meta_fields_mode="FILE_NAME_ONLY", table_initial_version="9")
+    (step,) = plan_version_change("/t", some, None, 9, is_upgrade=False).steps
+    assert dict(step.changes) == {"hoodie.table.version": "9", "hoodie.populate.meta.fields": "false"}
+    new = config(10, meta_fields_mode="FILE_NAME_ONLY", table_initial_version="10")
+    with pytest.raises(Refused, match="does not know"):
+        plan_version_change("/t", new, None, 9, is_upgrade=False)
 
 
 def test_up_is_not_down() -> None:

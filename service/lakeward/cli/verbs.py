@@ -27,6 +27,7 @@ from lakeward.cli.services.rollback_command import rollback as roll_back_writes
 from lakeward.cli.services.savepoint_commands import savepoint_app
 from lakeward.cli.services.service_command import service as service_table
 from lakeward.cli.services.unschedule_command import unschedule as unschedule_plan
+from lakeward.cli.services.version_commands import downgrade as downgrade_table
 from lakeward.cli.services.version_commands import upgrade as upgrade_table
 from lakeward.cli.table_commands import table_app
 from lakeward.cli.verb_group import Verb, new_group
@@ -53,6 +54,7 @@ app.command(name="write")(write_rows)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)
 table_app.command(name="upgrade")(upgrade_table)
+table_app.command(name="downgrade")(downgrade_table)
 app.add_typer(table_app, name="table")
 app.add_typer(metadata_app, name="metadata")
 app.add_typer(savepoint_app, name="savepoint")

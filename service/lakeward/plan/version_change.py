@@ -1,6 +1,10 @@
 """What an upgrade or a downgrade changes of a table: its properties and those of its metadata table in, steps out.
 
     9 -> 10    the metadata table's properties -> the table's
+    10 -> 9    the metadata table goes, where anything has native logs -> failed writes rolled back -> FULL -> clean,
+               until no native log is left anywhere (`plan/native_files.py`) -> the same properties
+
+A step is what is next on the table as it is; what follows is found by looking again.
 
 The metadata table goes first, as with Hudi: a process that begins again, ours or Hudi's, goes by the version of the
 table, and by it takes all else for done.
@@ -8,31 +12,47 @@ table, and by it takes all else for done.
 Touches: nothing.
 Keeps:   1. the version of the table itself is the last thing to change;
          2. properties that are not named keep their values, and so does a mode of meta fields that is there;
-         3. a change of which Hudi's rules are not known here is refused, with the way to have Hudi do it.
-Source:  UpgradeDowngrade, NineToTenUpgradeHandler, MetaFieldsMode (Hudi's master, August 2026)
+         3. no table gets version 9 that has a native log, or something pending that a writer failed to end;
+         4. a change of which Hudi's rules are not known here is refused, with the way to have Hudi do it.
+Source:  UpgradeDowngrade, NineToTenUpgradeHandler, TenToNineDowngradeHandler, MetaFieldsMode (Hudi's master, August
+         2026)
 See:     docs/decisions/0068-upgrade-and-downgrade.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from lakeward.errors import Refused, UsageError
-from lakeward.table.table_config import META_FIELDS_MODE, STORAGE_LAYOUT, VERSION, TableConfig
+from lakeward.plan.native_files import NativeFiles, NativeObstacle
+from lakeward.plan.rollback import RollbackDecision
+from lakeward.table.file_group import FileSlice
+from lakeward.table.table_config import META_FIELDS_MODE, POPULATE_META_FIELDS, STORAGE_LAYOUT, VERSION, TableConfig
 
 _ALL: Final = "ALL"
 _NONE: Final = "NONE"
+_FIRST_WITH_MODES: Final = 10
+_INITIAL_VERSION: Final = "hoodie.table.initial.version"
 _SELECTIVE: Final = frozenset({"COMMIT_TIME_ONLY", "FILE_NAME_ONLY", "COMMIT_TIME_AND_FILE_NAME"})
+_SHOWN: Final = 20
 _DEFAULT_LAYOUT: Final = "default"
-_OURS: Final = frozenset({(9, 10)})
+_OURS: Final = frozenset({(9, 10), (10, 9)})
 _SERVED: Final = range(6, 11)
 """The versions that Hudi's releases of this time go between."""
 
 
 class StepKind(StrEnum):
+    ROLLBACK = "rollback"
+    """Failed writes, as `lakeward rollback` does."""
+    METADATA_TABLE = "metadata-table"
+    """The metadata table goes; Hudi's next writer that has it on builds it anew."""
+    COMPACTION = "compaction"
+    """FULL of every file group that has native logs."""
+    CLEAN = "clean"
+    """The slices that have native logs go, and those behind them."""
     METADATA_PROPERTIES = "metadata-properties"
     """The properties of the metadata table."""
     PROPERTIES = "properties"
@@ -43,8 +63,12 @@ class VersionStep:
     kind: StepKind
     why: str
     """A part of a sentence."""
-    changes: Mapping[str, str | None]
+    changes: Mapping[str, str | None] = field(default_factory=dict)
     """Properties and their new values, None for those that go."""
+    subjects: tuple[str, ...] = ()
+    """Instants that are rolled back, file groups that are merged, files that go."""
+    bytes: int = 0
+    """What is read and written anew, or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +119,90 @@ def plan_version_change(
     return VersionChange(found, target, tuple(steps))
 
 
+def plan_way_down(
+    base_path: str,
+    failed: Sequence[RollbackDecision],
+    natives: NativeFiles,
+    *,
+    pending_cleans: Sequence[str],
+    of_metadata: Sequence[str],
+    has_metadata: bool,
+) -> tuple[VersionStep, ...]:
+    """What is to be done before a table of version 10 may have version 9. The first step is certain; what follows is
+    what is known of it now. Raises `Refused` for what only the operator can clear away.
+
+    Args:
+        failed: what `lakeward rollback` would do.
+        pending_cleans: instants of cleans that are ended, which may name native files.
+        of_metadata: paths of the native files of the metadata table, which there is where `has_metadata`.
+    """
+    if natives.obstacles:
+        raise _obstructed(base_path, natives.obstacles)
+    steps: list[VersionStep] = []
+    if of_metadata or (has_metadata and (natives.to_merge or natives.to_clean)):
+        why = "it has native logs, or gets some from what comes now; Hudi's next writer that has it on builds it anew"
+        steps.append(VersionStep(StepKind.METADATA_TABLE, why, subjects=tuple(of_metadata)))
+    if failed:
+        instants = tuple(each.instant for each in failed)
+        why = "what they left has names that no reader of version 9 can roll back"
+        steps.append(VersionStep(StepKind.ROLLBACK, why, subjects=instants))
+    if natives.to_merge:
+        groups = tuple("/".join(part for part in each.group_id if part) for each in natives.to_merge)
+        size = sum(each.bytes for each in natives.to_merge)
+        why = "the newest rows of these file groups are in native logs"
+        steps.append(VersionStep(StepKind.COMPACTION, why, subjects=groups, bytes=size))
+        why = "what was merged stays in the slices before; the table can then be read as of the compaction and later"
+        steps.append(VersionStep(StepKind.CLEAN, why, subjects=_files(natives.to_merge), bytes=size))
+    elif natives.to_clean:
+        size = sum(each.bytes for each in natives.to_clean)
+        why = f"older slices have native logs; the table can then be read as of {natives.earliest} and later"
+        steps.append(VersionStep(StepKind.CLEAN, why, subjects=_files(natives.to_clean), bytes=size))
+    elif pending_cleans:
+        why = "a clean that was begun is ended by the version that it was begun at"
+        steps.append(VersionStep(StepKind.CLEAN, why, subjects=tuple(pending_cleans)))
+    return tuple(steps)
+
+
+def _files(slices: Sequence[FileSlice]) -> tuple[str, ...]:
+    return tuple(file.path for each in slices for file in each.files)
+
+
+def _obstructed(base_path: str, obstacles: Sequence[NativeObstacle]) -> Refused:
+    shown = [f"{each.path}: {each.why}" for each in obstacles[:_SHOWN]]
+    more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
+    return Refused(
+        f"{base_path} cannot be downgraded: {len(obstacles)} of its native logs have to stay.",
+        why=f"Readers of version 9 take each for a base file. {'; '.join(shown)}{more}.",
+        remedy=f"{' '.join(dict.fromkeys(each.remedy for each in obstacles))} Then give the command again.",
+    )
+
+
 def _changes(config: TableConfig, target: int) -> Iterator[tuple[str, str | None]]:
     if config.version.number == target:
         return
     yield VERSION, str(target)
-    if config.get(META_FIELDS_MODE) is None:
-        yield META_FIELDS_MODE, _ALL if config.populate_meta_fields else _NONE
-    else:
+    mode = config.get(META_FIELDS_MODE)
+    if mode is not None:
         _check_mode(config)
+    if target == _FIRST_WITH_MODES:
+        if mode is None:
+            yield META_FIELDS_MODE, _ALL if config.populate_meta_fields else _NONE
+        return
+    if config.get(STORAGE_LAYOUT) is not None:
+        yield STORAGE_LAYOUT, None
+    if mode is None:
+        return
+    yield POPULATE_META_FIELDS, "true" if mode.upper() == _ALL else "false"
+    if mode.upper() not in _SELECTIVE:
+        yield META_FIELDS_MODE, None
+    elif (config.get(_INITIAL_VERSION) or "") == str(_FIRST_WITH_MODES):
+        raise Refused(
+            f"{config.name} has {META_FIELDS_MODE}={mode}, which version {target} does not know.",
+            why="It was made at version 10, so no reader of an older one has shown that it goes by the mode; one that "
+            "does not takes all meta columns for missing.",
+            remedy="Rewrite the table with all meta columns or none; or let Hudi downgrade it, which can be told to "
+            "keep the mode.",
+        )
 
 
 def _check_mode(config: TableConfig) -> None:

@@ -85,6 +85,7 @@ DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
 DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
 VERSION = "hoodie.table.version"
+POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 META_FIELDS_MODE = "hoodie.meta.fields.mode"
 """Which meta columns rows have, from version 10 on; before, a property says whether they have them."""
 STORAGE_LAYOUT = "hoodie.table.storage.layout"
@@ -230,7 +231,7 @@ class TableConfig:
 
     @property
     def populate_meta_fields(self) -> bool:
-        return self.is_true("hoodie.populate.meta.fields", default=True)
+        return self.is_true(POPULATE_META_FIELDS, default=True)
 
     @property
     def made_key_fields(self) -> tuple[str, ...]:

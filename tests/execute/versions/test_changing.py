@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from lakeward.commit.owner import Processes
 from lakeward.errors import LakewardError, Refused, TryLater
 from lakeward.execute.versions.changing import change_version, preview_version_change
 from lakeward.format.java_properties import parse_properties
-from lakeward.plan.version_change import VersionChange
+from lakeward.plan.version_change import StepKind, VersionChange
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.crash.compacting import age_temporary_files, everything
@@ -21,6 +22,7 @@ from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.processes import LookedOn, ScriptedProcesses
 from tests.runs import spread
+from tests.version_10 import FILE_ID
 
 PLACES = (".hoodie/metadata/.hoodie/hoodie.properties", ".hoodie/hoodie.properties")
 
@@ -31,11 +33,19 @@ def change(
     processes = processes or ScriptedProcesses()
     processes.stillness = LookedOn()
     table = serviced_table(str(base), storage or LocalStorage(), processes)
-    return change_version(table, target, is_upgrade=target == 10)
+
+    def compact(file_ids: Sequence[str]) -> None:
+        raise AssertionError(f"nothing is to be merged: {file_ids}")
+
+    return change_version(table, target, compact, is_upgrade=target == 10)
 
 
 def properties(base: Path) -> list[dict[str, str]]:
     return [dict(parse_properties((base / place).read_bytes())) for place in PLACES]
+
+
+def properties_of(base: Path) -> dict[str, str]:
+    return dict(parse_properties((base / PLACES[1]).read_bytes()))
 
 
 def versions(base: Path) -> list[str]:
@@ -64,27 +74,66 @@ def test_nothing_but_properties_changes(base: Path) -> None:
     assert change(base).steps == ()
 
 
+def test_without_native_logs_the_way_back_is_as_short(base: Path) -> None:
+    """The properties are what they were, the metadata table stays, and so does what is inline."""
+    before, files = properties(base), everything(base)
+    change(base)
+    assert [step.kind for step in change(base, 9).steps] == [StepKind.METADATA_PROPERTIES, StepKind.PROPERTIES]
+    assert (properties(base), everything(base)) == (before, files)
+    assert change(base, 9).steps == ()
+
+
+def test_a_failed_write_is_rolled_back_on_the_way_down(tmp_path: Path) -> None:
+    """Keeps 3 of execute/versions/changing: of a write of version 10 that failed no file is left; one that no commit
+    brought, and no write either, is named, and the version stays."""
+    base = copy_golden("v9", tmp_path / "table")
+    file, before = base / PLACES[1], properties_of(base)
+    change(base)
+    time = "20261121235959000"
+    for state in ("requested", "inflight"):
+        (base / ".hoodie/timeline" / f"{time}.deltacommit.{state}").touch()
+    left = next((base / "p").glob("*.parquet")).with_name(f"{FILE_ID}_0-1-1_{time}_1.log.parquet")
+    left.write_bytes(b"rows")
+    orphan = left.with_name(f"{FILE_ID}_0-1-1_20261121235959001_1.deletes.parquet")
+    orphan.write_bytes(b"deletes")
+    with pytest.raises(Refused, match=f"{orphan.name}: no completed commit brought it"):
+        change(base, 9)
+    assert b"hoodie.table.version=10" in file.read_bytes() and left.exists()
+    orphan.unlink()
+    assert [step.kind for step in change(base, 9).steps] == [StepKind.ROLLBACK, StepKind.PROPERTIES]
+    assert not left.exists()
+    assert properties_of(base) == before
+
+
 @pytest.mark.crash
+@pytest.mark.parametrize("target", [9, 10])
 @pytest.mark.parametrize("kind", FaultKind)
-def test_stopped_at_every_call(kind: FaultKind, tmp_path: Path) -> None:
+def test_stopped_at_every_call(kind: FaultKind, target: int, tmp_path: Path) -> None:
     """Keeps 1 of execute/versions/changing: the table is never ahead of its metadata table, and the next run
     ends it."""
-    trial = FaultyStorage()
-    change(copy_golden("v9_metadata", tmp_path / "trial"), storage=trial)
+
+    def table(name: str) -> Path:
+        base = copy_golden("v9_metadata", tmp_path / name)
+        if target == 9:
+            change(base)
+        return base
+
+    trial, new, old = FaultyStorage(), str(target), str(19 - target)
+    change(table("trial"), target, trial)
     last = len(trial.calls)
     first = next(n for n, call in enumerate(trial.calls) if call.startswith("create") and "properties" in call) - 2
     for fault in spread(faults_of(kind, trial.calls, range(first, last))):
-        base = copy_golden("v9_metadata", tmp_path / f"{fault.call}")
+        base = table(f"{fault.call}")
         processes = ScriptedProcesses()
         with suppress(LakewardError, OSError, Killed):
-            change(base, storage=FaultyStorage(fault), processes=processes)
+            change(base, target, FaultyStorage(fault), processes)
         processes.kill_all()
         age_temporary_files(base)
         try:
             if all((base / place).exists() for place in PLACES):
-                assert versions(base) in (["9", "9"], ["10", "9"], ["10", "10"])
-            change(base, processes=processes)
-            assert versions(base) == ["10", "10"]
+                assert versions(base) in ([old, old], [new, old], [new, new])
+            change(base, target, processes=processes)
+            assert versions(base) == [new, new]
             assert not list(base.rglob("*.backup"))
         except BaseException as error:
             error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")

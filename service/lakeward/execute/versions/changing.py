@@ -1,44 +1,68 @@
 """Change the version of a table and of its metadata table, as `plan/version_change.py` says.
 
-    no lock  heartbeats are watched until they can be told
-    lock     updates of properties that were interrupted are ended -> nothing is at work, the table is looked at as it
-             is -> the steps that are left to do, in their order
+    no lock  heartbeats are watched until they can be told; updates of properties that were interrupted are ended
+             -> down: what stands between the table and its older version is looked for, and the first of it done, by
+             the service that does it, until nothing does
+    lock     nothing is at work, no native log is found anywhere -> the properties, the metadata table's first
 
 What the properties were is in a backup beside them until the new ones are read back (`commit/table_properties.py`).
 Nothing else remembers how far a change came: a process that begins again looks at the table, and does what is left.
+Until the properties change the table has its newer version, and is sound.
 
 No lock protects a writer from this: it took the version from the properties when it began, and would write files of
 another one, or fail. So all are stopped.
 
-Touches: `hoodie.properties` of the table and of its metadata table, under the lock, with no other process at work.
+Touches: `hoodie.properties` of the table and of its metadata table, under the lock, with no other process at work; on
+         the way down what rolling back, compacting and cleaning touch, and the metadata table, which goes.
 Keeps:   1. stopped at any call, the table has its old version or the new one, and the next run does what is left;
-         2. nothing is written to a table that is refused, nor while anything of it is at work.
+         2. nothing is written to a table that is refused, nor while anything of it is at work;
+         3. no table gets version 9 of which a listing under the lock found a file with a native name.
 See:     docs/decisions/0068-upgrade-and-downgrade.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.table_properties import recover_properties, update_properties
-from lakeward.errors import NotATable
-from lakeward.execute.rollback.failed_writes import watch_writers
+from lakeward.commit.transition import ServiceAction
+from lakeward.errors import NotATable, TryLater
+from lakeward.execute.clean.cleaner import Cleaner
+from lakeward.execute.metadata.removal import INFLIGHT_PROPERTY, PARTITIONS_PROPERTY, remove_beside_restore
+from lakeward.execute.rollback.failed_writes import judge, watch_writers
+from lakeward.execute.rollback.rolling_back import roll_back_writes
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import check_nothing_lives
-from lakeward.plan.eligibility import TableService
-from lakeward.plan.version_change import StepKind, VersionChange, plan_version_change
+from lakeward.format.file_name import is_native_log
+from lakeward.plan.eligibility import TableService, find_refusals
+from lakeward.plan.native_files import clean_plan_of, find_native_files
+from lakeward.plan.refusal import refuse
+from lakeward.plan.rollback import Step
+from lakeward.plan.version_change import (
+    StepKind,
+    VersionChange,
+    VersionStep,
+    plan_version_change,
+    plan_way_down,
+)
 from lakeward.storage.storage import join
 from lakeward.table.listing import ListingSource
 from lakeward.table.metadata.metadata_table import metadata_base_path
+from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import (
-    BACKUP_FILE,
-    VERSION,
-    TableConfig,
-    hoodie_folder,
-    load_table_config,
-)
+from lakeward.table.table_config import BACKUP_FILE, VERSION, TableConfig, hoodie_folder, load_table_config
+
+Compact = Callable[[Sequence[str]], object]
+"""FULL of the file groups with these ids, and what pending plans hold of them."""
+
+_SERVICES = {
+    StepKind.ROLLBACK: TableService.ROLLBACK,
+    StepKind.COMPACTION: TableService.COMPACTION,
+    StepKind.CLEAN: TableService.CLEANING,
+}
+_PROPERTIES = (StepKind.METADATA_PROPERTIES, StepKind.PROPERTIES)
 
 _OTHERWISE = "it goes by the version that the table had when it began"
 
@@ -50,27 +74,54 @@ def preview_version_change(table: ServicedTable, target: int, *, is_upgrade: boo
     return _prepare(table, target, is_upgrade=is_upgrade)
 
 
-def change_version(table: ServicedTable, target: int, *, is_upgrade: bool) -> VersionChange:
+def change_version(table: ServicedTable, target: int, compact: Compact, *, is_upgrade: bool) -> VersionChange:
     """Bring the table to this version. Returns what was done. Idempotent.
 
     Raises:
         UsageError: the table has a version on the other side of it.
-        Refused: the table, or what is on its timeline, does not allow it; nothing was written.
+        Refused: the table, or what is on its timeline, does not allow it; the version was not changed.
         LockHeld, TryLater: another process is at work.
         BrokenFile: properties that are not whole.
+        Whatever a service raises that is a step on the way.
     """
     assert table.options.writers_stopped, "nothing protects a writer from a change of the version"
+    _end_updates(table)
+    done: list[VersionStep] = []
+    while True:
+        watch_writers(table, _scan(table))
+        with table.locked() as fence:
+            change = _prepare(table, target, is_upgrade=is_upgrade)
+            if not change.steps or change.steps[0].kind in _PROPERTIES:
+                for step in change.steps:
+                    _update(table, step.kind, step.changes, fence)
+                return replace(change, steps=(*done, *change.steps))
+            step = change.steps[0]
+            if step in done:
+                raise TryLater(
+                    f"{table.base_path} still needs {step.kind}: {', '.join(step.subjects[:3])}.",
+                    why="It was done, and left this.",
+                    remedy=f"See what `lakeward {step.kind}` says of the table, and give the command again.",
+                )
+            if step.kind is StepKind.METADATA_TABLE:
+                remove_beside_restore(
+                    table.storage, table.base_path, clock=table.clock, attempt=table.owner.attempt, fence=fence
+                )
+        table.observer.step(f"{step.kind}, since {step.why}")
+        if step.kind is StepKind.ROLLBACK:
+            roll_back_writes(table, step.subjects)
+        elif step.kind is StepKind.COMPACTION:
+            compact([each.rpartition("/")[2] for each in step.subjects])
+        elif step.kind is StepKind.CLEAN:
+            Cleaner(table, {}).clean(clean_plan_of)
+        done.append(step)
+
+
+def _end_updates(table: ServicedTable) -> None:
     places = (metadata_base_path(table.base_path), table.base_path)
     if any(table.storage.stat(join(hoodie_folder(place), BACKUP_FILE)) is not None for place in places):
         with table.locked() as fence:
             for place in places:
                 recover_properties(table.storage, place, fence=fence)
-    watch_writers(table, _scan(table))
-    with table.locked() as fence:
-        change = _prepare(table, target, is_upgrade=is_upgrade)
-        for step in change.steps:
-            _update(table, step.kind, step.changes, fence)
-    return change
 
 
 def _scan(table: ServicedTable) -> TableSnapshot:
@@ -78,12 +129,55 @@ def _scan(table: ServicedTable) -> TableSnapshot:
 
 
 def _prepare(table: ServicedTable, target: int, *, is_upgrade: bool) -> VersionChange:
-    # All of its files: names of another version's logs, which readers of the new one would take for the table's, are
-    # refused.
+    # All of its files, as the storage lists them: names of another version's logs, which readers of the new one would
+    # take for the table's, are refused, and those of this one are found.
     snapshot = table.snapshot(service=TableService.UPGRADING, listing=ListingSource.STORAGE)
     check_nothing_lives(table, snapshot, otherwise=_OTHERWISE)
     metadata = _metadata_config(table)
-    return plan_version_change(table.base_path, snapshot.config, metadata, target, is_upgrade=is_upgrade)
+    change = plan_version_change(table.base_path, snapshot.config, metadata, target, is_upgrade=is_upgrade)
+    if is_upgrade or not change.steps:
+        return change
+    first = _way_down(table, snapshot, has_metadata=metadata is not None)
+    without = any(step.kind is StepKind.METADATA_TABLE for step in first)
+    then = _without_metadata_table(snapshot) if without else snapshot
+    for service in [_SERVICES[step.kind] for step in first if step.kind in _SERVICES]:
+        refuse(table.base_path, find_refusals(then, service))
+    rest = [step for step in change.steps if not (without and step.kind is StepKind.METADATA_PROPERTIES)]
+    return replace(change, steps=(*first, *rest))
+
+
+def _way_down(table: ServicedTable, snapshot: TableSnapshot, *, has_metadata: bool) -> tuple[VersionStep, ...]:
+    quarantined = [file.path for run in load_quarantine(table.storage, table.base_path).runs for file in run.files]
+    return plan_way_down(
+        table.base_path,
+        [each for each in judge(table, snapshot) if each.step is not Step.LEAVE],
+        find_native_files(snapshot, quarantined),
+        pending_cleans=[each.time for each in snapshot.timeline.pending if each.action == ServiceAction.CLEAN.pending],
+        of_metadata=_native_files_of_metadata(table),
+        has_metadata=has_metadata,
+    )
+
+
+def _without_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:
+    """The table as the services find it once that is removed."""
+    kept = {
+        key: value
+        for key, value in snapshot.config.properties.items()
+        if key not in (PARTITIONS_PROPERTY, INFLIGHT_PROPERTY)
+    }
+    return replace(snapshot, loaded_config=replace(snapshot.loaded_config, config=TableConfig(kept)))
+
+
+def _native_files_of_metadata(table: ServicedTable) -> list[str]:
+    """All of them, also of partitions that the properties do not name."""
+    place = metadata_base_path(table.base_path)
+    folders = [each for each in table.storage.list(place) if each.is_folder and not each.name.startswith(".")]
+    return [
+        file.path.removeprefix(f"{table.base_path}/")
+        for folder in folders
+        for file in table.storage.list(folder.path)
+        if is_native_log(file.name)
+    ]
 
 
 def _metadata_config(table: ServicedTable) -> TableConfig | None:

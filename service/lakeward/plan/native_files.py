@@ -1,0 +1,182 @@
+"""What becomes of each native log file of a table of version 10 before it may have version 9: a snapshot in, work and
+obstacles out.
+
+Readers of version 9 take a native log for a base file, so none may be left anywhere, read or not:
+
+    in the newest slice of a file group     FULL merges it, and then it is in an older slice
+    in an older slice, in a replaced group  the slice goes, with all that are older; below
+    of a failed write                       rolled back before
+    in the metadata table                   that goes as a whole, before
+    anywhere else                           an obstacle, which is told: a savepoint or a plan names it, it is set
+                                            aside, or no commit brought it
+
+Where a slice goes, a query as of its time would read an older one without a word. So everything goes that is needed
+only as of a time before E, the first one as of which no native file is needed; and the clean says E, so that Hudi
+refuses such a query.
+
+Touches: nothing.
+Keeps:   1. every native file of the snapshot is merged, cleaned or an obstacle;
+         2. nothing goes that is read as of E or later, nor what a savepoint or a pending plan names;
+         3. logs of changes are an obstacle: what they tell is not in any other file.
+See:     docs/decisions/0068-upgrade-and-downgrade.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakeward.format.file_name import is_native_log
+from lakeward.format.timeline.clean_plan import CleanPlan, Retained
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.plan.clean.validity import find_needed
+from lakeward.table.file_group import FileGroup, FileSlice
+from lakeward.table.snapshot import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class NativeObstacle:
+    path: str
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFiles:
+    to_merge: tuple[FileSlice, ...]
+    """The newest slices with native files, or under a pending plan."""
+    to_clean: tuple[FileSlice, ...]
+    """Older slices that go; known once nothing is to be merged."""
+    earliest: str
+    """E; empty where nothing goes."""
+    obstacles: tuple[NativeObstacle, ...]
+
+
+_SET_ASIDE = "Run `lakeward orphans set-aside` and then `lakeward quarantine purge`, or take it out by hand."
+_PURGE = "Run `lakeward quarantine purge --older-than 0s`, or bring it back, and then begin again."
+_CLEAN = "Let the readers of changes come to the end, and remove it with a Hudi that reads version 10."
+
+
+def find_native_files(snapshot: TableSnapshot, quarantined: Iterable[str]) -> NativeFiles:
+    """What there is to do on the table, its metadata table apart.
+
+    Args:
+        snapshot: a scan of the whole table, its failed writes rolled back.
+        quarantined: paths of files that are set aside.
+    """
+    merged = {group.group_id: group for group in _latest_with_native_files(snapshot)}
+    older = [
+        slice_
+        for group in (*snapshot.file_groups, *_replaced(snapshot))
+        for number, slice_ in enumerate(group.slices)
+        if _native(slice_) and (number > 0 or (group.partition_path, group.file_id) in snapshot.replaced)
+    ]
+    obstacles = [*_obstacles(snapshot, older, merged.keys()), *_set_aside(quarantined)]
+    found = tuple(merged[each] for each in sorted(merged))
+    if found or obstacles:
+        return NativeFiles(found, (), "", tuple(sorted(obstacles, key=lambda each: each.path)))
+    earliest, to_clean = _to_clean(snapshot)
+    return NativeFiles((), to_clean, earliest, ())
+
+
+def clean_plan_of(snapshot: TableSnapshot) -> CleanPlan | None:
+    """The clean after which no native file is left; None where none is to be cleaned, or something else is first."""
+    found = find_native_files(snapshot, ())
+    if not found.to_clean:
+        return None
+    names: dict[str, list[str]] = {}
+    for slice_ in found.to_clean:
+        names.setdefault(slice_.partition_path, []).extend(file.file_name for file in slice_.files)
+    writes = snapshot.timeline.completed_writes
+    instant = next((each for each in writes if each.time == found.earliest), None)
+    # Hudi looks no more where nothing was written since E; so E is named only where all that is older goes.
+    is_whole = not snapshot.savepointed
+    return CleanPlan(
+        earliest_retained=Retained(instant.time, instant.comparable_action, "COMPLETED")
+        if instant is not None and is_whole
+        else None,
+        last_completed=writes[-1].time if writes else "",
+        files={partition: tuple(of) for partition, of in names.items()},
+    )
+
+
+def _native(slice_: FileSlice) -> list[str]:
+    return [log.path for log in slice_.log_files if is_native_log(log.file_name)]
+
+
+def _replaced(snapshot: TableSnapshot) -> list[FileGroup]:
+    return [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
+
+
+def _latest_with_native_files(snapshot: TableSnapshot) -> Iterator[FileSlice]:
+    """Under a pending compaction what readers merge is in two slices."""
+    for group in snapshot.file_groups:
+        if any(_native(slice_) for slice_ in group.read_slices):
+            yield group.slices[0]
+
+
+def _obstacles(
+    snapshot: TableSnapshot, older: Sequence[FileSlice], merged: Iterable[tuple[str, str]]
+) -> Iterator[NativeObstacle]:
+    in_slices: set[str] = set()
+    for group in (*snapshot.file_groups, *_replaced(snapshot)):
+        in_slices.update(path for slice_ in group.slices for path in _native(slice_))
+    frozen = {(each.partition_path, each.file_id): each.why for each in snapshot.frozen}
+    pending = {instant.time for instant in snapshot.timeline.pending}
+    for files in snapshot.files:
+        for log in files.log_files:
+            if not is_native_log(log.file_name):
+                continue
+            if log.name.is_cdc:
+                yield NativeObstacle(log.path, "it tells changes that no other file tells", _CLEAN)
+            elif (why := frozen.get((log.partition_path, log.name.file_id))) is not None:
+                yield NativeObstacle(log.path, f"its file group cannot be told: {why}", "See `lakeward inspect`.")
+            elif log.path not in in_slices and log.instant not in pending:
+                yield NativeObstacle(log.path, "no completed commit brought it", _SET_ASIDE)
+    for path in snapshot.unrecognised_files:
+        if is_native_log(path.rpartition("/")[2]):
+            yield NativeObstacle(path, "no reader knows its name", "Take it out by hand.")
+    waits = set(merged)
+    names: dict[str, list[str]] = {}
+    for slice_ in older:
+        if slice_.group_id not in waits:  # a compaction may still need what it is to read
+            of = names.setdefault(slice_.partition_path, [])
+            of += [path.rpartition("/")[2] for path in _native(slice_)]
+    for path, why in find_needed(snapshot, names).items():
+        yield NativeObstacle(path, why, "Delete the savepoint, or have the plan carried out or unscheduled.")
+    for group_id, instant in snapshot.pending_clusterings.items():
+        if group_id in waits:
+            path = "/".join(part for part in group_id if part)
+            yield NativeObstacle(path, f"clustering {instant} is pending on it", "Have it carried out or rolled back.")
+
+
+def _set_aside(quarantined: Iterable[str]) -> Iterator[NativeObstacle]:
+    for path in quarantined:
+        if is_native_log(path.rpartition("/")[2]):
+            yield NativeObstacle(path, "it is set aside and could be brought back", _PURGE)
+
+
+def _to_clean(snapshot: TableSnapshot) -> tuple[str, tuple[FileSlice, ...]]:
+    """E and the slices that are read as of earlier times only."""
+    times: list[str] = []
+    for group in snapshot.file_groups:
+        newest = next((number for number, each in enumerate(group.slices) if _native(each)), None)
+        if newest is not None:
+            times.append(group.slices[newest - 1].base_instant)
+    replaced = _replaced(snapshot)
+    for group in replaced:
+        if any(_native(slice_) for slice_ in group.slices):
+            times.append(snapshot.replaced[group.partition_path, group.file_id])
+    if not times:
+        return "", ()
+    earliest = max(times, key=comparable_time)
+    limit = comparable_time(earliest)
+    dead: list[FileSlice] = []
+    for group in snapshot.file_groups:
+        read = next((n for n, each in enumerate(group.slices) if comparable_time(each.base_instant) <= limit), None)
+        dead += [] if read is None else group.slices[read + 1 :]
+    for group in replaced:
+        if comparable_time(snapshot.replaced[group.partition_path, group.file_id]) <= limit:
+            dead += group.slices
+    pinned = {path for paths in snapshot.savepointed.values() for path in paths}
+    return earliest, tuple(each for each in dead if not any(file.path in pinned for file in each.files))
