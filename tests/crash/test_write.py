@@ -43,7 +43,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "mor-buckets": {"table_type": "MERGE_ON_READ"},
     "cow-simple": {"table_type": "COPY_ON_WRITE"},
     "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
-    "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10, "has_metadata_table": False},
+    "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10},
 }
 """The third one has a record index, and the write that is stopped brings a column; that to the last one leaves a native
 log of rows and one of deletes in a file group."""
@@ -51,7 +51,7 @@ log of rows and one of deletes in a file group."""
 
 def written(shape: str, path: Path) -> Path:
     base = new_table(path, **SHAPES[shape])
-    write(base, FIRST, **request_of(shape))
+    write(base, with_deletes(FIRST) if "native" in shape else FIRST, **request_of(shape))
     return base
 
 
@@ -64,13 +64,16 @@ def request_of(shape: str) -> dict[str, Any]:
 def second(shape: str) -> Sequence[Row] | pa.RecordBatch:
     """The write that is stopped."""
     if "native" in shape:
-        # k2 is deleted: its bucket gets a log of rows and one of deletes.
-        rows: list[Row] = [*SECOND, ("k2", 2, "p", "x")]
-        return rows_of(rows).append_column("_hoodie_is_deleted", pa.array([row[0] == "k2" for row in rows]))
+        # Its bucket gets a log of rows and one of deletes.
+        return with_deletes([*SECOND, ("k2", 2, "p", "x")], deleted={"k2"})
     if "column" not in shape:
         return SECOND
     batch = rows_of(SECOND)
     return batch.append_column("added", pa.array([1] * len(SECOND), pa.int64()))
+
+
+def with_deletes(rows: Sequence[Row], deleted: Collection[str] = ()) -> pa.RecordBatch:
+    return rows_of(rows).append_column("_hoodie_is_deleted", pa.array([row[0] in deleted for row in rows]))
 
 
 def values_in(base: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from lakeward.write.request import FileSizes, IndexKind
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
 from tests.crash.metadata_compacting import check_agrees
+from tests.execute.versions.test_changing import change
 from tests.faults import FaultyStorage
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
@@ -56,7 +57,9 @@ class History:
 
     def write(self, rows: list[Row], operation: str, **request: Any) -> None:
         sizes = FileSizes(
-            small_file=self.chance.choice([0, 2_000_000]), log_block=self.chance.choice([200, 10_000_000])
+            small_file=self.chance.choice([0, 2_000_000]),
+            log_block=self.chance.choice([200, 10_000_000]),
+            max_file=self.chance.choice([1, 100_000_000]),
         )
         self.told.append(f"{operation} {rows} {request} {sizes.small_file}")
         write(self.base, rows, operation, sizes=sizes, clock=self.clock, **self.index, **request)
@@ -123,26 +126,43 @@ INDEXES: list[tuple[dict[str, Any], NewIndexes]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
-def test_a_history_of_writes(tmp_path: Path, seed: int) -> None:
-    """After each write the table holds the rows of the dictionary, and its metadata table lists its files."""
+@pytest.mark.parametrize(
+    ("version", "seed"),
+    [
+        pytest.param(version, seed, marks=() if (version, seed) == (9, 0) else pytest.mark.wide)
+        for version in (9, 10)
+        for seed in range(runs(20))
+    ],
+)
+def test_a_history_of_writes(tmp_path: Path, version: int, seed: int) -> None:
+    """After each write the table holds the rows of the dictionary, and its metadata table lists its files. Of two
+    tables that end with version 10 one was born with 9, and keeps inline logs beside native ones."""
     chance = random.Random(seed)
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     by_event_time = chance.random() < 0.7
     index, indexes = chance.choice(INDEXES)
     has_metadata = index["index"] is IndexKind.RECORD or chance.random() < 0.5
+    born = 9 if seed % 2 else version
     base = new_table(
         tmp_path / "t",
+        version=born,
         table_type=table_type,
         ordering_fields=("ts",) if by_event_time else (),
         indexes=indexes,
         has_metadata_table=has_metadata,
     )
     history = History(chance, base, table_type, by_event_time, index)
-    history.told.append(f"seed {seed}: {table_type} by event time {by_event_time}, metadata {has_metadata}, {index}")
-    acts = [history.upsert] * 4 + [history.delete] * 2 + [history.insert, history.overwrite, history.compact]
-    for _ in range(6 if seed else 3):
-        chance.choice([*acts, history.delete_partition])()
+    history.told.append(
+        f"seed {seed}: version {born} to {version}, {table_type} {by_event_time=} {has_metadata=} {index}"
+    )
+    acts = [history.upsert] * 4 + [history.delete] * 2 + [history.insert, history.overwrite, history.delete_partition]
+    if version == 9:
+        acts.append(history.compact)
+    for step in range(6 if seed else 3):
+        if step == 3 and born < version:
+            history.told.append("upgrade")
+            change(base, version)
+        chance.choice(acts)()
         history.check()
     if has_metadata:
         check_agrees(base)

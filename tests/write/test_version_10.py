@@ -10,9 +10,10 @@ import pytest
 
 from lakeward.errors import Refused
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
-from lakeward.table.new_table import NewIndexes
+from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
+from tests.crash.metadata_compacting import check_agrees
 from tests.our_reader import read_rows, scan
 from tests.write.judged import judged_rows, judged_values
 from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
@@ -20,6 +21,7 @@ from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 INDEXES: dict[str, tuple[dict[str, Any], NewIndexes]] = {
     "bucket": (BUCKETS, NewIndexes()),
     "simple": ({"index": IndexKind.SIMPLE}, NewIndexes()),
+    "record": ({"index": IndexKind.RECORD}, NewIndexes(finds_keys=NewIndex.RECORD)),
 }
 FIRST: list[Row] = [("k1", 5, "p", "a"), ("k2", 5, "p", "a"), ("k3", 5, "q", "a"), ("k4", 5, "q", "a")]
 SECOND: list[Row] = [("k1", 6, "p", "b"), ("k3", 4, "q", "late"), ("k5", 1, "p", "new")]
@@ -37,7 +39,7 @@ OPERATIONS: dict[str, tuple[list[Row], dict[str, Any], dict[str, Any]]] = {
 }
 CORE = [
     ("MERGE_ON_READ", "bucket", "upsert"),
-    ("MERGE_ON_READ", "simple", "delete"),
+    ("MERGE_ON_READ", "record", "delete"),
     ("COPY_ON_WRITE", "simple", "upsert"),
 ]
 ALL = [
@@ -53,14 +55,16 @@ ALL = [
     [pytest.param(*each, marks=() if each in CORE else pytest.mark.wide) for each in ALL],
 )
 def test_every_operation_by_every_index(kind: str, index: str, operation: str, tmp_path: Path) -> None:
-    """What a write leaves is what the dictionary says; logs are native. Keeps 4 of
-    write/handles/append."""
+    """What a write leaves is what the dictionary says, and the metadata table has each file; logs are native, its own,
+    too. Keeps 4 of write/handles/append."""
     by, indexes = INDEXES[index]
-    base = new_table(tmp_path / "t", version=10, table_type=kind, indexes=indexes, has_metadata_table=False)
+    base = new_table(tmp_path / "t", version=10, table_type=kind, indexes=indexes)
     write(base, FIRST, **by)
     rows, request, expected = OPERATIONS[operation]
     write(base, rows, operation, **by, **request)
     assert judged_values(base) == expected == values(read_rows(base))
+    check_agrees(base)
+    assert not list(base.rglob(".*.log.*"))
 
 
 def with_deletes(rows: list[Row], deleted: set[str]) -> pa.RecordBatch:
@@ -69,13 +73,15 @@ def with_deletes(rows: list[Row], deleted: set[str]) -> pa.RecordBatch:
 
 
 def test_the_commit_says_each_file(tmp_path: Path) -> None:
-    """Rows and deletes of one file group are two files of one version, each with its stat; an older delete loses to a
+    """Rows and deletes of one file group are two files of one version, each with its stat and its place in the
+    metadata table; an older delete loses to a
     newer row."""
-    base = new_table(tmp_path / "t", version=10, has_metadata_table=False)
+    base = new_table(tmp_path / "t", version=10)
     write(base, FIRST, **BUCKETS)
     rows: list[Row] = [("k1", 6, "p", "x"), ("k2", 6, "p", "b"), ("k3", 6, "q", "b"), ("k4", 4, "q", "late")]
     write(base, with_deletes(rows, {"k1", "k4"}), **BUCKETS)
     assert judged_values(base) == {"k2": "b", "k3": "b", "k4": "a"}
+    check_agrees(base)
     commit = scan(base).timeline.completed_writes[-1]
     (path,) = (base / ".hoodie" / "timeline").glob(f"{commit.time}_*.deltacommit")
     stats = read_commit_metadata(path.read_bytes(), file=path.name, layout=2).partition_to_write_stats
