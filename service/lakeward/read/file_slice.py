@@ -62,6 +62,7 @@ from lakeward.read.made_keys import with_made_keys
 from lakeward.read.operation_column import has_operations
 from lakeward.read.partial_blocks import rules_of_blocks
 from lakeward.read.pruning import LogSide, choose_row_groups
+from lakeward.read.rank_order import rules_of_ranks
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
 from lakeward.read.slice_query import EVERYTHING, SliceQuery
@@ -110,6 +111,7 @@ class MergedSlice:
             slice_input.log_files,
             instant=slice_input.instant,
             committed=slice_input.committed,
+            by_rank=slice_input.rules.by_rank,
         )
         has_operation = has_operations(scan.blocks, slice_input.rules, base_has=self._base.has_operation)
         table = table_schema(slice_input.schema, has_operation=has_operation)
@@ -119,9 +121,10 @@ class MergedSlice:
         if key_fields:
             query = replace(query, by_statistics=False)  # no footer says anything of keys that are made
         self._query = query
-        self.rules = rules_of_blocks(scan.blocks, slice_input.rules, table, key_fields)
-        """The table's, or what its partial log blocks make of them."""
-        if on_changes is not None and (has_operation or key_fields or self.rules != slice_input.rules):
+        ranked = rules_of_ranks(scan, slice_input.rules, table)
+        self.rules = rules_of_blocks(scan.blocks, ranked, table, key_fields)
+        """The table's, or what its logs make of them."""
+        if on_changes is not None and (has_operation or key_fields or self.rules.needs_all_records):
             raise Unsupported(
                 f"The changes of file group {slice_input.file_id} cannot be captured.",
                 why="Its rows carry no keys, some of their columns or their kind of change; what Hudi calls a change "
@@ -190,7 +193,12 @@ class MergedSlice:
     @property
     def is_sorted(self) -> bool:
         """The rows come in the order of their keys' bytes; final when the logs are read."""
-        return (self._by_order and self._base.is_sorted) or not self._run.records.fits
+        return self._relies_on_order or self._input.rules.by_rank or not self._run.records.fits
+
+    @property
+    def _relies_on_order(self) -> bool:
+        """The base file is read as one that is sorted: its footer says so, or every one of the table must be."""
+        return self._by_order and (self._base.is_sorted or self._input.rules.by_rank)
 
     def fold_logs(self) -> int:
         """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
@@ -206,7 +214,7 @@ class MergedSlice:
         assert self._query.is_rewrite
         self._run.read()
         fold = self._run.records.fold
-        if not (self._by_order and self._base.is_sorted) or self._input.base_file is None or fold is None:
+        if not self._relies_on_order or self._input.base_file is None or fold is None:
             return None
         try:
             with self.open_base() as file:
@@ -330,11 +338,16 @@ class MergedSlice:
 
     @property
     def _merged_by(self) -> MergedBy:
-        if self._base.is_sorted and self._by_order:
+        if self._input.rules.by_rank and not self._run.scan.by_rank:
+            return MergedBy.OUT_OF_RANKS
+        if self.rules.base_is_first:
+            return MergedBy.RANKS
+        if self._relies_on_order:
             return MergedBy.ORDER
-        if self._run.records.fits:
-            return MergedBy.HASHES_AFTER_ORDER if self._base.is_sorted else MergedBy.HASHES
-        return MergedBy.SORTING_AFTER_ORDER if self._base.is_sorted else MergedBy.SORTING
+        relied_first = self._base.is_sorted or self._input.rules.by_rank
+        if not self.is_sorted:
+            return MergedBy.HASHES_AFTER_ORDER if relied_first else MergedBy.HASHES
+        return MergedBy.SORTING_AFTER_ORDER if relied_first else MergedBy.SORTING
 
     @cached_property
     def _base(self) -> BaseFileShape:
@@ -347,7 +360,7 @@ class MergedSlice:
         """The base file as one run, or as many where it is not sorted."""
         name, rules = f"the base file {self._input.base_file}", self.rules
         kind = ordering_type(rules, self._read_schema)
-        if self._by_order and self._base.is_sorted:
+        if self._relies_on_order:
             return [BaseRun(name, self._base_batches(), rules.ordering_fields)]
         schema = record_schema(part_schema(self._query.carried_schema(self._read_schema), rules), kind)
         sorter = RecordSorter(

@@ -89,6 +89,8 @@ class LogScan:
     rollback_blocks: int
     overtaken: str | None = None
     """See `find_overtaken`."""
+    by_rank: bool = False
+    """The blocks are those of `ranked_blocks`."""
 
     @property
     def corrupt_blocks(self) -> int:
@@ -121,11 +123,13 @@ def scan_slice_heads(
     instant: str,
     superseded: Mapping[str, Sequence[str]] = _NONE_SUPERSEDED,
     committed: CommittedWrites | None = None,
+    by_rank: bool = False,
 ) -> LogScan:
     """Scan the logs of a slice (relative paths in comparator order) as a reader at `instant` does.
 
     `superseded` are paths among them that plans of log compactions say are superseded, each with the instants that it
-    stands for itself. `committed` is for table versions before 8: the writes whose blocks count.
+    stands for itself. `committed` is for table versions before 8: the writes whose blocks count. `by_rank`: merge them
+    as in the layout `lsm_tree`, if they can be (`ranked_blocks`); then all are opened.
 
     Reads heads only, so it is cheap enough to ask about every slice before a plan is made. Raises `Unsupported` for a
     block that we cannot merge, `BrokenFile` and `NotFound` for files that cannot be read.
@@ -134,7 +138,7 @@ def scan_slice_heads(
     met: list[LogBlock | CorruptBlock] = []
     order: list[LogBlock | SupersededLog] = []
     for path in files:
-        if path in superseded:
+        if path in superseded and not by_rank:
             name = parse_any_log(posixpath.basename(path), native=True)
             assert name is not None, "the snapshot holds only what the grammar accepted"
             order.append(SupersededLog(name.instant, tuple(superseded[path])))
@@ -142,18 +146,20 @@ def scan_slice_heads(
         found = list(_scan_file(storage, base_path, path))
         met += found
         order += [block for block in found if isinstance(block, LogBlock)]
+    ranked = ranked_blocks(order, instant) if by_rank else None
     try:
-        blocks = blocks_that_count(order, instant, committed)
+        blocks = blocks_that_count(order, instant, committed) if ranked is None else ranked
     except NotSuperseded:
         return scan_slice_heads(storage, base_path, log_files, instant=instant, committed=committed)
     sound = [block for block in met if isinstance(block, LogBlock)]
     return LogScan(
         blocks=tuple(blocks),
-        log_files=sum(path not in superseded for path in files),
+        log_files=sum(by_rank or path not in superseded for path in files),
         log_blocks=len(met),
         corrupt=tuple(block for block in met if isinstance(block, CorruptBlock)),
         rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),
         overtaken=find_overtaken(order, instant, committed),
+        by_rank=ranked is not None,
     )
 
 
@@ -356,6 +362,24 @@ def blocks_that_count(
         if final not in newest_first:
             newest_first.append(final)
     return [block for written_by in reversed(newest_first) for block in by_instant[written_by]]
+
+
+def ranked_blocks(blocks: Iterable[LogBlock | SupersededLog], instant: str) -> list[LogBlock] | None:
+    """The blocks that a reader at `instant` merges by the ranks of their files, oldest first: all, what a log
+    compaction superseded, too, since its output stands where its name is. None where one is not to be merged so: it is
+    in an inline log, which has several, or its rows have some of the columns only.
+
+    Hudi's own reader of the layout looks at no instant (its issue 19983), and takes any file for one of whole rows.
+    """
+    ranked: list[LogBlock] = []
+    for block in blocks:
+        assert isinstance(block, LogBlock), "all are opened"
+        name = parse_native_log(posixpath.basename(block.file))
+        if name is None or block.is_partial:
+            return None
+        if name.instant <= instant:
+            ranked.append(block)
+    return ranked
 
 
 def find_overtaken(

@@ -64,6 +64,12 @@ class MergedBy(StrEnum):
     HASHES_AFTER_ORDER = "hashes-after-order"
     """The base file says that it is sorted, and is not: what was merged by order was thrown away."""
     SORTING_AFTER_ORDER = "sorting-after-order"
+    RANKS = "ranks"
+    """All records of a key in the order of their files, the base file's first: in the layout `lsm_tree`, where that
+    may come to another row than the logs among themselves do."""
+    OUT_OF_RANKS = "out-of-ranks"
+    """The table has that layout, and a log of the slice cannot be merged so: it is inline, or holds partial updates.
+    The slice was merged as in the layout `default`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,8 @@ OPERATIONS = _counter(
 MERGES = _counter(
     "lakeward_merges_total",
     "Operations that jobs published, by how their file groups were merged: order (the base file is sorted), hashes (it "
-    "is not), sorting (the logs did not fit memory), or either of these after a base file's order turned out wrong.",
+    "is not), sorting (the logs did not fit memory), either of these after a base "
+    "file's order turned out wrong, ranks or out-of-ranks (layout lsm_tree).",
     "table",
     "by",
 )
