@@ -101,7 +101,9 @@ def test_what_writers_are_asked(schema: Path, tmp_path: Path, capfd: pytest.Capt
     indexed = made("--index", "bloom-filters, record")["hoodie.table.metadata.partitions"]
     assert indexed == "bloom_filters,column_stats,files,record_index"
     assert "hoodie.table.metadata.partitions" not in made("--no-metadata-table")
-    assert made("--table-version", "10")["hoodie.meta.fields.mode"] == "ALL"
+    latest = made("--table-version", "10")
+    assert latest["hoodie.meta.fields.mode"] == "ALL" and "hoodie.table.storage.layout" not in latest
+    assert made("--table-version", "10", "--layout", "lsm_tree")["hoodie.table.storage.layout"] == "lsm_tree"
     moments = ("--timestamp-type", "scalar", "--timestamp-unit", "microseconds", "--timestamp-output", "yyyy-MM")
     timed = made("--partition", "at", "--key-generator", "timestamp", *moments, "--timestamp-timezone", "Europe/Berlin")
     assert timed["hoodie.keygen.timebased.timestamp.type"] == "SCALAR"
@@ -141,7 +143,7 @@ def test_a_table_like_a_file_of_another_table(tmp_path: Path, capfd: pytest.Capt
         (["--schema", "{schema}", "--timestamp-unit", "days"], "The moments by which partitions are named"),
         (["--schema", "{schema}", "--key-generator", "custom"], "key generator CUSTOM cannot be created"),
         (["--schema", "{schema}", "--table-version", "10", "--ordering", "at.x"], "at.x cannot be an ordering field."),
-        (["--schema", "{schema}", "--layout", "lsm_tree"], "A table with the layout lsm_tree cannot be created."),
+        (["--schema", "{schema}", "--layout", "lsm_tree"], "cannot have the layout lsm_tree in version 9."),
         (
             ["--schema", "{schema}", "--partition", "at", "--key-generator", "timestamp", *WEEKS],
             "names its partitions by times in a way that this release does not know",

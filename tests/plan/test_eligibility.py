@@ -205,6 +205,8 @@ def both(first: Change, second: Change) -> Change:
 
 
 CAPTURING = prop("hoodie.table.cdc.enabled", "true")
+VERSION_10 = prop("hoodie.table.version", "10")
+LSM_TREE = both(VERSION_10, prop("hoodie.table.storage.layout", "lsm_tree"))
 
 
 def as_log_compaction(table: Path) -> None:
@@ -360,7 +362,7 @@ UNKNOWN_KEYS: tuple[Change, ...] = (
 
 CASES: list[tuple[str, str, Change]] = [
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "7")),
-    ("table-version", "hoodie.table.version", prop("hoodie.table.version", "10")),
+    ("table-version", "hoodie.table.version", prop("hoodie.table.version", "11")),
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", None)),
     ("meta-fields-mode", "hoodie.meta.fields.mode", prop("hoodie.meta.fields.mode", "COMMIT_TIME_ONLY")),
     ("meta-fields-mode", "hoodie.meta.fields.mode", prop("hoodie.meta.fields.mode", "NONE")),
@@ -396,6 +398,7 @@ CASES: list[tuple[str, str, Change]] = [
         props(table_cdc_enabled="true", table_cdc_supplemental_logging_mode="ALL"),
     ),
     ("cdc-enabled", "hoodie.table.cdc.enabled", version_8(CAPTURING)),
+    ("cdc-enabled", "hoodie.table.cdc.enabled", both(CAPTURING, VERSION_10)),
     (
         "cdc-enabled",
         "hoodie.table.cdc.enabled",
@@ -411,6 +414,12 @@ CASES: list[tuple[str, str, Change]] = [
     ("log-file-format", "hoodie.table.log.file.format", prop("hoodie.table.log.file.format", "NATIVE_LOG")),
     ("table-format", "hoodie.table.format", prop("hoodie.table.format", "iceberg")),
     ("storage-layout", "hoodie.table.storage.layout", prop("hoodie.table.storage.layout", "lsm_tree")),
+    ("storage-layout", "hoodie.table.storage.layout", both(VERSION_10, prop("hoodie.table.storage.layout", "other"))),
+    (
+        "partial-update-mode",
+        "hoodie.table.partial.update.mode",
+        both(LSM_TREE, prop("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS")),
+    ),
     (
         "multiple-base-formats",
         "hoodie.table.multiple.base.file.formats.enable",
@@ -776,7 +785,7 @@ def test_accepted(table: Path, change: Change) -> None:
     [
         pytest.param(prop("hoodie.table.type", "COPY_ON_WRITE"), "copy-on-write", id="copy-on-write"),
         pytest.param(
-            prop("hoodie.table.version", "10"), "table version 10, whose services are left to Hudi", id="version"
+            prop("hoodie.table.version", "11"), "table version 11, whose services are left to Hudi", id="version"
         ),
         pytest.param(prop("hoodie.table.version", None), None, id="no version"),
         pytest.param(prop("hoodie.record.merge.mode", "CUSTOM"), None, id="a merge mode"),

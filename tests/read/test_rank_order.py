@@ -34,7 +34,7 @@ def merged_by(given: SliceInput) -> MergedBy:
 
 @pytest.mark.parametrize("rules", BY_RANK, ids=["event time", "commit time"])
 def test_the_rows_are_those_of_the_second_reader(tmp_path: Path, rules: object) -> None:
-    """At every instant, with the output of a log compaction among the logs and without; and a sample of keys that is
+    """They are so at every instant, with the output of a log compaction and without; a sample of keys that is
     merged again comes to the same. Keeps of read/rank_order."""
     print(f"LAKEWARD_SEED={SEED}")
     classic = EVENT if rules is BY_RANK[0] else COMMIT
@@ -81,7 +81,7 @@ def test_an_unconditional_delete_between_the_base_row_and_a_smaller_one(tmp_path
 
 
 def test_an_inline_log_brings_the_classic_merge(tmp_path: Path) -> None:
-    """And it is counted, whether anything of the slice is deleted or not."""
+    """It is counted, whether anything of the slice is deleted or not."""
     files = [native(REVIVED[0]), inline(REVIVED[1])]
     given = lay_out(tmp_path, [("a", 10, "base")], {k: v for each in files for k, v in each.items()}, rules=BY_RANK[0])
     assert rows_of(given) == {"a": (10, "base")}

@@ -30,7 +30,7 @@ def test_which_versions_are_writable(number: int | None, layout: int, writable: 
     assert (str(number) in RELEASED_VERSIONS.split()) == (writable and number != 10)
     assert (
         version.is_compactable
-        == (number in (6, 8, 9))
+        == (number in (6, 8, 9, 10))
         == (str(number) in COMPACTABLE_VERSIONS.replace(",", "").split())
     )
 

@@ -12,7 +12,7 @@ from tests.our_reader import scan
 
 
 def judged_rows(base: Path) -> Iterator[judge.Row]:
-    """The rows of the newest slices; their logs are all native."""
+    """The rows of the newest slices; their logs are all native, and each file of the layout lsm_tree is sorted."""
     snapshot = scan(base)
     by_event_time = snapshot.config.merge_mode == "EVENT_TIME_ORDERING"
     ordering = list(snapshot.config.ordering_fields) if by_event_time else []
@@ -20,7 +20,11 @@ def judged_rows(base: Path) -> Iterator[judge.Row]:
         assert all(isinstance(log.name, NativeLogName) for log in slice_.log_files)
         logs = {log.name.text: (base / log.path).read_bytes() for log in slice_.log_files}
         bases = [judge.rows((base / file.path).read_bytes()) for file in (slice_.base_file,) if file is not None]
-        yield from judge.merged((row for rows in bases for row in rows), logs, ordering).values()
+        lsm = snapshot.config.is_lsm_tree
+        for rows in (*bases, *(judge.rows(data) for data in logs.values())) if lsm else ():
+            keys = [row[judge.KEY].encode() for row in rows]
+            assert keys == sorted({*keys})
+        yield from judge.merged((row for rows in bases for row in rows), logs, ordering, lsm=lsm).values()
 
 
 def judged_values(base: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused
+from lakeward.errors import Refused, UsageError
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
@@ -38,12 +38,14 @@ OPERATIONS: dict[str, tuple[list[Row], dict[str, Any], dict[str, Any]]] = {
     "delete_partition": ([], {"partitions": ("p",)}, {"k3": "a", "k4": "a"}),
 }
 CORE = [
-    ("MERGE_ON_READ", "bucket", "upsert"),
-    ("MERGE_ON_READ", "record", "delete"),
-    ("COPY_ON_WRITE", "simple", "upsert"),
+    (False, "MERGE_ON_READ", "bucket", "upsert"),
+    (True, "MERGE_ON_READ", "record", "delete"),
+    (True, "COPY_ON_WRITE", "simple", "insert"),
+    (False, "COPY_ON_WRITE", "simple", "upsert"),
 ]
 ALL = [
-    (kind, index, operation)
+    (lsm, kind, index, operation)
+    for lsm in (False, True)
     for kind in ("MERGE_ON_READ", "COPY_ON_WRITE")
     for index in INDEXES
     for operation in OPERATIONS
@@ -51,14 +53,14 @@ ALL = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "index", "operation"),
+    ("lsm", "kind", "index", "operation"),
     [pytest.param(*each, marks=() if each in CORE else pytest.mark.wide) for each in ALL],
 )
-def test_every_operation_by_every_index(kind: str, index: str, operation: str, tmp_path: Path) -> None:
+def test_every_operation_by_every_index(lsm: bool, kind: str, index: str, operation: str, tmp_path: Path) -> None:
     """What a write leaves is what the dictionary says, and the metadata table has each file; logs are native, its own,
-    too. Keeps 4 of write/handles/append."""
+    too, and each file of the layout lsm_tree is sorted. Keeps 4 of write/handles/append."""
     by, indexes = INDEXES[index]
-    base = new_table(tmp_path / "t", version=10, table_type=kind, indexes=indexes)
+    base = new_table(tmp_path / "t", version=10, table_type=kind, indexes=indexes, is_lsm_tree=lsm)
     write(base, FIRST, **by)
     rows, request, expected = OPERATIONS[operation]
     write(base, rows, operation, **by, **request)
@@ -110,3 +112,24 @@ def test_deletes_by_keys_alone_on_several_ordering_fields(tmp_path: Path) -> Non
     write(copied, FIRST)
     write(copied, [("k1", 9, "p", "a")], "delete")
     assert sorted(row["id"] for row in judged_rows(copied)) == ["k2", "k3", "k4"]
+
+
+@pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+def test_no_file_of_the_layout_lsm_tree_has_a_key_twice(tmp_path: Path, kind: str, operation: str) -> None:
+    """The layout default keeps both rows. Keeps 3 of write/refusals."""
+    twice: list[Row] = [("k2", 5, "p", "a"), ("k1", 5, "p", "old"), ("k1", 6, "p", "new")]
+    tables = {
+        lsm: new_table(tmp_path / str(lsm), version=10, table_type=kind, is_lsm_tree=lsm, has_metadata_table=False)
+        for lsm in (False, True)
+    }
+    for base in tables.values():
+        write(base, twice, operation)
+    assert [row["v"] for row in judged_rows(tables[True])] == ["new", "a"]
+    (of_default,) = tables[False].glob("p/*.parquet")
+    assert len(judge.rows(of_default.read_bytes())) == 3
+    write(tables[True], [("k0", 1, "p", "small"), ("k1", 7, "p", "newer")], "insert")
+    assert len({path.name.split("_")[0] for path in tables[True].glob("p/*.parquet")}) == 1, "it is a small file"
+    assert judged_values(tables[True]) == {"k0": "small", "k1": "newer", "k2": "a"}
+    with pytest.raises(UsageError, match="--keep-duplicates"):
+        write(tables[True], twice, operation, deduplicate=False)

@@ -83,7 +83,7 @@ def create(
     ] = None,
     layout: Annotated[
         NewLayout,
-        typer.Option(help="How file groups store rows; lsm_tree needs version 10, and is refused for now."),
+        typer.Option(help="How file groups are merged; lsm_tree, by the order of their files, needs version 10."),
     ] = NewLayout.DEFAULT,
     paths: StatedPaths,
     stated: StatedIndexes,
@@ -105,8 +105,6 @@ def create(
     from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
     from lakeward.write.keys.key_generator import key_generator
 
-    _refuse_lsm_tree(layout)
-
     storage, base_path = open_storage(table)
     table_name = name if name is not None else base_path.rstrip("/").rpartition("/")[2]
     modes = {None: None, NewMergeMode.EVENT_TIME: EVENT_TIME_ORDERING, NewMergeMode.COMMIT_TIME: COMMIT_TIME_ORDERING}
@@ -126,6 +124,7 @@ def create(
         timestamps=paths.timestamps,
         indexes=stated.indexes,
         has_metadata_table=stated.has_metadata_table,
+        is_lsm_tree=layout is NewLayout.LSM_TREE,
     )
     # What `lakeward write` could not make keys of is told now.
     key_generator(TableConfig(new.properties), names_single_field=True)
@@ -140,17 +139,6 @@ def create(
     if dry_run:
         for key, value in new.properties.items():
             typer.echo(f"  {key}={value}")
-
-
-def _refuse_lsm_tree(layout: NewLayout) -> None:
-    from lakeward.errors import Unsupported
-
-    if layout is NewLayout.LSM_TREE:
-        raise Unsupported(
-            "A table with the layout lsm_tree cannot be created.",
-            why="Its readers trust the order of each file and merge by rank, which this release does not do.",
-            remedy="Create it with the layout default, in version 10 if its logs are to be native files.",
-        )
 
 
 def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str:

@@ -23,7 +23,7 @@ from enum import StrEnum
 from lakeward.plan import findings
 from lakeward.plan.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import CDC_ENABLED, PARTIAL_UPDATE_MODE, STORAGE_LAYOUT
+from lakeward.table.table_config import CDC_ENABLED, PARTIAL_UPDATE_MODE
 
 
 class TableService(StrEnum):
@@ -148,20 +148,6 @@ _METADATA_IS_WRITTEN = _WRITES - {TableService.RESTORE, TableService.ROLLBACK}
 restore all of it."""
 _STATISTICS_ARE_WRITTEN = _ROWS_ARE_MERGED | _CLEANING
 """The services that merge rows, or write for each file what the metadata table has of its columns."""
-_NATIVE_LOGS_ARE_KNOWN = frozenset(
-    {
-        TableService.ARCHIVING,
-        TableService.CLEANING,
-        TableService.METADATA,
-        TableService.RESTORE,
-        TableService.ROLLBACK,
-        TableService.SAVEPOINT,
-        TableService.UNSCHEDULING,
-        TableService.UPGRADING,
-        TableService.WRITING,
-    }
-)
-"""The services that run on tables of version 10."""
 _UNLESS_RESTORED = _ALL - {TableService.RESTORE}
 """All but the service that ends what is pending here, or has words of its own about it."""
 
@@ -206,15 +192,6 @@ ROWS: tuple[RefusalRow, ...] = (
         "the slice or the plan that they lie on, not by their writes.",
         "Leave the table's other services to Hudi, or upgrade it with a Hudi release that writes version {known}.",
         no_work="table version {value}, whose services but compaction are left to Hudi",
-    ),
-    RefusalRow(
-        "table-version",
-        "version 10",
-        _ALL - _NATIVE_LOGS_ARE_KNOWN,
-        findings.version_of_native_logs,
-        "It is {value}, whose logs are files of the base files' format, which this release does not treat here.",
-        "Leave this service of the table to Hudi.",
-        no_work="table version {value}, whose services are left to Hudi",
     ),
     RefusalRow(
         "writers-at-work",
@@ -373,10 +350,11 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "storage-layout",
-        "a storage layout other than the default",
+        "a storage layout other than `default` and, from version 10 on, `lsm_tree`",
         _ROWS_ARE_ORDERED | {TableService.CLEANING, TableService.RESTORE, TableService.ROLLBACK},
-        findings.property_is_other_than(STORAGE_LAYOUT, "DEFAULT"),
-        "It is {value}; this release knows which files belong together in the layout {wanted} only.",
+        findings.unknown_layout,
+        "It is {value}; this release knows which files belong together in the layout DEFAULT and, from version 10 on, "
+        "in LSM_TREE. The table is of version {version}.",
         _LEAVE,
     ),
     RefusalRow(
@@ -614,11 +592,11 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "pending-log-compaction",
-        "on version 8, or with partial updates, a pending log compaction",
+        "on version 8, with partial updates or in the layout `lsm_tree`, a pending log compaction",
         _OF_PLANS,
         findings.pending_log_compaction,
-        "A log compaction waits, which this release carries out on tables of version {version} without partial updates "
-        "only, and a compaction over it would be wasted work for the program that scheduled it.",
+        "A log compaction waits, which this release carries out from version {version} on, without partial updates, in "
+        "the layout DEFAULT; and a compaction over it would be wasted work for the program that scheduled it.",
         "Let the program that scheduled it carry it out or roll it back.",
     ),
     RefusalRow(

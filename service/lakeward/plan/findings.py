@@ -47,6 +47,7 @@ from lakeward.table.table_config import (
     META_FIELDS_MODE,
     PARTIAL_UPDATE_MODE,
     PAYLOAD_MODES,
+    STORAGE_LAYOUT,
     STRATEGY_MODES,
     UNAVAILABLE_VALUE,
     payload_name,
@@ -111,7 +112,7 @@ def wrong_checksum(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def unknown_version(snapshot: TableSnapshot) -> Iterator[Finding]:
     version = snapshot.config.version
-    if not version.is_known:
+    if not version.is_compactable:
         yield _at(
             "hoodie.table.version",
             value=snapshot.config.get("hoodie.table.version") or "missing",
@@ -127,12 +128,6 @@ def version_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
         yield _at(
             "hoodie.table.version", value=snapshot.config.version, known=RELEASED_VERSIONS.replace(" and ", " or ")
         )
-
-
-def version_of_native_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
-    version = snapshot.config.version
-    if version.is_known and version.has_native_logs:
-        yield _at("hoodie.table.version", value=version)
 
 
 def metadata_table_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
@@ -156,7 +151,7 @@ def _has_appended_logs(snapshot: TableSnapshot) -> bool:
 def wrong_layout(snapshot: TableSnapshot) -> Iterator[Finding]:
     config = snapshot.config
     version = config.version
-    if version.is_known and config.layout != version.timeline_layout:
+    if version.is_compactable and config.layout != version.timeline_layout:
         yield _at("hoodie.timeline.layout.version", value=config.layout, version=version, right=version.timeline_layout)
 
 
@@ -186,6 +181,14 @@ def property_is_other_than(name: str, wanted: str) -> Test:
             yield _at(name, value=value.upper(), wanted=wanted)
 
     return test
+
+
+def unknown_layout(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    layout = config.get(STORAGE_LAYOUT)
+    if layout is None or layout.upper() == "DEFAULT" or (config.is_lsm_tree and config.version.has_native_logs):
+        return
+    yield _at(STORAGE_LAYOUT, value=layout.upper(), version=config.version)
 
 
 def not_merge_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
@@ -311,7 +314,7 @@ def changes_cannot_be_captured(snapshot: TableSnapshot) -> Iterator[Finding]:
     if config.supplemental_logging is None:
         mode = config.get(SUPPLEMENTAL_LOGGING)
         yield _at(CDC_ENABLED, why=f"no release of Hudi knows {SUPPLEMENTAL_LOGGING}={mode}")
-    elif not config.version.has_change_capture:
+    elif not config.version.has_change_capture or config.version.has_native_logs:
         yield _at(CDC_ENABLED, why="which those are was proved for tables of version 9 only")
     elif config.partial_update_mode is not None:
         yield _at(CDC_ENABLED, why="which those are where rows are filled from others is not known")
@@ -334,6 +337,8 @@ def partial_update_mode(snapshot: TableSnapshot) -> Iterator[Finding]:
         return
     if not config.version.has_merge_properties or mode not in ("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"):
         yield _at(PARTIAL_UPDATE_MODE, mode=mode, why="this release knows no such rule for tables of this version")
+    elif config.is_lsm_tree:
+        yield _at(PARTIAL_UPDATE_MODE, mode=mode, why="Hudi's reader of the layout lsm_tree does not combine them")
     elif mode == "FILL_UNAVAILABLE" and config.unavailable_value is None:
         yield _at(PARTIAL_UPDATE_MODE, mode=mode, why=f"{UNAVAILABLE_VALUE} does not say which values are unavailable")
     elif mode == "IGNORE_DEFAULTS" and (names := _columns_with_defaults(snapshot)):

@@ -38,8 +38,10 @@ from lakeward.table.table_config import (
     COMMIT_TIME_ORDERING,
     EVENT_TIME_ORDERING,
     INDEX_TYPE,
+    LSM_TREE,
     META_FIELDS_MODE,
     SLASHES_IN_DATES,
+    STORAGE_LAYOUT,
     STRATEGY_MODES,
     TableConfig,
 )
@@ -119,6 +121,8 @@ class NewTable:
     """What the key generator TIMESTAMP is told."""
     indexes: NewIndexes = field(default_factory=NewIndexes)
     has_metadata_table: bool = True
+    is_lsm_tree: bool = False
+    """File groups are merged by the order of their files, each of which is sorted."""
 
     def __post_init__(self) -> None:
         """Raises `UsageError`, and `BrokenFile` or `Unsupported` for the schema."""
@@ -154,6 +158,12 @@ class NewTable:
                 f"{self.name} cannot have the index {asked} without a metadata table.",
                 why="It is a partition of it.",
                 remedy="Leave --no-metadata-table out, or the index.",
+            )
+        if self.is_lsm_tree and not TableVersion(self.version).has_native_logs:
+            raise UsageError(
+                f"{self.name} cannot have the layout lsm_tree in version {self.version}.",
+                why="Its logs are files of the base files' format, which tables have from version 10 on.",
+                remedy="Create it in version 10, or with the layout default.",
             )
         if self.version == 8 and len(self.ordering_fields) > 1:
             raise UsageError(
@@ -223,6 +233,7 @@ class NewTable:
             "hoodie.table.cdc.enabled": "false",
             "hoodie.table.create.schema": self.schema,
             **(self._of_version_8() if self.version == 8 else self._of_later_versions()),
+            **({STORAGE_LAYOUT: LSM_TREE} if self.is_lsm_tree else {}),
             **({META_FIELDS_MODE: "ALL"} if TableVersion(self.version).has_meta_fields_mode else {}),
             **(self.timestamps.properties if self.timestamps is not None else {}),
             **({SLASHES_IN_DATES: "true"} if self.slash_dates else {}),

@@ -90,8 +90,8 @@ META_FIELDS_MODE = "hoodie.meta.fields.mode"
 """Which meta columns rows have, from version 10 on; before, a property says whether they have them."""
 STORAGE_LAYOUT = "hoodie.table.storage.layout"
 """How file groups store rows, from version 10 on."""
+LSM_TREE = "lsm_tree"
 SLASHES_IN_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
-META_FIELDS_MODE = "hoodie.meta.fields.mode"
 INDEX_TYPE = "hoodie.index.type"
 BUCKETS = "hoodie.bucket.index.num.buckets"
 BUCKET_FIELDS = "hoodie.bucket.index.hash.field"
@@ -159,7 +159,7 @@ class TableConfig:
     @property
     def is_lsm_tree(self) -> bool:
         """File groups are merged by the order of their files, each of which is sorted."""
-        return (self.get("hoodie.table.storage.layout") or "").upper() == "LSM_TREE"
+        return (self.get(STORAGE_LAYOUT) or "").lower() == LSM_TREE
 
     @property
     def ordering_property(self) -> str:
@@ -226,8 +226,9 @@ class TableConfig:
 
     @property
     def has_log_compaction(self) -> bool:
-        """A log may hold what others came to. Where rows are filled, what they come to hangs on all rows of a key."""
-        return self.version.has_log_compaction and self.partial_update_mode is None
+        """A log may hold what others came to. Where rows are filled, what they come to hangs on all rows of a key; and
+        readers of `lsm_tree` read what a log stands for all the same, so that it would save them nothing."""
+        return self.version.has_log_compaction and self.partial_update_mode is None and not self.is_lsm_tree
 
     @property
     def populate_meta_fields(self) -> bool:

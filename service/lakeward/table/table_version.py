@@ -3,7 +3,7 @@
     version          6       8       9       10
     timeline layout  1       2       2       2
     writable                 yes     yes     yes
-    compactable      yes     yes     yes
+    compactable      yes     yes     yes     yes
     logs of one write        yes     yes     yes
     merge mode       payload stored  stored  stored
      else by                 payload fields  fields
@@ -30,8 +30,7 @@ from typing import Final
 
 _RELEASED: Final = (8, 9)
 _WRITABLE: Final = (*_RELEASED, 10)
-_COMPACTABLE: Final = (6, *_RELEASED)
-_KNOWN: Final = (6, *_WRITABLE)
+_COMPACTABLE: Final = (6, *_WRITABLE)
 
 WRITABLE_VERSIONS: Final = "8, 9 and 10"
 """The versions that this release changes, as messages name them."""
@@ -39,7 +38,7 @@ WRITABLE_VERSIONS: Final = "8, 9 and 10"
 RELEASED_VERSIONS: Final = " and ".join(map(str, _RELEASED))
 """The versions that this release changes and a release of Hudi writes."""
 
-COMPACTABLE_VERSIONS: Final = "6, 8 and 9"
+COMPACTABLE_VERSIONS: Final = "6, 8, 9 and 10"
 """The versions of which it compacts and verifies tables."""
 
 _FIRST_WITH_LOG_COMPACTION: Final = 9
@@ -64,21 +63,13 @@ class TableVersion:
 
     @property
     def is_writable(self) -> bool:
-        """This release changes tables of the version, and reads and writes their metadata tables.
-
-        Which services run on version 10 is `plan/eligibility`'s.
-        """
+        """This release changes tables of the version, and reads and writes their metadata tables."""
         return self.number in _WRITABLE
 
     @property
     def is_compactable(self) -> bool:
         """This release compacts and verifies tables of the version, whatever else it does to them."""
         return self.number in _COMPACTABLE
-
-    @property
-    def is_known(self) -> bool:
-        """What this release does to tables of the version depends on the service."""
-        return self.number in _KNOWN
 
     @property
     def is_too_new(self) -> bool:

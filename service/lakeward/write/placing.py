@@ -307,7 +307,11 @@ class _Placing:
             group.file_id,
             slice=input_,
             prev_commit=slice_.base_file.instant,
-            keeps_duplicates=not (self._request.operation.finds_keys or self._request.index is IndexKind.BUCKET),
+            keeps_duplicates=not (
+                self._request.operation.finds_keys
+                or self._request.index is IndexKind.BUCKET
+                or self._snapshot.config.is_lsm_tree
+            ),
         )
 
     def _add(

@@ -4,7 +4,8 @@ What stands against any write to a table is in `plan/eligibility.py`.
 
 Touches: nothing.
 Keeps:   1. the columns of a table that has commits are never guessed from the rows that come;
-         2. no delete without ordering values goes into a native log of a table with several ordering fields.
+         2. no delete without ordering values goes into a native log of a table with several ordering fields;
+         3. no file of a table of the layout `lsm_tree` is asked to hold a key twice.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ def check_request(snapshot: TableSnapshot, request: WriteRequest) -> None:
         )
     if request.operation is WriteOperation.DELETE:
         _check_deletes(snapshot)
+    if request.deduplicate is False and snapshot.config.is_lsm_tree:
+        raise UsageError(
+            "Rows of one key cannot be kept side by side in a table of the layout lsm_tree.",
+            why="Its files are merged by their order, and a key has one row in each; the next merge would fold them.",
+            remedy="Leave --keep-duplicates out.",
+        )
 
 
 def _check_deletes(snapshot: TableSnapshot) -> None:

@@ -182,7 +182,7 @@ class WriteRun:
             operation=request.operation,
             schema=self._schema,
             rules=merge_rules(snapshot),
-            deduplicates=request.deduplicates,
+            deduplicates=request.deduplicates or config.is_lsm_tree,
             indexed=indexed,
             sizes=request.sizes,
             codec=table.options.codec,
