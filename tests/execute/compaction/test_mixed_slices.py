@@ -1,0 +1,133 @@
+"""FULL of tables of version 10 that were of version 9: inline logs, native ones over them, and slices of both.
+
+A seed is one history; LAKEWARD_RUNS=1000 runs as many.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute.versions.changing import change_version
+from lakeward.format.file_name import LogFileName, NativeLogName, parse_native_log
+from lakeward.format.timeline.compaction_plan import read_compaction_plan
+from lakeward.read.file_slice import open_slice
+from lakeward.read.newest_slice import newest_rows
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.task.slice_check import check_slice
+from lakeward.verify.sample_verification import verify_sample
+from lakeward.write.request import IndexKind
+from tests.clocks import SkippingClock
+from tests.crash.compacting import compact
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import FaultyStorage
+from tests.our_reader import scan
+from tests.processes import ScriptedProcesses
+from tests.runs import runs
+from tests.write.judged import judged_values
+from tests.write.test_histories import History
+from tests.write.writing import BUCKETS, Row, new_table, write
+
+STORAGE = LocalStorage()
+
+
+def values_at(snapshot: TableSnapshot, instant: str) -> dict[str, str]:
+    """The column `v` by key, as a query reads it that travels to the instant."""
+    found: dict[str, str] = {}
+    for group in snapshot.file_groups:
+        slice_ = next((each for each in group.slices if each.base_instant <= instant), None)
+        if slice_ is None:
+            continue
+        with open_slice(STORAGE, replace(newest_rows(snapshot, slice_), instant=instant)) as merged:
+            rows = [row for batch in merged.batches() for row in batch.to_pylist()]
+        assert not {row["id"] for row in rows} & found.keys()
+        found |= {row["id"]: row["v"] for row in rows}
+    return found
+
+
+def kinds_of_logs(base: Path) -> set[frozenset[type]]:
+    return {frozenset(type(log.name) for log in slice_.log_files) for slice_ in scan(base).latest_slices}
+
+
+def nothing_to_merge(file_ids: Sequence[str]) -> None:
+    raise AssertionError(f"an upgrade merges nothing: {file_ids}")
+
+
+def verified(base: Path) -> int:
+    """The slices that were merged twice, all right."""
+    report = verify_sample(
+        STORAGE,
+        str(base),
+        number=9,
+        seed=1,
+        dispatcher=InProcessDispatcher(),
+        run_check=lambda spec, attempt: check_slice(STORAGE, spec, attempt),
+        clock=SkippingClock(),
+        timezone="UTC",
+    )
+    assert report.problems == ()
+    return len(report.groups)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(30)))])
+def test_a_table_that_became_version_10(tmp_path: Path, seed: int) -> None:
+    """After each write, and FULL over slices of inline, of native and of both kinds of logs, rows are those of a
+    dictionary, also at every instant before; a plan names native logs, and what comes out has no log."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    by_event_time = seed % 2 == 0
+    fields = ("ts",) if by_event_time else ()
+    base = new_table(tmp_path / "t", version=9, ordering_fields=fields, has_metadata_table=False)
+    history = History(chance, base, "MERGE_ON_READ", by_event_time, BUCKETS)
+    states: dict[str, dict[str, str]] = {}
+
+    def step(*acts: str) -> None:
+        getattr(history, chance.choice(acts))()
+        snapshot = scan(base)
+        newest = snapshot.timeline.completed_writes[-1].time
+        states[newest] = {key: str(row[3]) for key, row in history.rows.items()}
+        for instant in states if seed else [newest]:
+            assert values_at(snapshot, instant) == states[instant], "\n".join(history.told)
+
+    for acts in (("upsert",), ("upsert",), ("upsert", "delete"))[: chance.randint(2, 3)]:
+        step(*acts)
+    table = replace(serviced_table(str(base), STORAGE, ScriptedProcesses()), clock=history.clock)
+    change_version(table, 10, nothing_to_merge, is_upgrade=True)
+    step("upsert", "delete")
+    history.upsert()
+    step("upsert")
+    assert frozenset({LogFileName, NativeLogName}) in kinds_of_logs(base)
+    assert verified(base)
+    step("compact")
+    assert kinds_of_logs(base) == {frozenset()}
+    assert judged_values(base) == {key: row[3] for key, row in history.rows.items()}
+    for _ in range(2):
+        step("upsert", "delete", "compact")
+    assert {instant: values_at(scan(base), instant) for instant in states} == states
+
+
+def test_a_plan_names_native_logs_and_its_output_is_an_ordinary_base_file(tmp_path: Path) -> None:
+    """Logs of deletes, too; the base file is sorted, and says so as on every version."""
+    base = new_table(tmp_path / "t", version=10, has_metadata_table=False)
+    clock = SkippingClock()
+    rows: list[Row] = [("ü", 1, "p", "a"), ("b", 1, "p", "a"), ("c", 1, "p", "a"), ("z", 1, "p", "a")]
+    for operation, part in (("upsert", rows), ("upsert", rows[:2]), ("delete", rows[2:3])):
+        write(base, part, operation, clock=clock, index=IndexKind.BUCKET, buckets=1)
+    named = {log.file_name for slice_ in scan(base).latest_slices for log in slice_.log_files}
+    report = compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
+    (plan,) = report.plans
+    requested = (base / ".hoodie/timeline" / f"{plan.instant}.compaction.requested").read_bytes()
+    operations = read_compaction_plan(requested, file="plan", native=True).operations
+    assert {name for operation in operations for name in operation.log_files} == named
+    assert {parse_native_log(name).kind for name in named} == {"log", "deletes"}  # type: ignore[union-attr]
+    for slice_ in scan(base).latest_slices:
+        assert slice_.base_file is not None and not slice_.log_files
+        keys = pq.read_table(base / slice_.base_file.path).column("_hoodie_record_key").to_pylist()
+        assert keys == ["b", "z", "ü"]
