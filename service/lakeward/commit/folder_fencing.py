@@ -130,8 +130,12 @@ class FolderFencing:
         files.link(self._storage, staged, completion_time)
 
     def replace_file(self, path: str, old: bytes, new: bytes) -> None:
-        aside = f"{parent(path)}/.{path.rpartition('/')[2]}{TEMPORARY_SUFFIX}"
-        self._storage.delete(aside)  # what a process left that died before the next step
+        name = path.rpartition("/")[2]
+        aside = f"{parent(path)}/.{name}{TEMPORARY_SUFFIX}"
+        for status in self._storage.list(parent(path)):
+            # What processes left that died before the next step, or over that one.
+            if name in status.name and status.name.endswith(TEMPORARY_SUFFIX):
+                self._storage.delete(status.path)
         create(self._storage, aside, new)
         # The caller has proved the lock, under which alone it is written: this finds writers that take none.
         if self._storage.read(path) != old:
