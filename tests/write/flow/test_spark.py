@@ -20,6 +20,7 @@ from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRe
 from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.choosing import choose_tagging
 from lakeward.write.tagging.tagging import NewKeys
+from lakeward.write.target import HandleKind
 from tests.clocks import SkippingClock
 from tests.dispatch import tasks
 from tests.golden_tables import copy_golden
@@ -65,6 +66,26 @@ def test_the_same_as_in_one_process(driver, tmp_path):
     assert [result.index for result in results] == list(range(4))
     assert written_rows(tmp_path / "spark") == written_rows(tmp_path / "here")
     assert all(of == sorted(of, key=lambda row: row[0].encode()) for of in written(tmp_path / "spark").values())
+
+
+@pytest.mark.wide
+def test_native_logs_through_spark(driver, tmp_path):
+    """A task writes them as they are written in one process."""
+    found = []
+    for folder in (tmp_path / "spark", tmp_path / "here"):
+        folder.mkdir()
+        is_spark = folder.name == "spark"
+        here = InProcessFlow(LocalStorage(), [rows(*ROWS)])
+        flow = SparkFlow(driver, str(folder), of_file(tmp_path)) if is_spark else here
+        of = placed(flow.tag(keying(), BUCKETS, on_progress=no_progress), INTO_BUCKETS)
+        logs = replace(of, targets=tuple(replace(each, kind=HandleKind.APPEND) for each in of.targets))
+        native = context(folder, has_native_logs=True)
+        results = flow.write(native, logs, on_progress=no_progress)
+        flow.close()
+        names = [[file.name for file in result.files] for result in results]
+        assert all(name.endswith(".log.parquet") for of in names for name in of) and len(names) == 4
+        found.append(written_rows(folder))
+    assert found[0] == found[1]
 
 
 @pytest.mark.wide
