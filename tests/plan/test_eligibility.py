@@ -358,6 +358,7 @@ UNKNOWN_KEYS: tuple[Change, ...] = (
     prop("hoodie.table.metadata.partitions", "files,record_index"),
     newest_commit(with_days_as_keys),
     version_8(prop("hoodie.table.type", "MERGE_ON_READ")),
+    VERSION_10,
 )
 
 CASES: list[tuple[str, str, Change]] = [
@@ -398,7 +399,7 @@ CASES: list[tuple[str, str, Change]] = [
         props(table_cdc_enabled="true", table_cdc_supplemental_logging_mode="ALL"),
     ),
     ("cdc-enabled", "hoodie.table.cdc.enabled", version_8(CAPTURING)),
-    ("cdc-enabled", "hoodie.table.cdc.enabled", both(CAPTURING, VERSION_10)),
+    ("cdc-enabled", "hoodie.table.cdc.enabled", both(CAPTURING, LSM_TREE)),
     (
         "cdc-enabled",
         "hoodie.table.cdc.enabled",

@@ -256,6 +256,25 @@ def test_the_column_that_orders_may_be_text(tmp_path: Path) -> None:
     assert rows_of(given)["b"] == (1, "y")
 
 
+def test_a_partial_native_log_keeps_what_it_does_not_have(tmp_path: Path) -> None:
+    """A row of it takes the other columns from the row that it wins over."""
+    table = json.loads(TABLE_JSON)
+    table["fields"] = [field for field in table["fields"] if field["name"] in ("id", "ts")]
+    schema = table_schema(json.dumps(table))
+    footer = replace(FOOTER, instant="200", schema_json=log_block_schema(json.dumps(table)), is_partial=True)
+    sink = io.BytesIO()
+    with NativeDataWriter(sink, schema, file_id=FILE_ID, footer=footer) as writer:
+        rows = [{**dict.fromkeys(schema.names), "_hoodie_record_key": key, "id": key, "ts": 7} for key in "ab"]
+        writer.write(pa.RecordBatch.from_pylist(rows, schema))
+        writer.close()
+    rules = replace(EVENT, takes_partial_blocks=True)
+    base = [("a", 5, "base"), ("b", 9, "base")]
+    given = lay_out(tmp_path, base, {name_of(instant="200").text: sink.getvalue()}, rules=rules)
+    assert rows_of(given) == {"a": (7, "base"), "b": (9, "base")}
+    with pytest.raises(Unsupported, match="partial updates"):
+        LogRun(STORAGE, str(tmp_path), given.log_files, instant=NEWEST, schema=SCHEMA, rules=rules)
+
+
 def test_schemas_of_native_logs_are_checked(tmp_path: Path) -> None:
     """A column that became wider is read as the table has it; one that became another is refused before it is read."""
     for kind, allowed in (("int", True), ("string", False)):

@@ -258,7 +258,8 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "cdc-enabled",
-        "change data capture, but on version 9 (whole rows, known modes, no LOG in a pending compaction)",
+        "change data capture, but from version 9 on in the layout `default` (whole rows, known modes, no LOG in a "
+        "pending compaction)",
         _COMPACTION,
         findings.changes_cannot_be_captured,
         "A compaction of this table must write the changes that it makes, and {why}.",

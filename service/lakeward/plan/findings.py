@@ -213,6 +213,8 @@ def _why_no_keys_are_made(snapshot: TableSnapshot) -> str | None:
     config = snapshot.config
     if not config.version.has_merge_properties:
         return "how Hudi merges such tables of this version was not tried"
+    if config.version.has_native_logs:
+        return "what native logs have in place of the key was not tried"
     name = config.key_generator.rpartition(".")[2]
     if name not in _MAKERS_OF_KEYS:
         return f"what keys the key generator {name or 'of the table, which is not named,'} makes was not tried"
@@ -314,8 +316,10 @@ def changes_cannot_be_captured(snapshot: TableSnapshot) -> Iterator[Finding]:
     if config.supplemental_logging is None:
         mode = config.get(SUPPLEMENTAL_LOGGING)
         yield _at(CDC_ENABLED, why=f"no release of Hudi knows {SUPPLEMENTAL_LOGGING}={mode}")
-    elif not config.version.has_change_capture or config.version.has_native_logs:
+    elif not config.version.has_change_capture:
         yield _at(CDC_ENABLED, why="which those are was proved for tables of version 9 only")
+    elif config.is_lsm_tree:
+        yield _at(CDC_ENABLED, why="what Hudi calls a change in the layout lsm_tree is not known")
     elif config.partial_update_mode is not None:
         yield _at(CDC_ENABLED, why="which those are where rows are filled from others is not known")
     elif not config.populate_meta_fields:

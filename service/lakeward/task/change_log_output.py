@@ -1,5 +1,7 @@
 """The log of changes that a FULL operation writes beside its base file, where the table captures changes.
 
+It is an inline log, and a native one where the table's version has these.
+
 Touches: the file, where `task/operation_output` says.
 Keeps:   1. a log that does not read back as what it was given, or has not as many changes as the merge counted, is
             `VerificationFailed`;
@@ -12,7 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+import pyarrow as pa
+
+from lakeward.format.file_name import parse_native_log
 from lakeward.format.log.change_log import ChangedRows, ChangeLogWriter, read_changes
+from lakeward.format.log.native_log.change_file import NativeChangeWriter, read_native_changes
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.merge.digest import Digest
 from lakeward.read.slice_input import MergeCounts
@@ -26,20 +32,21 @@ class ChangeLogOutput:
     """One such log. `close` it before its sink, and `verify` it afterwards."""
 
     def __init__(
-        self, storage: Storage, spec: OperationSpec, mode: SupplementalLogging, sink: BinaryIO, task_attempt: int
+        self,
+        storage: Storage,
+        spec: OperationSpec,
+        mode: SupplementalLogging,
+        writer: ChangeLogWriter | NativeChangeWriter,
+        task_attempt: int,
     ) -> None:
         self._storage = storage
         self._name = spec.change_log_name(task_attempt)
         self._path = output_path(storage, spec.place, self._name)
         self._verifies = spec.verify
         self._digest = Digest()
-        self._writer = ChangeLogWriter(
-            sink,
-            mode=mode,
-            instant=spec.slice.instant,
-            table_schema_json=spec.slice.schema,
-            block_bytes=spec.slice.budget.change_block,
-        )
+        self._mode = mode
+        self._spec = spec
+        self._writer = writer
         self._size = 0
         self._changes = 0
 
@@ -57,10 +64,24 @@ class ChangeLogOutput:
         """Read the file back and judge it."""
         read_back = Digest()
         with self._storage.open_input(self._path) as file:
-            for records in read_changes(file, self._size, name=self._name):
+            for records in self._records(file):
                 read_back.update(records)
         check_digest(self._digest.hexdigest, read_back.hexdigest)
         check_changes(counts, changes_written=self._changes)
+
+    def _records(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        name, of = parse_native_log(self._name), self._spec.slice
+        if name is None:
+            return read_changes(file, self._size, name=self._name)
+        return read_native_changes(
+            file,
+            self._size,
+            name,
+            mode=self._mode,
+            table_schema_json=of.schema,
+            where=self._name,
+            bytes_max=of.budget.batch,
+        )
 
 
 @contextmanager
@@ -70,5 +91,24 @@ def open_change_log(storage: Storage, spec: OperationSpec, task_attempt: int) ->
     if mode is None:
         yield None
         return
+    of = spec.slice
     with open_operation_output(storage, spec.place, spec.change_log_name(task_attempt)) as sink:
-        yield ChangeLogOutput(storage, spec, mode, sink, task_attempt)
+        if not spec.native:
+            inline = ChangeLogWriter(
+                sink,
+                mode=mode,
+                instant=of.instant,
+                table_schema_json=of.schema,
+                block_bytes=of.budget.change_block,
+            )
+            yield ChangeLogOutput(storage, spec, mode, inline, task_attempt)
+            return
+        with NativeChangeWriter(
+            sink,
+            mode=mode,
+            instant=of.instant,
+            table_schema_json=of.schema,
+            codec=spec.codec,
+            row_group_bytes=of.budget.change_block,
+        ) as native:
+            yield ChangeLogOutput(storage, spec, mode, native, task_attempt)

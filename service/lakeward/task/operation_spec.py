@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName
+from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName, NativeLogKind, NativeLogName
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.read.slice_input import MergeCounts, SliceInput
@@ -52,7 +52,8 @@ class OperationSpec:
     supplemental_logging: SupplementalLogging | None = None
     """What a FULL writes of each change; None where the table captures none."""
     native: bool = False
-    """The table's version has native logs: a LOG writes rows and deletes into files of their own."""
+    """The table's version has native logs: rows and deletes of a LOG are files of their own, and so are the changes of
+    a FULL."""
 
     @property
     def place(self) -> OutputPlace:
@@ -70,6 +71,9 @@ class OperationSpec:
     def change_log_name(self, task_attempt: int) -> str:
         """The name of the log of changes beside the new base file."""
         token = self.place.token(task_attempt)
+        if self.native:
+            of = self.slice
+            return NativeLogName(of.file_id, token, of.instant, _LOG_VERSION, NativeLogKind.CHANGES).text
         return LogFileName(self.slice.file_id, self.slice.instant, _LOG_VERSION, token, CDC_SUFFIX).text
 
 

@@ -5,6 +5,7 @@ A seed is one history; LAKEWARD_RUNS=1000 runs as many.
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,10 +25,13 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.slice_check import check_slice
 from lakeward.verify.sample_verification import verify_sample
 from lakeward.write.request import IndexKind
+from tests import native_log_judge as judge
 from tests.clocks import SkippingClock
+from tests.crash.capturing import named_change_logs
 from tests.crash.compacting import compact
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultyStorage
+from tests.metadata_golden import set_property
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
@@ -131,3 +135,40 @@ def test_a_plan_names_native_logs_and_its_output_is_an_ordinary_base_file(tmp_pa
         assert slice_.base_file is not None and not slice_.log_files
         keys = pq.read_table(base / slice_.base_file.path).column("_hoodie_record_key").to_pylist()
         assert keys == ["b", "z", "ü"]
+
+
+@pytest.mark.parametrize("mode", ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"])
+def test_changes_are_captured_in_a_native_log(tmp_path: Path, mode: str) -> None:
+    """The second reader finds in it what became of each key, and no footer; the commit names it with its size, slices
+    pass it over, and the next FULL writes another. Keeps 1 of task/change_log_output."""
+    base = new_table(tmp_path / "t", version=10, has_metadata_table=False)
+    clock = SkippingClock()
+    rows: list[Row] = [("a", 1, "p", "old"), ("b", 1, "p", "old"), ("c", 1, "p", "old")]
+    later: list[Row] = [("b", 2, "p", "new"), ("c", 0, "p", "late"), ("d", 1, "p", "new")]
+    one_bucket = {"index": IndexKind.BUCKET, "buckets": 1, "clock": clock}
+    for operation, part in (("upsert", rows), ("upsert", later), ("delete", rows[:1])):
+        write(base, part, operation, **one_bucket)
+    set_property(base, "hoodie.table.cdc.enabled", "true")
+    set_property(base, "hoodie.table.cdc.supplemental.logging.mode", mode)
+
+    (plan,) = compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock).plans
+
+    ((path, size),) = named_change_logs(base).items()
+    data = (base / path).read_bytes()
+    assert len(data) == size and judge.footer(data) == {}
+    name = judge.name_parts(path.rpartition("/")[2])
+    assert (name["kind"], name["instant"], name["version"]) == ("cdc", plan.instant, "1")
+    found = {}
+    for row in pq.read_table(io.BytesIO(data)).to_pylist():
+        key = row["record_key"] if "record_key" in row else (row["after"] or row["before"])["id"]
+        found[key] = (row["op"], *(row[side] and row[side]["v"] for side in ("before", "after") if side in row))
+    due = {"a": ("d", "old", None), "b": ("u", "old", "new"), "d": ("i", None, "new")}
+    assert found == {key: each[: {"OP_KEY_ONLY": 1, "DATA_BEFORE": 2}.get(mode, 3)] for key, each in due.items()}
+    assert scan(base).frozen == () and judged_values(base) == {"b": "new", "c": "old", "d": "new"}
+
+    set_property(base, "hoodie.table.cdc.enabled", "false")  # or rows could not be written
+    write(base, [("b", 3, "p", "newer")], **one_bucket)
+    set_property(base, "hoodie.table.cdc.enabled", "true")
+    compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
+    assert len(named_change_logs(base)) == 2 and verified(base) == 1
+    assert judged_values(base)["b"] == "newer"

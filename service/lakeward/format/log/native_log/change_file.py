@@ -11,7 +11,8 @@ Source:  HoodieAvroNativeCDCLogger, HoodieCDCNativeLogRecordIterator (Hudi's mas
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from types import TracebackType
+from typing import BinaryIO, Self
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from lakeward.format.log.block import BlockType
 from lakeward.format.log.change_log import ChangedRows, change_records, change_schema
 from lakeward.format.log.data_block import read_parquet_footer, read_parquet_rows
 from lakeward.format.log.native_log.data_file import NativeLogStats
-from lakeward.format.log.native_log.plain_rows import PlainRowsWriter
+from lakeward.format.log.native_log.plain_rows import ROW_GROUP_BYTES, PlainRowsWriter
 from lakeward.format.log.native_log.reader import file_as_block, unknown_format
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX
 from lakeward.format.supplemental_logging import SupplementalLogging
@@ -35,18 +36,34 @@ def native_change_schema(mode: SupplementalLogging, table_schema_json: str) -> p
 
 
 class NativeChangeWriter:
-    """Writes one log of changes. Close it, or the sink holds no file."""
+    """Writes one log of changes. Close it, or the sink holds no file. A context manager, as `PlainRowsWriter` is."""
 
     def __init__(
-        self, sink: BinaryIO, *, mode: SupplementalLogging, instant: str, table_schema_json: str, codec: str = "zstd"
+        self,
+        sink: BinaryIO,
+        *,
+        mode: SupplementalLogging,
+        instant: str,
+        table_schema_json: str,
+        codec: str = "zstd",
+        row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
         """
         Args:
             instant: of the commit or compaction whose changes these are.
+            row_group_bytes: more does not wait for the end of a row group.
         """
         self._instant = instant
         self.schema = native_change_schema(mode, table_schema_json)
-        self._writer = PlainRowsWriter(sink, self.schema, codec=codec)
+        self._writer = PlainRowsWriter(sink, self.schema, codec=codec, row_group_bytes=row_group_bytes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, traceback)
 
     def write(self, changes: ChangedRows) -> pa.RecordBatch:
         """Append changes; the records that they became."""
