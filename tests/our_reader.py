@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +18,29 @@ from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SkippingClock
 
 
-def read_rows(base: Path) -> list[dict[str, Any]]:
-    """All rows by record key, without `_hoodie_file_name`."""
+def read_rows(base: Path, *, as_of: str | None = None) -> list[dict[str, Any]]:
+    """All rows by record key, without `_hoodie_file_name`.
+
+    Args:
+        as_of: the instant of a commit; what was written since is not read.
+    """
     snapshot = scan(base)
     rows: list[dict[str, Any]] = []
     for group in snapshot.file_groups:
-        if (merged := _readable(group.slices)) is not None:
+        slices = group.slices if as_of is None else tuple(_until(group.slices, as_of))
+        if (merged := _readable(slices)) is not None:
             rows += _rows(base, snapshot, merged)
     return sorted(rows, key=lambda row: row["_hoodie_record_key"])
 
 
 def scan(base: Path) -> TableSnapshot:
     return take_snapshot(LocalStorage(), str(base), timezone="UTC", clock=SkippingClock())
+
+
+def _until(slices: tuple[FileSlice, ...], time: str) -> Iterator[FileSlice]:
+    for slice_ in slices:
+        if slice_.base_instant <= time:
+            yield replace(slice_, log_files=tuple(log for log in slice_.log_files if log.instant <= time))
 
 
 def _readable(slices: tuple[FileSlice, ...]) -> FileSlice | None:

@@ -104,6 +104,10 @@ def test_the_way_down_goes_around_no_native_log() -> None:
     many = tuple(NativeObstacle(f"p/{n}", "it is set aside", "Purge it.") for n in range(21))
     with pytest.raises(Refused, match=r"p/19: it is set aside; and 1 more\. Purge it\. Then"):
         kinds(NativeFiles((slice_,), (), "", many))
+    waiting = NativeFiles((), (), "", (), (NativeObstacle("p/1", "instant 3 is pending", "Have it rolled back."),))
+    assert kinds(waiting, failed=(failed,)) == [StepKind.ROLLBACK]
+    with pytest.raises(Refused, match="p/1: instant 3 is pending"):
+        kinds(waiting)
 
 
 def test_the_way_back_says_what_an_older_reader_knows() -> None:

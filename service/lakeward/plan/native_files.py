@@ -50,10 +50,14 @@ class NativeFiles:
     earliest: str
     """E; empty where nothing goes."""
     obstacles: tuple[NativeObstacle, ...]
+    waiting: tuple[NativeObstacle, ...] = ()
+    """Files of pending instants, which a step before may take away."""
 
 
 _SET_ASIDE = "Run `lakeward orphans set-aside` and then `lakeward quarantine purge`, or take it out by hand."
 _PURGE = "Run `lakeward quarantine purge --older-than 0s`, or bring it back, and then begin again."
+_INSPECT = "See `lakeward inspect`."
+_ROLL_BACK = "Have it rolled back, or carried out."
 _CLEAN = "Let the readers of changes come to the end, and remove it with a Hudi that reads version 10."
 
 
@@ -73,10 +77,11 @@ def find_native_files(snapshot: TableSnapshot, quarantined: Iterable[str]) -> Na
     ]
     obstacles = [*_obstacles(snapshot, older, merged.keys()), *_set_aside(quarantined)]
     found = tuple(merged[each] for each in sorted(merged))
+    waiting = tuple(_waiting(snapshot))
     if found or obstacles:
-        return NativeFiles(found, (), "", tuple(sorted(obstacles, key=lambda each: each.path)))
+        return NativeFiles(found, (), "", tuple(sorted(obstacles, key=lambda each: each.path)), waiting)
     earliest, to_clean = _to_clean(snapshot)
-    return NativeFiles((), to_clean, earliest, ())
+    return NativeFiles((), to_clean, earliest, (), waiting)
 
 
 def clean_plan_of(snapshot: TableSnapshot) -> CleanPlan | None:
@@ -118,9 +123,7 @@ def _latest_with_native_files(snapshot: TableSnapshot) -> Iterator[FileSlice]:
 def _obstacles(
     snapshot: TableSnapshot, older: Sequence[FileSlice], merged: Iterable[tuple[str, str]]
 ) -> Iterator[NativeObstacle]:
-    in_slices: set[str] = set()
-    for group in (*snapshot.file_groups, *_replaced(snapshot)):
-        in_slices.update(path for slice_ in group.slices for path in _native(slice_))
+    in_slices = _in_slices(snapshot)
     frozen = {(each.partition_path, each.file_id): each.why for each in snapshot.frozen}
     pending = {instant.time for instant in snapshot.timeline.pending}
     for files in snapshot.files:
@@ -130,9 +133,12 @@ def _obstacles(
             if log.name.is_cdc:
                 yield NativeObstacle(log.path, "it tells changes that no other file tells", _CLEAN)
             elif (why := frozen.get((log.partition_path, log.name.file_id))) is not None:
-                yield NativeObstacle(log.path, f"its file group cannot be told: {why}", "See `lakeward inspect`.")
+                yield NativeObstacle(log.path, f"its file group cannot be told: {why}", _INSPECT)
             elif log.path not in in_slices and log.instant not in pending:
                 yield NativeObstacle(log.path, "no completed commit brought it", _SET_ASIDE)
+    for group in snapshot.frozen:
+        if not group.is_nameable:
+            yield NativeObstacle(group.file_id, f"what is in its partition cannot be told: {group.why}", _INSPECT)
     for path in snapshot.unrecognised_files:
         if is_native_log(path.rpartition("/")[2]):
             yield NativeObstacle(path, "no reader knows its name", "Take it out by hand.")
@@ -148,6 +154,20 @@ def _obstacles(
         if group_id in waits:
             path = "/".join(part for part in group_id if part)
             yield NativeObstacle(path, f"clustering {instant} is pending on it", "Have it carried out or rolled back.")
+
+
+def _waiting(snapshot: TableSnapshot) -> Iterator[NativeObstacle]:
+    in_slices = _in_slices(snapshot)
+    pending = {instant.time for instant in snapshot.timeline.pending}
+    for files in snapshot.files:
+        for log in files.log_files:
+            if is_native_log(log.file_name) and log.path not in in_slices and log.instant in pending:
+                yield NativeObstacle(log.path, f"instant {log.instant} is pending", _ROLL_BACK)
+
+
+def _in_slices(snapshot: TableSnapshot) -> set[str]:
+    groups = (*snapshot.file_groups, *_replaced(snapshot))
+    return {path for group in groups for slice_ in group.slices for path in _native(slice_)}
 
 
 def _set_aside(quarantined: Iterable[str]) -> Iterator[NativeObstacle]:

@@ -160,6 +160,8 @@ def plan_way_down(
     elif pending_cleans:
         why = "a clean that was begun is ended by the version that it was begun at"
         steps.append(VersionStep(StepKind.CLEAN, why, subjects=tuple(pending_cleans)))
+    if not steps and natives.waiting:
+        raise _obstructed(base_path, natives.waiting)
     return tuple(steps)
 
 

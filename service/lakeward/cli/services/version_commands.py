@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from lakeward.execute.versions.changing import Compact
     from lakeward.plan.version_change import VersionChange, VersionStep
 
+_SHOWN = 20
+"""So many file groups or files are named for people; JSON has all."""
+
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be changed and why, write nothing.")]
 
 
@@ -154,10 +157,12 @@ def _tell(change: VersionChange, *, dry_run: bool) -> None:
     verb = "upgrade" if change.target >= change.found else "downgrade"
     typer.echo(f"{f'Would {verb}' if dry_run else f'{verb}d'.capitalize()} the table to version {change.target}:")
     for step in change.steps:
-        size = f": {len(step.subjects):,}, {format_size(step.bytes)}" if step.subjects else ""
-        typer.echo(f"  {step.kind.value}, since {step.why}{size}")
-        for subject in step.subjects:
+        typer.echo(f"  {step.kind.value}, since {step.why}")
+        for subject in step.subjects[:_SHOWN]:
             typer.echo(f"    {subject}")
+        if step.subjects:
+            size = f", {format_size(step.bytes)}" if step.bytes else ""
+            typer.echo(f"    {len(step.subjects):,} in all{size}")
         for key, value in step.changes.items():
             typer.echo(f"    {key} {'goes' if value is None else f'= {value}'}")
 

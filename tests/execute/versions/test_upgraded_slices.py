@@ -1,0 +1,191 @@
+"""What slices of an upgraded table may hold: inline logs, native ones, both; and the way back from each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakeward.errors import LakewardError
+from lakeward.execute.versions.changing import change_version
+from lakeward.format.file_name import is_native_log
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import Planner, planner_of
+from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.plan.version_change import StepKind
+from tests.clocks import SkippingClock
+from tests.crash.compacting import FULL, LOG, age_temporary_files
+from tests.crash.compacting import compact as compact_table
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.our_reader import read_rows, scan
+from tests.processes import LookedOn, ScriptedProcesses
+from tests.write.writing import BUCKETS, new_table, values, write
+
+
+class Upgraded:
+    """A table with a model of its rows as of each commit."""
+
+    def __init__(self, base: Path, *, metadata: bool = True, **born: object) -> None:
+        self.base = new_table(base, has_metadata_table=metadata, **born)
+        self.model: dict[str, str] = {}
+        self.history: dict[str, dict[str, str]] = {}
+        self.time = 0
+        self.clock = SkippingClock()
+
+    def upsert(self, **rows: str) -> None:
+        self.time += 1
+        write(
+            self.base,
+            [(key, self.time, f"p{key[-1]}", value) for key, value in rows.items()],
+            clock=self.clock,
+            **BUCKETS,
+        )
+        self._learn(self.model | rows)
+
+    def delete(self, *keys: str) -> None:
+        self.time += 1
+        write(self.base, [(key, self.time, f"p{key[-1]}", None) for key in keys], "delete", clock=self.clock, **BUCKETS)
+        self._learn({key: value for key, value in self.model.items() if key not in keys})
+
+    def _learn(self, model: dict[str, str]) -> None:
+        self.model = model
+        self.history[scan(self.base).timeline.completed_writes[-1].time] = model
+
+    def compact(self, planner: Planner = FULL) -> None:
+        assert compact_table(self.base, FaultyStorage(), ScriptedProcesses(), planner, clock=self.clock).plans
+
+    def native(self) -> list[str]:
+        return sorted(path.name for path in self.base.rglob("*") if is_native_log(path.name))
+
+
+def change(
+    changed: Upgraded, target: int, storage: FaultyStorage | None = None, processes: ScriptedProcesses | None = None
+) -> list[StepKind]:
+    storage, processes, base = storage or FaultyStorage(), processes or ScriptedProcesses(), changed.base
+    processes.stillness = LookedOn()
+
+    def compact(file_ids: Sequence[str]) -> None:
+        planner = planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {})
+        compact_table(base, storage, processes, planner, clock=changed.clock)
+
+    table = replace(serviced_table(str(base), storage, processes), clock=changed.clock)
+    return [step.kind for step in change_version(table, target, compact, is_upgrade=target == 10).steps]
+
+
+def upgrade(table: Upgraded) -> None:
+    change(table, 10)
+
+
+def no_write_after(table: Upgraded) -> None:
+    table.upsert(a1="a", b2="a")
+    table.upsert(a1="b")
+    upgrade(table)
+
+
+def native_on_inline(table: Upgraded) -> None:
+    no_write_after(table)
+    table.upsert(a1="c", c1="a")
+    table.delete("b2")
+
+
+def newest_native(table: Upgraded) -> None:
+    table.upsert(a1="a", b2="a")
+    table.upsert(a1="b")
+    table.compact()
+    table.upsert(b2="b")
+    upgrade(table)
+    table.upsert(a1="c")
+    table.delete("b2")
+
+
+def new_groups(table: Upgraded) -> None:
+    table.upsert(a1="a")
+    upgrade(table)
+    table.upsert(a3="a", b4="a")
+    table.upsert(a3="b")
+
+
+def both_merged(table: Upgraded) -> None:
+    native_on_inline(table)
+    table.upsert(a1="d")
+    table.compact(LOG)
+    assert values(read_rows(table.base)) == table.model
+    table.compact()
+    table.upsert(a1="e")
+
+
+CASES: dict[str, Callable[[Upgraded], None]] = {
+    "inline-and-no-write-after": no_write_after,
+    "native-on-inline": native_on_inline,
+    "newest-native": newest_native,
+    "new-groups": new_groups,
+    "log-and-full-over-both": both_merged,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_and_its_way_back(case: str, tmp_path: Path) -> None:
+    """After the upgrade each commit reads as it was written; after the way down no native file is left anywhere, the
+    rows are the same, and those as of what is left, too. Keeps 3 of execute/versions/changing."""
+    table = Upgraded(tmp_path / "t", metadata=case == "native-on-inline")
+    CASES[case](table)
+    for time, model in table.history.items():
+        assert values(read_rows(table.base, as_of=time)) == model, time
+    assert values(read_rows(table.base)) == table.model
+    has_native = bool(table.native())
+
+    steps = change(table, 9)
+    assert (StepKind.CLEAN in steps) == has_native == (case != "inline-and-no-write-after")
+    assert not table.native()
+    assert scan(table.base).config.version.number == 9
+    assert values(read_rows(table.base)) == table.model
+    newest = scan(table.base).timeline.completed_writes[-1].time
+    assert values(read_rows(table.base, as_of=newest)) == table.model
+    table.upsert(a1="z", z1="new")
+    assert values(read_rows(table.base)) == table.model and not table.native()
+
+
+def test_sorted_files_are_files(tmp_path: Path) -> None:
+    """A table of the layout lsm_tree loses it on the way down, with all that version 9 does not know."""
+    table = Upgraded(tmp_path / "t", metadata=False, version=10, is_lsm_tree=True)
+    table.upsert(b1="a", a1="a")
+    table.upsert(a1="b")
+    table.delete("b1")
+    assert change(table, 9)[-1] is StepKind.PROPERTIES
+    properties = scan(table.base).config.properties
+    assert not {"hoodie.table.storage.layout", "hoodie.meta.fields.mode"} & properties.keys()
+    table.upsert(c1="inline")
+    assert values(read_rows(table.base)) == table.model and not table.native()
+
+
+@pytest.mark.crash
+@pytest.mark.wide
+@pytest.mark.parametrize("kind", FaultKind)
+def test_the_way_down_stopped_at_every_call(kind: FaultKind, tmp_path: Path) -> None:
+    """Keeps 1 of execute/versions/changing: the rows are there after each fault, and the next run comes to the end."""
+
+    def made(name: str) -> Upgraded:
+        table = Upgraded(tmp_path / name)
+        native_on_inline(table)
+        return table
+
+    trial = FaultyStorage()
+    change(made("trial"), 9, trial)
+    for fault in faults_of(kind, trial.calls):
+        table, processes = made(f"{fault.call}"), ScriptedProcesses()
+        with suppress(LakewardError, OSError, Killed):
+            change(table, 9, FaultyStorage(fault), processes)
+        try:
+            assert values(read_rows(table.base)) == table.model
+            processes.kill_all()
+            age_temporary_files(table.base)
+            change(table, 9, processes=processes)
+            assert values(read_rows(table.base)) == table.model
+            assert not table.native() and scan(table.base).config.version.number == 9
+        except BaseException as error:
+            error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")
+            raise
