@@ -12,11 +12,15 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import Unsupported, VerificationFailed
+from lakeward.format.avro.schema import table_schema
+from lakeward.format.log.block import BlockType
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.read.log_deletes import check_native_deletes
+from lakeward.read.log_scan import scan_slice_heads
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
@@ -160,11 +164,20 @@ def test_a_file_that_lacks_a_record_is_no_result(tmp_path: Path, monkeypatch: py
 
 
 def test_deletes_that_hudi_would_read_otherwise(tmp_path: Path) -> None:
-    """With several ordering fields a delete without values is in no native log."""
+    """With several ordering fields a delete without values is in no native log, and that is known before it is
+    planned."""
     rules = MergeRules(EVENT.mode, ("ts", "n"))
     given = lay_out(tmp_path, None, inline(Flush("200", [("a", 1, "x")], [("b", None)])), rules=rules)
     with pytest.raises(Unsupported, match="without values of ts, n"):
         run_operation(STORAGE, spec_of(given), 0)
+    schema = table_schema(given.schema)
+    blocks = scan_slice_heads(STORAGE, str(tmp_path), given.log_files, instant=NEWEST).blocks
+    with pytest.raises(Unsupported, match="without values of ts, n"):
+        check_native_deletes(STORAGE, str(tmp_path), blocks, rules, schema)
+    for other in (EVENT, COMMIT):
+        check_native_deletes(STORAGE, str(tmp_path), blocks, other, schema)
+    of_rows = [block for block in blocks if block.type is not BlockType.DELETE]
+    check_native_deletes(STORAGE, str(tmp_path), of_rows, rules, schema)
 
 
 def test_time_travel_reads_the_sources(tmp_path: Path) -> None:

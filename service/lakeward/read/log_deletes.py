@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from lakeward.errors import Unsupported
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
 from lakeward.merge.rules.ordering import encode_ordering
@@ -59,6 +60,28 @@ def folds_by_itself(
     if in_run is not Deletes.ORDERED:
         return in_run is Deletes.NONE
     return find_deletes(storage, base_path, ahead, rules, schema) is not Deletes.UNCONDITIONAL
+
+
+def check_native_deletes(
+    storage: Storage, base_path: str, blocks: Iterable[LogBlock], rules: MergeRules, schema: pa.Schema
+) -> None:
+    """Raise `Unsupported` where a delete of these blocks cannot go into a native log.
+
+    With several ordering fields that is one without values: Hudi would read 0 in each.
+    """
+    fields = ordering_columns(rules, schema).names
+    if len(fields) < 2:
+        return
+    for path in dict.fromkeys(block.file for block in blocks if block.type is BlockType.DELETE):
+        for block, file in read_heads(storage, base_path, path):
+            if isinstance(block, CorruptBlock) or block.type is not BlockType.DELETE:
+                continue
+            if _deletes_of_block(file, block, rules, schema) is Deletes.UNCONDITIONAL:
+                raise Unsupported(
+                    f"{block.where} has a delete without values of {', '.join(fields)}, which no native log can hold.",
+                    why="Hudi would read it as one that has 0 in each of these fields.",
+                    remedy="Compact the file group with --type full.",
+                )
 
 
 def find_deletes(
