@@ -28,9 +28,9 @@ from tests.runs import spread
 pytestmark = pytest.mark.crash
 
 
-def calls_of(folder: Path) -> list[str]:
+def calls_of(folder: Path, *, native: bool = False) -> list[str]:
     storage = FaultyStorage()
-    base = copy_capturing(folder / "clean")
+    base = copy_capturing(folder / "clean", native=native)
     compact(base, storage, ScriptedProcesses())
     check_captured(base)
     return storage.calls
@@ -38,23 +38,28 @@ def calls_of(folder: Path) -> list[str]:
 
 def at_change_log(calls: Sequence[str]) -> list[Fault]:
     """A process dies after it has written the log of changes, or has moved it to its place."""
-    numbers = [number for number, call in enumerate(calls) if call.endswith(".cdc")]
+    numbers = [number for number, call in enumerate(calls) if call.endswith((".cdc", ".cdc.parquet"))]
     return [Fault(FaultKind.KILL, number) for number in numbers if calls[number].startswith(("close", "move"))]
 
 
 @pytest.mark.parametrize(
-    "kind",
+    ("kind", "native"),
     [
-        pytest.param(None, id="at-the-change-log"),
-        *(pytest.param(kind, id=str(kind), marks=pytest.mark.wide) for kind in FaultKind),
+        pytest.param(None, False, id="at-the-change-log"),
+        pytest.param(None, True, id="at-the-native-change-log", marks=pytest.mark.wide),
+        *(
+            pytest.param(kind, native, id=f"{kind}-{'native' if native else 'inline'}", marks=pytest.mark.wide)
+            for kind in FaultKind
+            for native in (False, True)
+        ),
     ],
 )
-def test_a_compaction_survives(kind: FaultKind | None, tmp_path: Path) -> None:
+def test_a_compaction_survives(kind: FaultKind | None, native: bool, tmp_path: Path) -> None:
     """Whatever call fails, dies, tears or loses its reply: readers see no log of changes that no completed commit
-    names, and running again ends with one."""
-    calls = calls_of(tmp_path)
+    names, and running again ends with one. So it is with native ones."""
+    calls = calls_of(tmp_path, native=native)
     for fault in at_change_log(calls) if kind is None else spread(faults_of(kind, calls)):
-        base = copy_capturing(tmp_path / f"{fault.kind}-{fault.call}")
+        base = copy_capturing(tmp_path / f"{fault.kind}-{fault.call}", native=native)
         processes = ScriptedProcesses()
         try:
             with suppress(LakewardError, OSError, Killed):
