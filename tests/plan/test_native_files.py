@@ -108,6 +108,12 @@ def test_what_is_held_by_others_is_named(tmp_path: Path) -> None:
 
     for name in ("deletes", "cdc"):
         next((base / "p").glob(f"*.{name}.parquet")).unlink()
+    file = base / ".hoodie/hoodie.properties"
+    before = file.read_text()
+    file.write_text(before.replace("hoodie.table.cdc.enabled=false", "hoodie.table.cdc.enabled=true"))
+    (captured,) = find_native_files(scan(base), ()).obstacles
+    assert captured.path == "hoodie.table.cdc.enabled", "a compaction would write logs of changes"
+    file.write_text(before)
     saved = replace(compacted(scan(base), random.Random(1)), savepointed={instant: frozenset([f"p/{native}"])})
     (obstacle,) = find_native_files(saved, ()).obstacles
     assert (obstacle.path, obstacle.why) == (f"p/{native}", f"savepoint {instant}")

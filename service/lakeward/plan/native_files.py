@@ -32,6 +32,7 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.clean.validity import find_needed
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import CDC_ENABLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ _SET_ASIDE = "Run `lakeward orphans set-aside` and then `lakeward quarantine pur
 _PURGE = "Run `lakeward quarantine purge --older-than 0s`, or bring it back, and then begin again."
 _INSPECT = "See `lakeward inspect`."
 _ROLL_BACK = "Have it rolled back, or carried out."
+_CAPTURED = "Leave a table that captures changes at version 10, or have Hudi downgrade it."
 _CLEAN = "Let the readers of changes come to the end, and remove it with a Hudi that reads version 10."
 
 
@@ -77,6 +79,8 @@ def find_native_files(snapshot: TableSnapshot, quarantined: Iterable[str]) -> Na
     ]
     obstacles = [*_obstacles(snapshot, older, merged.keys()), *_set_aside(quarantined)]
     found = tuple(merged[each] for each in sorted(merged))
+    if found and snapshot.config.cdc_enabled:
+        obstacles.append(NativeObstacle(CDC_ENABLED, "FULL would write what changes into native logs", _CAPTURED))
     waiting = tuple(_waiting(snapshot))
     if found or obstacles:
         return NativeFiles(found, (), "", tuple(sorted(obstacles, key=lambda each: each.path)), waiting)

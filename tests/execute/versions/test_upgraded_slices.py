@@ -23,6 +23,7 @@ from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.our_reader import read_rows, scan
 from tests.processes import LookedOn, ScriptedProcesses
+from tests.runs import spread
 from tests.write.writing import BUCKETS, new_table, values, write
 
 
@@ -175,7 +176,7 @@ def test_the_way_down_stopped_at_every_call(kind: FaultKind, tmp_path: Path) -> 
 
     trial = FaultyStorage()
     change(made("trial"), 9, trial)
-    for fault in faults_of(kind, trial.calls):
+    for fault in spread(faults_of(kind, trial.calls)):
         table, processes = made(f"{fault.call}"), ScriptedProcesses()
         with suppress(LakewardError, OSError, Killed):
             change(table, 9, FaultyStorage(fault), processes)
