@@ -155,9 +155,8 @@ def test_a_history_of_writes(tmp_path: Path, version: int, seed: int) -> None:
     history.told.append(
         f"seed {seed}: version {born} to {version}, {table_type} {by_event_time=} {has_metadata=} {index}"
     )
-    acts = [history.upsert] * 4 + [history.delete] * 2 + [history.insert, history.overwrite, history.delete_partition]
-    if version == 9:
-        acts.append(history.compact)
+    acts = [history.upsert] * 4 + [history.delete] * 2 + [history.insert, history.overwrite, history.compact]
+    acts.append(history.delete_partition)
     for step in range(6 if seed else 3):
         if step == 3 and born < version:
             history.told.append("upgrade")

@@ -14,6 +14,7 @@ from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
 from tests.crash.metadata_compacting import check_agrees
+from tests.execute.versions.test_changing import change
 from tests.our_reader import read_rows, scan
 from tests.write.judged import judged_rows, judged_values
 from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
@@ -69,6 +70,23 @@ def test_every_operation_by_every_index(lsm: bool, kind: str, index: str, operat
     assert not list(base.rglob(".*.log.*"))
 
 
+@pytest.mark.wide
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_on_inline_logs(index: str, operation: str, tmp_path: Path) -> None:
+    """A table that was upgraded has inline logs, and native ones beside them from then on."""
+    by, indexes = INDEXES[index]
+    base = new_table(tmp_path / "t", version=9, indexes=indexes)
+    write(base, [(key, 3, part, "old") for key, _, part, _ in FIRST], **by)
+    write(base, FIRST, **by)
+    assert list(base.glob("[pq]/.*.log.*"))
+    change(base, 10)
+    rows, request, expected = OPERATIONS[operation]
+    write(base, rows, operation, **by, **request)
+    assert values(read_rows(base)) == expected
+    check_agrees(base)
+
+
 def with_deletes(rows: list[Row], deleted: set[str]) -> pa.RecordBatch:
     batch = rows_of(rows)
     return batch.append_column("_hoodie_is_deleted", pa.array([row[0] in deleted for row in rows]))
@@ -76,8 +94,7 @@ def with_deletes(rows: list[Row], deleted: set[str]) -> pa.RecordBatch:
 
 def test_the_commit_says_each_file(tmp_path: Path) -> None:
     """Rows and deletes of one file group are two files of one version, each with its stat and its place in the
-    metadata table; an older delete loses to a
-    newer row."""
+    metadata table; an older delete loses to a newer row."""
     base = new_table(tmp_path / "t", version=10)
     write(base, FIRST, **BUCKETS)
     rows: list[Row] = [("k1", 6, "p", "x"), ("k2", 6, "p", "b"), ("k3", 6, "q", "b"), ("k4", 4, "q", "late")]

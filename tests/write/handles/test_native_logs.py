@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +16,10 @@ from lakeward.format.log.native_log.data_file import NativeDataWriter, NativeLog
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.log.writer import log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
+from lakeward.format.timeline.commit_metadata import RuntimeStats
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
+from lakeward.write.handles import native_logs
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import keyed_schema
 from lakeward.write.request import FileSizes, WriteOperation
@@ -100,9 +104,10 @@ def test_deletes_in_a_table_by_commit_time(tmp_path: Path) -> None:
     assert records(tmp_path, ()) == {name(1, "deletes"): [("k1", judge.UNCONDITIONAL)]}
 
 
-def test_a_stat_for_each_file(tmp_path: Path) -> None:
+def test_a_stat_for_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an inline log has in one stat is in two, and the second names both files. Keeps 1 of
     write/handles/native_logs."""
+    monkeypatch.setattr(native_logs, "time", SimpleNamespace(monotonic=count(step=3).__next__))
     rows, deletes = write(native(tmp_path), APPEND, ROWS).files
     files = written(tmp_path)
     for file, counts in ((rows, (2, 2, 0)), (deletes, (0, 0, 2))):
@@ -112,7 +117,7 @@ def test_a_stat_for_each_file(tmp_path: Path) -> None:
         assert (stat.path, stat.file_id, stat.partition_path) == (f"{PARTITION}/{file.name}", FILE_ID, PARTITION)
         assert (file.size_bytes, stat.file_size_in_bytes, stat.total_write_bytes) == (size, size, size)
         assert (stat.log_version, stat.log_offset, stat.base_file, stat.prev_commit) == (1, 0, "", INSTANT)
-        assert stat.runtime_stats is not None and stat.runtime_stats.total_scan_time == 0
+    assert [file.stat.runtime_stats for file in (rows, deletes)] == [RuntimeStats(0, 0, 3_000), RuntimeStats(0, 0, 0)]
     assert rows.stat.log_files == (name(1, "log"),)
     assert deletes.stat.log_files == (name(1, "log"), name(1, "deletes"))
 
