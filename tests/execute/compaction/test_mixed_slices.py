@@ -11,18 +11,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import fastavro
 import pyarrow.parquet as pq
 import pytest
 
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.versions.changing import change_version
+from lakeward.format.avro.container import write_record
 from lakeward.format.file_name import LogFileName, NativeLogName, parse_native_log
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
+from lakeward.plan.compaction.decision import Reason
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.slice_check import check_slice
+from lakeward.verify.log_check import check_logs
 from lakeward.verify.sample_verification import verify_sample
 from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
@@ -35,6 +39,7 @@ from tests.metadata_golden import set_property
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
+from tests.version_10 import rename
 from tests.write.judged import judged_values
 from tests.write.test_histories import History
 from tests.write.writing import BUCKETS, Row, new_table, write
@@ -58,6 +63,11 @@ def values_at(snapshot: TableSnapshot, instant: str) -> dict[str, str]:
 
 def kinds_of_logs(base: Path) -> set[frozenset[type]]:
     return {frozenset(type(log.name) for log in slice_.log_files) for slice_ in scan(base).latest_slices}
+
+
+def renamed_in_commit(data: bytes, names: dict[str, str]) -> bytes:
+    reader = fastavro.reader(io.BytesIO(data))
+    return write_record(reader.writer_schema, rename(next(iter(reader)), names))  # type: ignore[arg-type]
 
 
 def nothing_to_merge(file_ids: Sequence[str]) -> None:
@@ -172,3 +182,29 @@ def test_changes_are_captured_in_a_native_log(tmp_path: Path, mode: str) -> None
     compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
     assert len(named_change_logs(base)) == 2 and verified(base) == 1
     assert judged_values(base)["b"] == "newer"
+
+
+def test_what_cannot_be_read_is_in_no_plan(tmp_path: Path) -> None:
+    """A native log with a broken footer excludes its file group as damaged, one of an unknown format excludes it, too;
+    the other file group is compacted. `verify` names the broken file."""
+    base = new_table(tmp_path / "t", version=10, has_metadata_table=False)
+    clock = SkippingClock()
+    for v in ("old", "new"):
+        rows: list[Row] = [(partition, 1, partition, v) for partition in ("broken", "orc", "right")]
+        write(base, rows, index=IndexKind.BUCKET, buckets=1, clock=clock)
+    (broken,), (orc,) = (list((base / partition).glob("*.log.parquet")) for partition in ("broken", "orc"))
+    data = broken.read_bytes()
+    broken.write_bytes(data.replace(b"hudi.log.format.metadata", b"hudi.log.other..metadata"))
+    renamed = orc.with_name(orc.name.replace(".log.parquet", ".log.orc"))
+    orc.rename(renamed)
+    for file in (base / ".hoodie/timeline").glob("*.deltacommit"):
+        file.write_bytes(renamed_in_commit(file.read_bytes(), {orc.name: renamed.name}))
+
+    report = compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
+    reasons = {each.partition_path: each.reason for each in report.outcome.decisions}
+    assert reasons == {"broken": Reason.DAMAGED, "orc": Reason.UNSUPPORTED_LOGS, "right": Reason.HAS_LOGS}
+    ((operation,),) = (plan.operations for plan in report.plans)
+    assert operation.partition_path == "right"
+    found = check_logs(STORAGE, scan(base), lambda: scan(base))
+    assert [problem.subject for problem in found.problems] == [f"broken/{broken.name}"]
+    assert any("of the format orc" in note for note in found.notes)
