@@ -1,4 +1,4 @@
-"""`lakeward table upgrade` by hand."""
+"""`lakeward table upgrade` and `downgrade` by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
+from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
+from tests.our_reader import read_rows
+from tests.write.writing import BUCKETS, new_table, values, write
 
 
 def test_from_a_dry_run_to_another_version(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -29,3 +32,20 @@ def test_from_a_dry_run_to_another_version(tmp_path: Path, capfd: pytest.Capture
     assert told["steps"][-1]["properties"]["hoodie.table.version"] == "10"
     assert run([*words, "--writers", "stopped"]) == 0
     assert "already. Nothing to do." in capfd.readouterr().out
+
+
+def test_the_way_down_is_told_and_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Keeps 2 of cli/services/version_commands: what is compacted and cleaned is told before, by file."""
+    base, clock = new_table(tmp_path / "t", version=10, has_metadata_table=False), SkippingClock()
+    clock.slept = -60.0  # the writes are a minute old, for the command's own clock
+    write(base, [("a", 1, "p", "first")], clock=clock, **BUCKETS)
+    write(base, [("a", 2, "p", "second")], clock=clock, **BUCKETS)
+    words = ["table", "downgrade", str(base), "--to", "9", "--timezone", "UTC"]
+    assert run([*words, "--dry-run"]) == 0
+    told = capfd.readouterr().out
+    assert "Would downgrade the table to version 9:\n  compaction, since" in told and "    2 in all, " in told
+    assert run([*words, "--writers", "stopped", "--json"]) == 0
+    steps = json.loads(capfd.readouterr().out)["steps"]
+    assert [step["step"] for step in steps] == ["compaction", "clean", "properties"]
+    assert all(name in told for name in steps[1]["subjects"])
+    assert values(read_rows(base)) == {"a": "second"}
