@@ -95,11 +95,18 @@ class Turns:
     kind: Kind
     rows: Rows
 
-    def create(self) -> None:
-        exit_code, printed = command(
-            "table", "create", str(self.table.path), "--like", str(self._file({"k": (0, "p", "v")})), *self.kind.words
-        )
+    def create(self, *words: str) -> None:
+        like = ("--like", str(self._file({"k": (0, "p", "v")})))
+        exit_code, printed = command("table", "create", str(self.table.path), *like, *self.kind.words, *words)
         assert exit_code == 0, printed
+
+    def goes_to(self, version: int) -> dict[str, Any]:
+        """What the change of its version did."""
+        verb = "upgrade" if version == 10 else "downgrade"
+        words = ("--to", str(version), "--writers", "stopped")
+        exit_code, printed = command("table", verb, str(self.table.path), *words)
+        assert exit_code == 0, printed
+        return printed
 
     def ours(self, operation: str, rows: Rows) -> dict[str, Any]:
         made = self.kind.of_hudi
@@ -179,7 +186,7 @@ def parameters() -> list[object]:
 @pytest.mark.parametrize(("name", "first"), parameters())
 def test_they_take_turns(spark: SparkSession, tmp_path: Path, name: str, first: str) -> None:
     """Upserts, late rows, deletes, whole partitions anew, and compaction, commit by commit: on ten tables that we made
-    and wrote to first, and on ten that Hudi did."""
+    and wrote to first, and on ten that Hudi did. In between each has version 10 for a moment."""
     kind = KINDS[name]
     p0, p1, p2 = kind.partitions
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
@@ -195,6 +202,7 @@ def test_they_take_turns(spark: SparkSession, tmp_path: Path, name: str, first: 
     turns.theirs("upsert", {f"k{n}": (3, (p0, p1)[n % 2], "again") for n in range(6, 14)})
     turns.ours_on_spark("upsert", {"k7": (1, p1, "late"), "k12": (4, p0, "new"), "k20": (4, p0, "new")})
     turns.ours("delete", {"k0": (0, p0, ""), "k5": (0, p1, "")})
+    assert turns.goes_to(10)["steps"][-1]["step"] == "properties" == turns.goes_to(9)["steps"][-1]["step"]
     turns.check()
     turns.theirs("delete", {"k20": (5, p0, "")})
     turns.ours("upsert", {"k21": (5, p1, "first"), "k22": (5, p2, "of a new partition")})
