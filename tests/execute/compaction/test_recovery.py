@@ -130,7 +130,7 @@ def test_a_pending_plan_is_carried_out_where_nothing_new_is_chosen(bench: Bench)
 def test_a_refused_table_is_not_even_locked(bench: Bench) -> None:
     """Recovery writes as little as any other verb there. Keeps 1 of execute/compaction/compactor."""
     properties = bench.base / ".hoodie/hoodie.properties"
-    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10"))
+    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=11"))
     before = everything(bench.base)
     (bench.base / ".hoodie/lock").touch()
     with pytest.raises(Refused):

@@ -94,7 +94,7 @@ def test_a_table_that_is_refused_since_the_choice_gets_no_plan(bench: Bench, mom
     """Refusals are considered for the table as it is under the lock: a writer that upgraded it meanwhile is the last
     one to write to it. Keeps 1 of execute/compaction/scheduling."""
     properties = bench.base / ".hoodie/hoodie.properties"
-    upgraded = properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10")
+    upgraded = properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=11")
     bench.watcher = Meanwhile(*moment, lambda: properties.write_text(upgraded))
     with pytest.raises(Refused):
         bench.compactor().compact()
