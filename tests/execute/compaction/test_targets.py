@@ -13,13 +13,15 @@ from lakeward.execute.compaction.targets import find_targets
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
+from lakeward.format.timeline.instant import Instant
 from lakeward.table.file_group import LogFile
+from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import everything
 from tests.execute.bench import GROUP, NOTHING, PENDING, Bench, pending_states
 from tests.golden_tables import copy_golden
 from tests.our_reader import read_rows
-from tests.synthetic_table import TOKEN, file_group, minute, snapshot_of
+from tests.synthetic_table import TOKEN, file_group, minute, pending, snapshot_of
 from tests.table.table_history import replace_metadata
 
 REPLACED_BY = "20261121043720000"
@@ -99,3 +101,25 @@ def test_a_plan_that_splits_a_write_is_not_carried_out() -> None:
     assert dropped(*slice_.log_files[1:]) == dropped(*slice_.log_files[:1]) == ["a write has logs outside of it, too"]
     assert dropped(*slice_.log_files) == dropped(*slice_.log_files[2:]) == dropped(*slice_.log_files[:3]) == []
     assert dropped(*slice_.log_files[:2]) == ["its logs were merged meanwhile, or some of them are gone"]
+
+
+def test_what_a_reader_may_rank_behind_older_writes_is_not_published_beside_them() -> None:
+    """Keeps 1 of execute/compaction/targets: by commit time on version 10 a write that began before the plan, and is
+    pending or completed meanwhile, would lose to the output. By event time, and on version 9, it does not."""
+    logs = [(minute(number), 1) for number in (20, 21, 25)]
+    group = file_group("p", "g", base=(minute(1), 1), logs=logs)
+    (slice_,) = group.slices
+
+    def dropped(instant: str, *more: Instant, version: str = "10", mode: str = COMMIT_TIME_ORDERING) -> bool:
+        properties = {"hoodie.table.version": version, "hoodie.record.merge.mode": mode}
+        snapshot = snapshot_of([group], more, properties=properties)
+        names = tuple(log.file_name for log in slice_.log_files[:2])
+        plan = CompactionPlan((CompactionOperation("p", "g", slice_.base_instant, None, names, {}),))
+        found = find_targets(snapshot, instant, plan, ServiceAction.LOG_COMPACTION)
+        return any("would lose to its output" in each.why for each in found.dropped)
+
+    assert dropped(minute(30)) and not dropped(minute(24)), "the log of minute 25 lies beside it"
+    late = pending(minute(23), "deltacommit")
+    assert dropped(minute(24), *late) and not dropped(minute(22), *late)
+    assert not dropped(minute(30), *late, version="9")
+    assert not dropped(minute(30), *late, mode=EVENT_TIME_ORDERING)

@@ -216,3 +216,22 @@ def test_what_log_alone_writes(form: Form, is_linear: bool) -> None:
         logs[first:] = [(logs[-1][0], size)]
     times = written / (commits * MIB)
     assert times < 5 if is_linear else times > 20
+
+
+def test_a_write_that_completed_too_late_holds_a_log_back_where_a_reader_may_rank_it_first() -> None:
+    """Its log is in no plan of that instant; by commit time on version 10 it counts as pending, for the output may come
+    out behind it. On version 9 the logs before it are merged."""
+    logs = [(minute(number), 1_000_000) for number in range(20, 27)]
+    group = file_group("p", "g", base=(minute(1), 10**9), logs=logs)
+    instants = [each for time, _ in logs[:-1] for each in completed(time, "deltacommit")]
+    instants += completed(minute(26), "deltacommit", minute(50))
+    options = HybridOptions(form=Form.SPLIT)
+
+    def decided(version: str) -> tuple[Choice, Reason, str | None]:
+        properties = {"hoodie.table.version": version, "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
+        snapshot = snapshot_of([group], instants, properties=properties)
+        (decision,) = HybridCompactionPlanGenerator(options).generate(snapshot, at=minute(40)).decisions
+        return decision.choice, decision.reason, decision.instant
+
+    assert decided("10") == (Choice.NONE, Reason.PENDING_WRITE, minute(26))
+    assert decided("9") == (Choice.LOG, Reason.MANY_SMALL_LOGS, None)
