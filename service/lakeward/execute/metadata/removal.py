@@ -125,6 +125,11 @@ def remove_beside_restore(storage: Storage, base_path: str, *, clock: Clock, att
     return removal
 
 
+def taken_aside(storage: Storage, base_path: str) -> list[str]:
+    """The folders that a removal took away and left; the next one deletes them."""
+    return [status.path for status in storage.list(_temp_folder(base_path)) if _is_aside(status.name)]
+
+
 def find_unbuilt(
     storage: Storage, base_path: str, partitions: Sequence[str], *, clock: Clock, processes: Processes
 ) -> tuple[Removal, ...]:
@@ -207,7 +212,7 @@ def _find_removal(
 
 def _removal(storage: Storage, base_path: str, config: TableConfig, partition: str | None) -> Removal:
     known = tuple(dict.fromkeys(config.metadata_partitions))
-    aside = [status.path for status in storage.list(_temp_folder(base_path)) if _is_aside(status.name)]
+    aside = taken_aside(storage, base_path)
     metadata_path = metadata_base_path(base_path)
     if partition is None:
         named, folder = known, metadata_path

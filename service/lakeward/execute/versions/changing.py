@@ -30,7 +30,12 @@ from lakeward.commit.table_properties import recover_properties, update_properti
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import NotATable, TryLater
 from lakeward.execute.clean.cleaner import Cleaner
-from lakeward.execute.metadata.removal import INFLIGHT_PROPERTY, PARTITIONS_PROPERTY, remove_beside_restore
+from lakeward.execute.metadata.removal import (
+    INFLIGHT_PROPERTY,
+    PARTITIONS_PROPERTY,
+    remove_beside_restore,
+    taken_aside,
+)
 from lakeward.execute.rollback.failed_writes import judge, watch_writers
 from lakeward.execute.rollback.rolling_back import roll_back_writes
 from lakeward.execute.serviced_table import ServicedTable
@@ -169,9 +174,10 @@ def _without_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:
 
 
 def _native_files_of_metadata(table: ServicedTable) -> list[str]:
-    """All of them, also of partitions that the properties do not name."""
-    place = metadata_base_path(table.base_path)
-    folders = [each for each in table.storage.list(place) if each.is_folder and not each.name.startswith(".")]
+    """All of them, also of partitions that the properties do not name, and of what a removal took aside and left."""
+    places = [metadata_base_path(table.base_path), *taken_aside(table.storage, table.base_path)]
+    found = (each for place in places for each in table.storage.list(place))
+    folders = [each for each in found if each.is_folder and not each.name.startswith(".")]
     return [
         file.path.removeprefix(f"{table.base_path}/")
         for folder in folders
