@@ -50,11 +50,15 @@ def test_it_is_watched_rolled_back_and_archived(tmp_path: Path, monkeypatch: pyt
     assert judged_rows(bench.path) == rows
 
 
-def test_it_is_cleaned(tmp_path: Path) -> None:
-    """The demand and the job count every file of the old slice."""
-    bench = test_cleaning.compacted(tmp_path)
+def test_it_is_compacted_and_cleaned(tmp_path: Path) -> None:
+    """A job merges its logs into a base file of the rows that the second reader finds; then the demand and the job of a
+    clean count every file of the old slice."""
+    bench = Bench(tmp_path, settings=test_cleaning.AT_ONCE)
     made_native(bench.path)
-    rows, before = judged_rows(bench.path), data_files(bench.path)
+    rows = judged_rows(bench.path)
+    assert bench.run(JobKind.COMPACTION).result is JobResult.COMMITTED
+    assert judged_rows(bench.path) == rows
+    before = data_files(bench.path)
     due = bench.plan().demand.services[JobKind.CLEAN]
     assert (due.files, due.bytes) == (6, sum(sizes_of(bench.path, ".log.", ".deletes.", OLDEST)))
 
