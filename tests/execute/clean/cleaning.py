@@ -20,13 +20,21 @@ from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.processes import ScriptedProcesses
+from tests.version_10 import made_native
 
 TIMELINE = ".hoodie/timeline"
+NATIVE = "native"
 
 
 def compacted(golden: str, path: Path) -> Path:
-    """A copy of a golden table with one compaction more, and the slice before it."""
-    base = copy_golden(golden, path)
+    """A copy of a golden table with one compaction more, and the slice before it.
+
+    Args:
+        golden: `NATIVE` for that of version 9 as one of version 10.
+    """
+    base = copy_golden("v9" if golden == NATIVE else golden, path)
+    if golden == NATIVE:
+        made_native(base)
     compact(base, FaultyStorage(), ScriptedProcesses())
     return base
 
