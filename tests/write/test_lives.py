@@ -44,6 +44,18 @@ from tests.write.test_histories import INDEXES, History
 from tests.write.writing import Row, new_table
 
 Rows = dict[str, Row]
+BY_THE_RULES = planner_of(
+    CompactionType.HYBRID,
+    GroupFilter(),
+    {
+        "planner.small_base_size": "1",
+        "planner.log_ratio": "2",
+        "planner.large_log_ratio": "100",
+        "hoodie.compaction.logfile.num.threshold": "2",
+        "hoodie.compaction.logfile.size.threshold": "1",
+    },
+)
+"""Some tiny tables have more logs than their bases are large, others not."""
 
 
 @dataclass
@@ -72,12 +84,16 @@ class Life(History):
 
     def compact(self, planner: Planner = FULL) -> None:
         if self.table_type == "MERGE_ON_READ":
-            self.told.append("full" if planner is FULL else "log")
+            self.told.append({FULL: "full", LOG: "log", BY_THE_RULES: "full and log"}[planner])
             with self._mortal():
                 compact(self.base, self.storage, self.processes, planner, clock=self.clock)
 
     def compact_logs(self) -> None:
         self.compact(LOG)
+
+    def compact_by_the_rules(self) -> None:
+        """FULL of some file groups and LOG of others, which are one plan on version 10."""
+        self.compact(BY_THE_RULES)
 
     def clean(self) -> None:
         self.told.append("clean")
@@ -201,7 +217,8 @@ def live(path: Path, seed: int, steps: int) -> None:
     life = Life(chance, base, table_type, by_event_time, index)
     life.told.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {has_metadata=} {index}")
     acts = [life.upsert] * 6 + [life.delete] * 2 + [life.insert, life.overwrite, life.delete_partition]
-    acts += [life.compact, life.compact_logs] * 2 + [life.clean, life.clean, life.archive, life.savepoint, life.restore]
+    acts += [life.compact, life.compact_logs, life.compact_by_the_rules] * 2
+    acts += [life.clean, life.clean, life.archive, life.savepoint, life.restore]
     acts += [life.change_version] + [life.die] * 4
     for _ in range(steps):
         chance.choice(acts)()
