@@ -57,7 +57,6 @@ from lakeward.format.log.block import (
     read_content_range,
     scan_blocks,
 )
-from lakeward.format.log.native_log.reader import open_native_log
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.read.committed_writes import CommittedWrites
@@ -448,6 +447,9 @@ def read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[Lo
         return
     with _opened(storage, base_path, path) as (file, size):
         if name is not None:
+            # Its reader brings the kernels along, which a process that only plans seldom needs.
+            from lakeward.format.log.native_log.reader import open_native_log
+
             yield open_native_log(file, size, name, where=path).block, file
             return
         for block in scan_blocks(file, size, name=path):
@@ -467,6 +469,8 @@ def _opened(storage: Storage, base_path: str, path: str) -> Iterator[tuple[Binar
 
 def _check_native(storage: Storage, base_path: str, path: str, name: NativeLogName) -> None:
     """Raise `BrokenFile` for a native log whose footer says what cannot be."""
+    from lakeward.format.log.native_log.reader import open_native_log
+
     with _opened(storage, base_path, path) as (file, size):
         found = open_native_log(file, size, name, where=path)
     if found.footer.positions is not None:
