@@ -71,7 +71,6 @@ def check_logs(
     from lakeward.format.avro.schema import table_schema
     from lakeward.merge.rules.ordering_type import is_ordered_by_text
     from lakeward.read.heeded_operations import check_heeded
-    from lakeward.read.log_deletes import check_native_deletes
     from lakeward.read.log_scan import (
         check_floats,
         check_hfile_blocks,
@@ -120,6 +119,8 @@ def check_logs(
             check_whole_rows(scan.blocks)
             check_no_operations(scan.blocks)
             if snapshot.config.version.has_native_logs:
+                from lakeward.read.log_deletes import check_native_deletes
+
                 check_native_deletes(table.storage, table.base_path, scan.blocks, rules, schema)
         return []
     except Unsupported as error:
