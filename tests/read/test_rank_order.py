@@ -67,7 +67,7 @@ def check_again(given: SliceInput) -> None:
 
 
 def test_an_unconditional_delete_between_the_base_row_and_a_smaller_one(tmp_path: Path) -> None:
-    """The one case in which the layouts differ; where nothing is deleted logs are folded in memory as ever."""
+    """The first case in which the layouts differ; without such a delete logs are folded in memory as ever."""
     logs = {name: data for flush in REVIVED for name, data in native(flush).items()}
     base = [("a", 10, "base"), ("b", 1, "base")]
     of_default = lay_out(tmp_path, base, logs)
@@ -78,6 +78,18 @@ def test_an_unconditional_delete_between_the_base_row_and_a_smaller_one(tmp_path
     without = replace(by_rank, log_files=by_rank.log_files[1:])
     assert rows_of(without) == rows_of(of_default)
     assert merged_by(without) is MergedBy.ORDER
+    ordered = native(Flush("200", deletes=[("a", 4)])) | native(REVIVED[1])
+    assert rows_of(lay_out(tmp_path / "ordered", base, ordered, rules=BY_RANK[0])) == rows_of(of_default)
+    assert merged_by(lay_out(tmp_path / "ordered", base, ordered, rules=BY_RANK[0])) is MergedBy.ORDER
+
+
+def test_a_delete_after_an_unconditional_one_takes_its_place(tmp_path: Path) -> None:
+    """The other case in which the layouts differ. Keeps 1 of merge/rules/winner."""
+    flushes = [*REVIVED[:1], Flush("210", deletes=[("a", 6)]), Flush("300", [("a", 3, "log")])]
+    logs = {name: data for flush in flushes for name, data in native(flush).items()}
+    of_default = lay_out(tmp_path, [("b", 1, "base")], logs)
+    assert rows_of(of_default) == {"a": (3, "log"), "b": (1, "base")}
+    assert rows_of(replace(of_default, rules=BY_RANK[0])) == {"b": (1, "base")}
 
 
 def test_an_inline_log_brings_the_classic_merge(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ class MergedSlice:
         if key_fields:
             query = replace(query, by_statistics=False)  # no footer says anything of keys that are made
         self._query = query
-        ranked = rules_of_ranks(scan, slice_input.rules, table)
+        ranked = rules_of_ranks(storage, slice_input.base_path, scan, slice_input.rules, table)
         self.rules = rules_of_blocks(scan.blocks, ranked, table, key_fields)
         """The table's, or what its logs make of them."""
         if on_changes is not None and (has_operation or key_fields or self.rules.needs_all_records):

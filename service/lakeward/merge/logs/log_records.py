@@ -119,7 +119,8 @@ class LogRecords:
         assert self._sorter is not None
         if keys.null_count:
             raise keyless(source)
-        kinds = np.full(len(keys), LogRecordKind.BLOCK_DELETE, dtype=np.int8)
+        kind = LogRecordKind.COLUMN_DELETE if self._rules.base_is_first else LogRecordKind.BLOCK_DELETE
+        kinds = np.full(len(keys), kind, dtype=np.int8)
         values = delete_ordering(ordering, self._ordering_type, wrappers=wrappers, rows=len(keys), source=source)
         self._sorter.add(delete_records(keys, kinds, values, self._record_schema))
 

@@ -131,7 +131,7 @@ def _base_version(row: Row, rules: MergeRules, integers: Collection[str]) -> _Ve
 def _version(record: LogRecord, rules: MergeRules, integers: Collection[str]) -> _Version:
     if record.row is None:
         ordering = record.ordering if _is_ordered(rules) else None
-        return _Version(None, is_delete=True, ordering=ordering, from_delete_block=True)
+        return _Version(None, is_delete=True, ordering=ordering, from_delete_block=not rules.base_is_first)
     return _Version(
         record.row,
         is_delete=record.row.get(IS_DELETED_FIELD) is True or record.row.get(OPERATION_FIELD) in DELETING_OPERATIONS,
