@@ -99,7 +99,8 @@ class Life(History):
         self.told.append("clean")
         # What is kept stays in its place, where the metadata table has it no more.
         keep = 0.0 if self.has_metadata_table else self.chance.choice([0.0, 3600.0])
-        with self._mortal():
+        # It is refused where files of replaced groups would stay, since a pending plan needs them.
+        with self._mortal(), suppress(Refused):
             Cleaner(self.table(), {}, keep_seconds=keep).clean(
                 lambda snapshot: choose_old(snapshot, load_quarantine(self.storage, str(self.base)))
             )
@@ -189,9 +190,12 @@ class Life(History):
         assert self.found() == sorted(self.rows.values()), "\n".join(self.told)
         for write in self.snapshot().timeline.completed_writes:
             self.states.setdefault(write.time, (dict(self.rows), dict(self.newest)))
-        # It has no partition in which a rollback left nothing, and a savepoint is of the same instant as its commit.
-        is_even = all(each.base_files or each.log_files for each in self.snapshot().files)
-        if self.has_metadata_table and is_even and not self.snapshot().timeline.savepoints:
+        # It has no partition in which a rollback left nothing, a savepoint is of the same instant as its commit, and a
+        # clean that died has deleted what it still lists, until the next one goes on with it.
+        now = self.snapshot()
+        is_even = all(each.base_files or each.log_files for each in now.files)
+        is_even = is_even and not any(each.action == "clean" for each in now.timeline.pending)
+        if self.has_metadata_table and is_even and not now.timeline.savepoints:
             check_agrees(self.base)
 
     @property
