@@ -287,7 +287,7 @@ class S3Server(Server):
     def _start(self) -> None:
         if importlib.util.find_spec("moto") is None or importlib.util.find_spec("obstore") is None:
             raise ServiceMissing("The S3 server or its client is not installed: pip install moto[s3] obstore")
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        command = [sys.executable, "-m", "tests.s3_server", str(self.port)]
         with tempfile.TemporaryFile() as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent

@@ -29,7 +29,7 @@ from __future__ import annotations
 import datetime
 import math
 import statistics
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from lakeward.format.timeline.instant import comparable_time
@@ -186,7 +186,7 @@ class GroupRules:
         if options.only is Choice.FULL:
             return Choice.FULL, Reason.HAS_LOGS
         if options.only is Choice.LOG:
-            is_run = len(by_place(profile, run)) >= WRITES_MIN
+            is_run = self._writes(profile, run) >= WRITES_MIN
             return (Choice.LOG, Reason.HAS_LOGS) if is_run else (Choice.NONE, Reason.ONE_LOG)
         if profile.slice.base_file is None:
             return Choice.FULL, Reason.NO_BASE
@@ -196,12 +196,17 @@ class GroupRules:
             return Choice.FULL, Reason.LOG_RATIO
         if (
             len(run) >= self._log_num_threshold
-            and len(by_place(profile, run)) >= WRITES_MIN
+            and self._writes(profile, run) >= WRITES_MIN
             and sum(log.size for log in run) >= self._log_size_threshold
             and statistics.median(log.size for log in run) < options.small_log_size
         ):
             return Choice.LOG, Reason.MANY_SMALL_LOGS
         return Choice.NONE, Reason.BELOW_THRESHOLDS
+
+    def _writes(self, profile: SliceProfile, run: Sequence[LogFile]) -> int:
+        """The number of writes that the logs are of; where logs do not say it, each may be of one."""
+        says = self._snapshot.config.version.has_logs_of_one_write
+        return len(by_place(profile, run)) if says else len(run)
 
     def _log(
         self, profile: SliceProfile, wanted: tuple[LogFile, ...], reason: Reason, numbers: dict[str, int | float]
@@ -215,7 +220,7 @@ class GroupRules:
         run_bytes = sum(log.size for log in run)
         needed = max(WRITES_MIN, len(wanted)) if self.form is Form.HYBRID else WRITES_MIN
         numbers = numbers | {"run_logs": len(run), "run_logs_min": needed, "run_bytes": run_bytes}
-        if len(run) < needed or len(by_place(profile, run)) < WRITES_MIN:
+        if len(run) < needed or self._writes(profile, run) < WRITES_MIN:
             return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
         # The whole slice is all files, those of no effect included: a run of the plan as FULL takes them along.
         files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)
