@@ -40,7 +40,7 @@ def operation_spec(files: SliceFiles, *, verify: bool, memory_bytes: int = MEMOR
         base_path=str(files.table),
         instant=INSTANT,
         schema=files.shape.schema_json,
-        rules=MergeRules(MergeMode.EVENT_TIME_ORDERING, (ORDERING_COLUMN,)),
+        rules=MergeRules(MergeMode.EVENT_TIME_ORDERING, (ORDERING_COLUMN,), by_rank=files.shape.native),
         memory_bytes=memory_bytes,
     )
     return OperationSpec(

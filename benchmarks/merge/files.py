@@ -10,6 +10,7 @@ Touches: the folder it is given.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +22,15 @@ from benchmarks.indexed_table import complete, write_properties
 from benchmarks.merge.rows import Numbers, make_keys, make_rows, random_text
 from benchmarks.merge.shape import ORDERING_COLUMN, Shape, Spread
 from lakeward.format.avro.schema import table_schema
+from lakeward.format.file_name import LogFileName, NativeLogKind, NativeLogName
 from lakeward.format.log.block import BlockType
+from lakeward.format.log.native_log.data_file import NativeDataWriter
+from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
+from lakeward.format.log.native_log.footer import NativeLogFooter
 from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.parquet.base_file import BaseFileWriter
 from lakeward.format.timeline.commit_metadata import WriteStat
+from lakeward.merge.rules.tombstones import Tombstones
 
 FILE_ID = "f6b2a3c0-0000-4000-8000-000000000000-0"
 FIRST_INSTANT = 20260101000000000
@@ -33,6 +39,7 @@ INSTANT = "20260701000000000"
 DELETED_COLUMN = "_deleted"
 LARGE_COLUMN = "body"
 BATCH_ROWS = 16_384
+_TOKEN = "0-1-0"
 VERSIONS_APART = 10_000_000
 """Between the ordering values of two logs: those of all records differ."""
 
@@ -76,7 +83,15 @@ class SliceFiles:
 
     @property
     def logs(self) -> list[Path]:
-        return [self.table / f".{FILE_ID}_{log_instant(number)}.log.1_0-1-0" for number in range(self.shape.logs)]
+        """Oldest first; a native log of deletes behind that of the rows."""
+        return [path for number in range(self.shape.logs) for path in self.log_paths(number)]
+
+    def log_paths(self, number: int) -> list[Path]:
+        instant = log_instant(number)
+        if not self.shape.native:
+            return [self.table / LogFileName(FILE_ID, instant, 1, _TOKEN).text]
+        kinds = [NativeLogKind.DATA, NativeLogKind.DELETES] if self.shape.deletes else [NativeLogKind.DATA]
+        return [self.table / NativeLogName(FILE_ID, _TOKEN, instant, 1, kind).text for kind in kinds]
 
     @property
     def runs(self) -> list[Path]:
@@ -107,9 +122,10 @@ def write_slice(folder: Path, shape: Shape, *, with_runs: bool = True, seed: int
     if files.base_file is not None:
         _write_base(files, files.base_file, chance)
         _commit(files, files.base_file, str(FIRST_INSTANT), shape.base_rows)
-    for number, path in enumerate(files.logs):
-        _write_log(files, path, number, chance, with_runs=with_runs)
-        _commit(files, path, log_instant(number), shape.log_rows)
+    for number in range(shape.logs):
+        paths = _write_log(files, number, chance, with_runs=with_runs)
+        if not shape.native:  # no release of Hudi reads the table
+            _commit(files, paths[0], log_instant(number), shape.log_rows)
     return files
 
 
@@ -126,9 +142,7 @@ def _write_base(files: SliceFiles, path: Path, chance: np.random.Generator) -> N
         writer.close(is_sorted=shape.base_sorted)
 
 
-def _write_log(
-    files: SliceFiles, path: Path, number: int, chance: np.random.Generator, *, with_runs: bool = True
-) -> None:
+def _write_log(files: SliceFiles, number: int, chance: np.random.Generator, *, with_runs: bool = True) -> list[Path]:
     shape, schema, instant = files.shape, files.schema, log_instant(number)
     numbers = log_numbers(shape, number, chance)
     ts = np.arange(len(numbers), dtype=np.int64) + VERSIONS_APART * (number + 1)
@@ -137,28 +151,59 @@ def _write_log(
         order = np.lexsort((-ts, numbers))
         numbers, ts, deleted = numbers[order], ts[order], deleted[order]
     parts = []
-    with path.open("wb") as sink:
-        writer = LogFileWriter(
-            sink,
-            schema,
-            instant=instant,
-            schema_json=log_block_schema(shape.schema_json),
-            block_type=BlockType.PARQUET_DATA if shape.parquet_blocks else BlockType.AVRO_DATA,
-        )
+
+    def batches() -> Iterator[pa.RecordBatch]:
         for start in range(0, len(numbers), BATCH_ROWS):
             at = slice(start, start + BATCH_ROWS)
             rows = make_rows(schema, shape.columns, numbers[at], ts[at], instant, chance)
             if shape.large_row_bytes and number == start == 0:
                 rows = _with_large_row(rows, shape.large_row_bytes, chance)
-            writer.write(rows.filter(pa.array(~deleted[at])) if shape.deletes else rows)
             if with_runs:
                 parts.append(rows.append_column(DELETED_COLUMN, pa.array(deleted[at])))
-        if deleted.any():
-            writer.write_deletes(make_keys(numbers[deleted]), pa.array(ts[deleted]), partition_path="")
-        writer.close()
+            yield rows.filter(pa.array(~deleted[at])) if shape.deletes else rows
+
+    paths = files.log_paths(number)
+    write = _write_native if shape.native else _write_inline
+    write(files, paths, instant, batches(), Tombstones(make_keys(numbers[deleted]), pa.array(ts[deleted])))
     if with_runs:
         run = pa.Table.from_batches(parts).take(pa.array(np.lexsort((-ts, numbers))))
         pq.write_table(run, files.folder / "runs" / f"{number:03}.parquet", compression="zstd", row_group_size=122_880)
+    return paths
+
+
+def _write_inline(
+    files: SliceFiles, paths: Sequence[Path], instant: str, batches: Iterable[pa.RecordBatch], deletes: Tombstones
+) -> None:
+    with paths[0].open("wb") as sink:
+        writer = LogFileWriter(
+            sink,
+            files.schema,
+            instant=instant,
+            schema_json=log_block_schema(files.shape.schema_json),
+            block_type=BlockType.PARQUET_DATA if files.shape.parquet_blocks else BlockType.AVRO_DATA,
+        )
+        for rows in batches:
+            writer.write(rows)
+        if len(deletes.keys):
+            writer.write_deletes(deletes.keys, deletes.ordering, partition_path="")
+        writer.close()
+
+
+def _write_native(
+    files: SliceFiles, paths: Sequence[Path], instant: str, batches: Iterable[pa.RecordBatch], deletes: Tombstones
+) -> None:
+    footer = NativeLogFooter(instant, log_block_schema(files.shape.schema_json))
+    with paths[0].open("wb") as sink, NativeDataWriter(sink, files.schema, file_id=FILE_ID, footer=footer) as writer:
+        for rows in batches:
+            writer.write(rows)
+        writer.close()
+    for path in paths[1:]:
+        with (
+            path.open("wb") as sink,
+            NativeDeleteWriter(sink, footer=footer, ordering_fields=[ORDERING_COLUMN]) as of_deletes,
+        ):
+            of_deletes.write(deletes.keys, deletes.ordering)
+            of_deletes.close()
 
 
 def _with_large_row(rows: pa.RecordBatch, length: int, chance: np.random.Generator) -> pa.RecordBatch:

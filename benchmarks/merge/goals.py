@@ -66,7 +66,7 @@ def _of_shape(shape: Shape, sides: Sides) -> Iterator[Reached]:
         yield _ratio(shape, sides, "the same, Hudi's JVM warm", HUDI, CHECKED, 8, of="seconds", warm=True)
         yield _ratio(shape, sides, "peak memory / Hudi's", CHECKED, HUDI, 0.25, of="peak_rss_bytes", most=True)
         yield _speed_of_decoding(shape, sides)
-    if shape.name == "parquet-8-runs":
+    if shape.name in ("parquet-8-runs", "lsm-8-runs"):
         yield _ratio(shape, sides, "Paimon's seconds / ours, checks off", PAIMON, UNCHECKED, 2, of="seconds")
         yield _ratio(shape, sides, "Paimon's seconds / ours, checks on", PAIMON, CHECKED, 2, of="seconds")
         yield _ratio(shape, sides, "the same, Paimon's JVM warm", PAIMON, CHECKED, 2, of="seconds", warm=True)

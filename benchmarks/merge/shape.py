@@ -44,6 +44,8 @@ class Shape:
     columns: Columns
     parquet_blocks: bool = False
     """Parquet blocks whose rows are sorted, else Avro blocks whose rows are not."""
+    native: bool = False
+    """Native logs, merged as in the layout lsm_tree; they have `parquet_blocks`."""
     base_sorted: bool = True
     spread: Spread = Spread.EVERYWHERE
     deletes: float = 0.0
@@ -147,6 +149,27 @@ SHAPES = {
             286_000,
             FIFTEEN,
             parquet_blocks=True,
+        ),
+        Shape(
+            "lsm-8-runs",
+            "few large native logs, by the ranks of files",
+            2_000_000,
+            7,
+            286_000,
+            FIFTEEN,
+            parquet_blocks=True,
+            native=True,
+        ),
+        Shape(
+            "lsm-deletes",
+            "30 % of the records of native logs delete",
+            1_000_000,
+            20,
+            30_000,
+            FIFTEEN,
+            parquet_blocks=True,
+            native=True,
+            deletes=0.3,
         ),
         Shape("64-logs", "sorted Parquet blocks", 2_000_000, 64, 31_000, FIFTEEN, parquet_blocks=True),
         Shape("256-logs", "sorted Parquet blocks", 1_000_000, 256, 4_000, FIFTEEN, parquet_blocks=True),

@@ -86,6 +86,8 @@ class Side:
         """Why this side does not run on this shape."""
         if shape.is_log_operation and not self.also_logs:
             return "it has no base file: a LOG"
+        if name == HUDI and shape.native:
+            return "no release of it reads native logs"
         if name == PAIMON and shape.deletes:
             return "its table would need other columns for deletes"
         if self.starts_jvm and not all_peers and name not in GOAL_PEERS.get(shape.name, ()):
@@ -93,7 +95,7 @@ class Side:
         return None
 
 
-GOAL_PEERS = {"typical": (HUDI,), "parquet-8-runs": (PAIMON,)}
+GOAL_PEERS = {"typical": (HUDI,), "parquet-8-runs": (PAIMON,), "lsm-8-runs": (PAIMON,)}
 
 
 def _lakeward(verify: bool) -> Callable[[SliceFiles], Work]:
