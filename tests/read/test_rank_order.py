@@ -7,8 +7,10 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.read.slice_query import REWRITE
@@ -102,11 +104,25 @@ def test_an_inline_log_brings_the_classic_merge(tmp_path: Path) -> None:
     assert merged_by(replace(given, log_files=())) is MergedBy.ORDER
 
 
+def upside_down(file: Path) -> None:
+    """The same rows and footer, the last row first."""
+    table = pq.read_table(file)
+    pq.write_table(table.take(list(reversed(range(table.num_rows)))), file)
+
+
 def test_files_that_are_not_sorted_come_to_the_same(tmp_path: Path) -> None:
-    """No order is trusted but that of a base file whose footer says so, which is checked."""
-    logs = {name: data for flush in REVIVED for name, data in native(flush).items()}
+    """No log's order is trusted, and that of a base file is checked: out of order it is sorted again."""
+    more = Flush("310", [("b", 2, "newer"), ("c", 1, "new")])
+    logs = {name: data for flush in (*REVIVED, more) for name, data in native(flush).items()}
     given = lay_out(tmp_path, [("a", 10, "base"), ("b", 1, "base")], logs, rules=BY_RANK[0])
+    due = {"a": (5, "log"), "b": (2, "newer"), "c": (1, "new")}
+    upside_down(tmp_path / given.log_files[-1])
+    assert rows_of(given) == due
+    upside_down(tmp_path / str(given.base_file))
+    with pytest.raises(NotSorted):
+        rows_of(given)
     with open_slice(STORAGE, given, by_order=False) as merged:
         rows = [row for batch in merged.batches() for row in batch.to_pylist()]
-        assert {row["id"]: row["v"] for row in rows} == {"a": "log", "b": "base"}
+        assert [row["id"] for row in rows] == ["a", "b", "c"]
+        assert {row["id"]: (row["ts"], row["v"]) for row in rows} == due
         assert merged.counts.merged_by is MergedBy.RANKS
