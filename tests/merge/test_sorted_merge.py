@@ -92,6 +92,18 @@ def counted(slice_, **more):
     return rows
 
 
+def check_agrees(slice_, **more):
+    """Both give the same rows, by their keys, or both refuse."""
+    try:
+        expected = by_key(slow_merge(slice_))
+    except Unsupported:
+        with pytest.raises(Unsupported):
+            sorted_merge(slice_, **more)
+        return
+    rows = counted(slice_, **more)
+    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+
+
 @settings(max_examples=runs(200))
 @given(
     slices(),
@@ -114,14 +126,7 @@ def test_it_agrees_with_the_slow_twin(
         slice_.base = by_key(slice_.base)
     more = {"base_rows": base_rows, "log_rows": log_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
     more["block_bytes"] = block_bytes
-    try:
-        expected = by_key(slow_merge(slice_))
-    except Unsupported:
-        with pytest.raises(Unsupported):
-            sorted_merge(slice_, window_bytes=window_bytes, **more)
-        return
-    rows = counted(slice_, window_bytes=window_bytes, **more)
-    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+    check_agrees(slice_, window_bytes=window_bytes, **more)
 
 
 @settings(max_examples=runs(200))
@@ -139,14 +144,7 @@ def test_partial_updates_agree_with_the_slow_twin(slice_, partial, base_rows, me
     if base_memory is None:
         slice_.base = by_key(slice_.base)
     more = {"base_rows": base_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
-    try:
-        expected = by_key(slow_merge(slice_))
-    except Unsupported:
-        with pytest.raises(Unsupported):
-            sorted_merge(slice_, window_bytes=window_bytes, **more)
-        return
-    rows = counted(slice_, window_bytes=window_bytes, **more)
-    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+    check_agrees(slice_, window_bytes=window_bytes, **more)
 
 
 @settings(max_examples=runs(200))
@@ -163,14 +161,7 @@ def test_by_rank_it_agrees_with_the_slow_twin(slice_, base_rows, memory_bytes, b
     if base_memory is None:
         slice_.base = by_key(slice_.base)
     more = {"base_rows": base_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
-    try:
-        expected = by_key(slow_merge(slice_))
-    except Unsupported:
-        with pytest.raises(Unsupported):
-            sorted_merge(slice_, window_bytes=window_bytes, **more)
-        return
-    rows = counted(slice_, window_bytes=window_bytes, **more)
-    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+    check_agrees(slice_, window_bytes=window_bytes, **more)
 
 
 @pytest.mark.wide
