@@ -36,7 +36,7 @@ from lakeward.execute.restore.restoring import Restored, restore
 from lakeward.execute.rollback.rolling_back import RollbackReport, find_decisions, roll_back_writes
 from lakeward.execute.savepoint.saving import create_savepoint, delete_savepoint
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
@@ -326,7 +326,7 @@ class SmallTable:
         readers = look(self.storage, BASE, self.partitions)
         for partition in self.partitions:
             for status in self.storage.list(f"{BASE}/{partition}"):
-                name = parse_data_file(status.name)
+                name = parse_any_data_file(status.name, native=False)
                 if name is not None and name.instant in {**readers.completed, **readers.archived}:
                     found.setdefault(partition, {})[status.name] = status.size
         return found
@@ -347,7 +347,9 @@ class SmallTable:
         """Hudi makes one of the newest commit, whatever is pending: it names the files that there are."""
         files = {
             partition: tuple(
-                status.name for status in self.storage.list(f"{BASE}/{partition}") if parse_data_file(status.name)
+                status.name
+                for status in self.storage.list(f"{BASE}/{partition}")
+                if parse_any_data_file(status.name, native=False)
             )
             for partition in self.partitions
         }

@@ -39,7 +39,7 @@ from lakeward.commit.heartbeat_line import heartbeat_path, is_ended, parse_inten
 from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.owner import parse_owner
 from lakeward.commit.transition import LAYOUT
-from lakeward.format.file_name import PARQUET, BaseFileName, parse_any_log, parse_base_file
+from lakeward.format.file_name import PARQUET, BaseFileName, parse_any_data_file
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import FileStatus, Storage, join, parent
@@ -129,7 +129,7 @@ def find_moved_in(
             # Most files are of other instants, and taking a name apart takes a while.
             if instant not in status.path or status.name in keep:
                 continue
-            name = parse_base_file(status.name, extension=extension) or parse_any_log(status.name, native=native)
+            name = parse_any_data_file(status.name, native=native, extension=extension)
             if name is None or name.instant != instant:
                 continue
             if not new_groups_too and (partition_path, name.file_id) not in groups:

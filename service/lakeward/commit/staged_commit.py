@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lakeward.commit.transition import END_BY_HAND, LAYOUT
 from lakeward.errors import BrokenFile, NotFound, OutcomeUnknown
-from lakeward.format.file_name import parse_any_log, parse_base_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.storage.storage import Storage
 
@@ -33,8 +33,7 @@ def named_files(storage: Storage, staged: str, instant: str, *, extension: str, 
     for stats in commit.partition_to_write_stats.values():
         for stat in stats:
             for path, size in ((stat.path or "", stat.file_size_in_bytes), *(stat.cdc_stats or {}).items()):
-                file_name = path.rpartition("/")[2]
-                name = parse_base_file(file_name, extension=extension) or parse_any_log(file_name, native=native)
+                name = parse_any_data_file(path.rpartition("/")[2], native=native, extension=extension)
                 if name is None or name.instant != instant or not size:
                     raise BrokenFile(
                         f"{staged} cannot be published.",

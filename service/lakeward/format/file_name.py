@@ -169,11 +169,6 @@ def parse_log_file(name: str) -> LogFileName | None:
     )
 
 
-def parse_data_file(name: str, *, extension: str = PARQUET) -> BaseFileName | LogFileName | None:
-    """The name of either; none is of both grammars."""
-    return parse_base_file(name, extension=extension) or parse_log_file(name)
-
-
 def parse_any_log(name: str, *, native: bool) -> AnyLogName | None:
     """The name of a log of a table.
 
@@ -183,9 +178,14 @@ def parse_any_log(name: str, *, native: bool) -> AnyLogName | None:
     return parse_log_file(name) or (parse_native_log(name) if native else None)
 
 
-def parse_any_data_file(name: str, *, native: bool) -> BaseFileName | AnyLogName | None:
-    """The name of a base file or log of a table; `native` as in `parse_any_log`."""
-    return parse_base_file(name) or parse_any_log(name, native=native)
+def parse_any_data_file(name: str, *, native: bool, extension: str = PARQUET) -> BaseFileName | AnyLogName | None:
+    """The name of a base file or log of a table; none is of both grammars.
+
+    Args:
+        native: as in `parse_any_log`.
+        extension: of base files.
+    """
+    return parse_base_file(name, extension=extension) or parse_any_log(name, native=native)
 
 
 def parse_native_log(name: str) -> NativeLogName | None:
@@ -222,7 +222,7 @@ def check_file_name(name: str, *, extension: str = PARQUET, native: bool = False
     Args:
         native: a native log's is a log file's.
     """
-    if parse_data_file(name, extension=extension) is None and not (native and parse_native_log(name) is not None):
+    if parse_any_data_file(name, native=native, extension=extension) is None:
         raise _untrusted(name, "It is the name of neither a base file nor a log file.")
     return name
 

@@ -7,7 +7,7 @@
 Touches: the heartbeat, the attempt's folder and `.requested` of a new instant, under the table lock.
 Keeps:   1. what a dead write of ours left is gone, or complete, before another one begins;
          2. what other engines left stays, for their own writers and for `lakeward rollback`;
-        3. the first instant of a table is in the zone that writers on this machine are in.
+         3. the first instant of a table is in the zone that writers on this machine are in.
 """
 
 from __future__ import annotations

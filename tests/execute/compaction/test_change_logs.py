@@ -15,7 +15,7 @@ from lakeward.cli.explained import Explained
 from lakeward.execute.clean.orphans import look
 from lakeward.execute.clean.undoing import undo_clean
 from lakeward.execute.savepoint.saving import create_savepoint
-from lakeward.format.file_name import CDC_SUFFIX, parse_data_file
+from lakeward.format.file_name import CDC_SUFFIX, parse_any_data_file
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.storage.local import LocalStorage
@@ -82,7 +82,8 @@ def base(captured: tuple[Path, tuple[str, str, str]], tmp_path: Path) -> Path:
 
 def of(base: Path, *written_by: str) -> set[str]:
     """The data files that carry these instants."""
-    return {path for path in data_files(base) if (name := parse_data_file(path[2:])) and name.instant in written_by}
+    names = {path: parse_any_data_file(path[2:], native=False) for path in data_files(base)}
+    return {path for path, name in names.items() if name is not None and name.instant in written_by}
 
 
 def test_a_clean_takes_it_with_its_slice_and_an_undo_brings_it_back(base: Path, instants: tuple[str, str, str]) -> None:

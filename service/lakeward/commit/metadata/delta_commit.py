@@ -47,7 +47,7 @@ Keeps:   1. the lock is proved before the first file, and again before the compl
          4. what a compaction of the metadata table has merged already is not rolled back, but is an error;
          5. in a file system nothing of an attempt that began since is taken away;
          6. a commit is not completed without its records in the metadata table that readers use;
-        7. a partition of the metadata table that has records is one to Hudi's rollbacks.
+         7. a partition of the metadata table that has records is one to Hudi's rollbacks.
 See:     docs/decisions/0013-undoing-in-the-metadata-table.md,
          docs/decisions/0015-the-metadata-table-in-object-stores.md
 """

@@ -25,7 +25,7 @@ Keeps:   1. nothing of a write is deleted that is completed, or whose heartbeat 
          2. a file is deleted only after a plan on the timeline names it;
          3. stopped anywhere in between, the next process ends it, be it Hudi;
          4. when the rollback is completed nothing of the write is left in the metadata table;
-        5. a write of ours that had stated its intent is completed, unless another one meets it.
+         5. a write of ours that had stated its intent is completed, unless another one meets it.
 See:     docs/decisions/0032-what-is-rolled-back.md
 """
 
