@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.format.timeline.commit_metadata import (
+    NO_COMMIT,
     NOTHING_COUNTED,
     CommitMetadata,
     WriteStat,
@@ -23,7 +24,7 @@ from lakeward.format.timeline.commit_metadata import (
 from lakeward.write.request import WriteRequest
 from lakeward.write.target import Assignment, HandleKind, TargetResult
 
-_NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit="null")
+_NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit=NO_COMMIT)
 
 
 def write_profile(assignment: Assignment, operation_type: str) -> bytes:

@@ -34,7 +34,7 @@ from typing import Final
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.file_name import parse_base_file
-from lakeward.format.timeline.commit_metadata import CommitMetadata
+from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -278,7 +278,7 @@ class _Placing:
                 HandleKind.APPEND,
                 group.partition_path,
                 group.file_id,
-                prev_commit="null" if slice_ is None else slice_.base_instant,
+                prev_commit=NO_COMMIT if slice_ is None else slice_.base_instant,
                 counts_as_updates=counts_as_updates,
             )
         if slice_ is None or slice_.base_file is None or slice_.log_files:
@@ -321,7 +321,7 @@ class _Placing:
         file_id: str,
         *,
         slice: SliceInput | None = None,
-        prev_commit: str = "null",
+        prev_commit: str = NO_COMMIT,
         keeps_duplicates: bool = False,
         counts_as_updates: bool = False,
         rolls_over: bool = False,

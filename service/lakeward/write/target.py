@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.format.metadata.record import ColumnStatsRecord
-from lakeward.format.timeline.commit_metadata import WriteStat
+from lakeward.format.timeline.commit_metadata import NO_COMMIT, WriteStat
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
@@ -38,7 +38,7 @@ class WriteTarget:
     """The group's; with CREATE that of the first file, which ends in `-0`."""
     slice: SliceInput | None = None
     """For MERGE: what is merged over; a base file without logs."""
-    prev_commit: str = "null"
+    prev_commit: str = NO_COMMIT
     """The instant at which the group's newest slice begins; for MERGE that of the base file."""
     keeps_duplicates: bool = False
     """For MERGE: rows are added to the base file's, and none takes another's place."""

@@ -31,7 +31,7 @@ from lakeward.format.metadata.log_file import (
     write_metadata_log,
     write_native_metadata_log,
 )
-from lakeward.format.timeline.commit_metadata import NOTHING_COUNTED, RuntimeStats, WriteStat
+from lakeward.format.timeline.commit_metadata import RuntimeStats, WriteStat, file_stat, log_stat
 from lakeward.storage.storage import Storage, join
 
 _FIRST_VERSION = 1
@@ -82,21 +82,13 @@ class GroupLogs:
     def _wrote(self, name: str, version: int, size: int, *, entries: int = 0, deletes: int = 0) -> None:
         """Field by field as Hudi writes it."""
         older = tuple(file for stat in self.written[-1:] for file in stat.log_files or ())
+        of_file = file_stat(self.partition, self.file_id, name, size)
         stat = replace(
-            NOTHING_COUNTED,
-            file_id=self.file_id,
-            path=join(self.partition, name),
+            log_stat(of_file, version=version, names_before=older),
             prev_commit=self.instant,
             num_writes=entries,
             num_deletes=deletes,
             num_update_writes=entries,
-            total_write_bytes=size,
-            partition_path=self.partition,
-            file_size_in_bytes=size,
-            log_version=version,
-            log_offset=0,
-            base_file="",
-            log_files=(*older, name),
             runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
         )
         self.written.append(stat)

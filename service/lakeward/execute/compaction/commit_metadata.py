@@ -16,10 +16,11 @@ from dataclasses import replace
 
 from lakeward.format.timeline.commit_metadata import (
     LATEST_SCHEMA,
-    NOTHING_COUNTED,
     CommitMetadata,
     RuntimeStats,
     WriteStat,
+    file_stat,
+    log_stat,
 )
 from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
 from lakeward.storage.storage import join
@@ -90,30 +91,18 @@ def _cdc_stats(slice_: FileSlice, result: OperationResult) -> dict[str, int] | N
 def _log_stats(slice_: FileSlice, result: OperationResult) -> list[WriteStat]:
     """One for each file; what was read for them is in the first alone."""
     stat = replace(
-        _shared_stat(slice_, result),
-        base_file="",
-        log_files=(result.file_name,),
-        log_version=1,
-        log_offset=0,
+        log_stat(_shared_stat(slice_, result)),
         num_update_writes=result.counts.rows,
         num_inserts=0,
         total_log_size_compacted=result.input_bytes,
     )
     if (deletes := result.delete_log) is None:
         return [stat]
+    of_file = file_stat(slice_.partition_path, slice_.file_id, deletes.file_name, deletes.size_bytes)
     of_deletes = replace(
-        NOTHING_COUNTED,
-        file_id=stat.file_id,
-        path=join(slice_.partition_path, deletes.file_name),
-        partition_path=stat.partition_path,
+        log_stat(of_file, names_before=(result.file_name,)),
         prev_commit=stat.prev_commit,
         num_deletes=stat.num_deletes,
-        total_write_bytes=deletes.size_bytes,
-        file_size_in_bytes=deletes.size_bytes,
-        base_file="",
-        log_files=(result.file_name, deletes.file_name),
-        log_version=1,
-        log_offset=0,
         runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
     )
     return [replace(stat, num_deletes=0), of_deletes]

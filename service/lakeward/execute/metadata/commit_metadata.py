@@ -10,16 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from lakeward.format.avro.schema import without_meta_columns
-from lakeward.format.timeline.commit_metadata import NOTHING_COUNTED, CommitMetadata, RuntimeStats, WriteStat
+from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, RuntimeStats, WriteStat, file_stat
 from lakeward.format.timeline.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.metadata.metadata_table import MetadataTable
 from lakeward.table.timeline.service_instants import PLANNED_BY
-
-NO_INSTANT = "null"
-"""How a write stat says that there was no base file before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +90,9 @@ def _operation(slice_: FileSlice) -> CompactionOperation:
 def _write_stat(made: CompactedSlice) -> WriteStat:
     slice_ = made.slice
     return replace(
-        NOTHING_COUNTED,
-        file_id=slice_.file_id,
-        path=join(slice_.partition_path, made.file_name),
-        prev_commit=slice_.base_file.instant if slice_.base_file else NO_INSTANT,
+        file_stat(slice_.partition_path, slice_.file_id, made.file_name, made.size_bytes),
+        prev_commit=slice_.base_file.instant if slice_.base_file else NO_COMMIT,
         num_writes=made.entries,
-        total_write_bytes=made.size_bytes,
-        partition_path=slice_.partition_path,
-        file_size_in_bytes=made.size_bytes,
         prev_base_file=slice_.base_file.name if slice_.base_file else None,
         runtime_stats=RuntimeStats(total_scan_time=made.milliseconds, total_create_time=0, total_upsert_time=0),
         total_log_files_compacted=len(slice_.log_files),

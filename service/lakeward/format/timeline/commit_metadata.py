@@ -15,8 +15,8 @@ Keeps:   1. read_commit_metadata(write_commit_metadata(m, layout=l), layout=l) =
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -26,6 +26,7 @@ from lakeward.format.avro.container import MAGIC, read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_file_id, check_relative_path
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
+from lakeward.storage.storage import join
 
 LATEST_SCHEMA = "latest_schema"
 """The entry of the extra metadata with the schema and its ids, where the table has schema on read."""
@@ -99,6 +100,33 @@ NOTHING_COUNTED = WriteStat(
     num_updates=0,
 )
 """What every stat begins with: numbers that nothing is said of are 0 in Hudi's commits, texts and lists are null."""
+
+NO_COMMIT = "null"
+"""What a new file group has as the commit before."""
+
+
+def file_stat(partition_path: str, file_id: str, name: str, size_bytes: int) -> WriteStat:
+    """A file that was written, of whose rows nothing is said yet."""
+    return replace(
+        NOTHING_COUNTED,
+        file_id=file_id,
+        path=join(partition_path, name),
+        partition_path=partition_path,
+        total_write_bytes=size_bytes,
+        file_size_in_bytes=size_bytes,
+    )
+
+
+def log_stat(stat: WriteStat, *, version: int = 1, names_before: Sequence[str] = ()) -> WriteStat:
+    """The stat of a file that is a log, as writers leave it.
+
+    Args:
+        version: of the log.
+        names_before: the logs of the same writer on the file group that were written before, which it names, too.
+    """
+    assert stat.path is not None
+    name = stat.path.rpartition("/")[2]
+    return replace(stat, log_version=version, log_offset=0, base_file="", log_files=(*names_before, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,10 +48,11 @@ from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadat
 from lakeward.format.stats.indexed_columns import indexed_columns
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.format.timeline.commit_metadata import (
-    NOTHING_COUNTED,
+    NO_COMMIT,
     CommitMetadata,
     RuntimeStats,
     WriteStat,
+    file_stat,
     write_commit_metadata,
 )
 from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
@@ -164,9 +165,9 @@ class NewMetadataTable:
         stats: dict[str, tuple[WriteStat, ...]] = {}
         if partition == FILES:
             yield join(partition, PROPERTIES_NAME), write_partition_metadata(PartitionMetadata(instant, 1))
-            path, content = self._no_partitions(instant)
-            yield path, content
-            stats = {partition: (_stat(partition, path, len(content)),)}
+            name, content = self._no_partitions(instant)
+            yield join(partition, name), content
+            stats = {partition: (_stat(partition, name, len(content)),)}
         commit = CommitMetadata(
             partition_to_write_stats=stats,
             compacted=False,
@@ -191,7 +192,7 @@ class NewMetadataTable:
         sink = io.BytesIO()
         entries = [(ALL_PARTITIONS.encode(), record)]
         write_metadata_base_file(sink, schema_json=schema, entries=entries, keys_expected=len(entries))
-        return join(FILES, BaseFileName(_file_id(FILES, 0), _TOKEN, instant, HFILE).text), sink.getvalue()
+        return BaseFileName(_file_id(FILES, 0), _TOKEN, instant, HFILE).text, sink.getvalue()
 
     @property
     def _records_schema(self) -> str:
@@ -206,17 +207,12 @@ def _timeline_path(name: str) -> str:
     return join(".hoodie", "timeline", name)
 
 
-def _stat(partition: str, path: str, size: int) -> WriteStat:
+def _stat(partition: str, name: str, size: int) -> WriteStat:
     """Field by field as Hudi writes it."""
     return replace(
-        NOTHING_COUNTED,
-        file_id=_file_id(partition, 0),
-        path=path,
-        prev_commit="null",
+        file_stat(partition, _file_id(partition, 0), name, size),
+        prev_commit=NO_COMMIT,
         num_writes=1,
-        total_write_bytes=size,
-        partition_path=partition,
         num_inserts=1,
-        file_size_in_bytes=size,
         runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
     )

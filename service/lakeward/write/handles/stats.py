@@ -12,12 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakeward.format.timeline.commit_metadata import NOTHING_COUNTED, RuntimeStats, WriteStat
-from lakeward.storage.storage import join
+from lakeward.format.timeline.commit_metadata import NO_COMMIT, RuntimeStats, WriteStat, file_stat, log_stat
 from lakeward.write.target import WriteTarget
-
-NO_COMMIT = "null"
-"""What a new file group has as the commit before."""
 
 
 def created_stat(
@@ -28,7 +24,7 @@ def created_stat(
         deletes: of unknown keys that came along, and are in no file.
     """
     return replace(
-        _stat(target, file_id=file_id, name=name, size_bytes=size_bytes),
+        _stat(target, name, size_bytes, file_id=file_id),
         prev_commit=NO_COMMIT,
         num_writes=rows,
         num_inserts=rows,
@@ -54,7 +50,7 @@ def merged_stat(
         rows: all of the new file.
     """
     return replace(
-        _stat(target, file_id=target.file_id, name=name, size_bytes=size_bytes),
+        _stat(target, name, size_bytes),
         prev_commit=target.prev_commit,
         prev_base_file=prev_base_file,
         num_writes=rows,
@@ -84,28 +80,17 @@ def appended_stat(
         names_before: the files of the same target that were written before this one, which it names, too.
     """
     return replace(
-        _stat(target, file_id=target.file_id, name=name, size_bytes=size_bytes),
+        log_stat(_stat(target, name, size_bytes), version=version, names_before=names_before),
         prev_commit=instant,
         num_writes=rows,
         num_update_writes=rows,
         num_deletes=deletes,
-        log_version=version,
-        log_offset=0,
-        base_file="",
-        log_files=(*names_before, name),
         runtime_stats=RuntimeStats(0, 0, _milliseconds(seconds)),
     )
 
 
-def _stat(target: WriteTarget, *, file_id: str, name: str, size_bytes: int) -> WriteStat:
-    return replace(
-        NOTHING_COUNTED,
-        file_id=file_id,
-        path=join(target.partition_path, name),
-        partition_path=target.partition_path,
-        total_write_bytes=size_bytes,
-        file_size_in_bytes=size_bytes,
-    )
+def _stat(target: WriteTarget, name: str, size_bytes: int, *, file_id: str | None = None) -> WriteStat:
+    return file_stat(target.partition_path, file_id or target.file_id, name, size_bytes)
 
 
 def _milliseconds(seconds: float) -> int:
