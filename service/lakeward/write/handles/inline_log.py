@@ -12,22 +12,16 @@ import time
 from typing import BinaryIO
 
 from lakeward.format.file_name import LogFileName
-from lakeward.format.log.block import BlockType, LogBlock
-from lakeward.format.log.data_block import read_data_block
-from lakeward.format.log.delete_block import read_delete_block
+from lakeward.format.log.block import BlockType
 from lakeward.format.log.writer import LogFileStats, LogFileWriter, log_block_schema
 from lakeward.format.metadata.log_stats import log_column_stats
-from lakeward.format.projection import project
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
-from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.read.log_scan import read_heads
 from lakeward.storage.storage import Storage
 from lakeward.task.operation_output import open_operation_output, output_path
-from lakeward.task.record_digests import RecordDigests
-from lakeward.task.verification import check_digest
 from lakeward.task.waiting_deletes import WaitingDeletes
 from lakeward.write.handles.appended_records import AppendedRecords
+from lakeward.write.handles.log_check import check_logs
 from lakeward.write.handles.stats import appended_stat
 from lakeward.write.target import WriteContext, WriteTarget, WrittenFile
 
@@ -46,7 +40,7 @@ def write_inline_log(
     with open_operation_output(storage, place, name) as sink:
         stats = _write(sink, context, target, records, ranges)
     if context.verify:
-        _verify(storage, context, output_path(storage, place, name), records)
+        check_logs(storage, context, [output_path(storage, place, name)], records, bytes_max=context.budget.batch)
     stat = appended_stat(
         target,
         instant=context.instant,
@@ -83,25 +77,3 @@ def _write(
             writer.write(part)
     waiting.write()
     return writer.close()
-
-
-def _verify(storage: Storage, context: WriteContext, path: str, records: AppendedRecords) -> None:
-    """Read the log back, and judge it. Raises `VerificationFailed`."""
-    read_back = RecordDigests(records.ordering_type)
-    for block, file in read_heads(storage, context.base_path, path):
-        if not isinstance(block, LogBlock):
-            continue  # what it held is not in the digest
-        if block.type is BlockType.DELETE:
-            for found in read_delete_block(file, block, bytes_max=context.budget.batch):
-                ordering = delete_ordering(
-                    found.ordering,
-                    records.ordering_type,
-                    wrappers=found.wrappers,
-                    rows=len(found.keys),
-                    source=block.where,
-                )
-                read_back.update_deletes(Tombstones(found.keys, ordering))
-            continue
-        for batch in read_data_block(file, block, bytes_max=context.budget.batch):
-            read_back.rows.update(project(batch, records.schema, where=block.where, from_avro=True))
-    check_digest(records.digests.hexdigest, read_back.hexdigest)
