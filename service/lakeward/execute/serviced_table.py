@@ -21,7 +21,7 @@ from datetime import UTC, tzinfo
 from typing import Self
 
 from lakeward.clock import Clock
-from lakeward.commit.attempt import Attempt, table_place, write_place
+from lakeward.commit.attempt import Attempt, AttemptPlace, table_place, write_place
 from lakeward.commit.heartbeat import Liveness, read_liveness, watch
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.opening import open_lock
@@ -229,34 +229,20 @@ class ServicedTable:
 
     def attempt(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> Attempt:
         """Ours at a plan of the table, and what there may be of others at it."""
-        return Attempt(
-            table_place(
-                self.storage,
-                self.base_path,
-                timeline_folder(self.base_path, snapshot.config),
-                layout=snapshot.config.layout,
-                native=snapshot.config.version.has_native_logs,
-            ),
-            instant,
-            action,
-            self.owner,
-            participants=(DeltaCommit(self.storage, self.base_path, instant, self.clock),),
-        )
+        config = snapshot.config
+        timeline, native = timeline_folder(self.base_path, config), config.version.has_native_logs
+        place = table_place(self.storage, self.base_path, timeline, layout=config.layout, native=native)
+        return self._attempt(place, instant, action)
 
     def write_attempt(self, snapshot: TableSnapshot, instant: str, action: WriteAction) -> Attempt:
         """Ours at a write of rows, and what there may be of others at it."""
-        return Attempt(
-            write_place(
-                self.storage,
-                self.base_path,
-                timeline_folder(self.base_path, snapshot.config),
-                native=snapshot.config.version.has_native_logs,
-            ),
-            instant,
-            action,
-            self.owner,
-            participants=(DeltaCommit(self.storage, self.base_path, instant, self.clock),),
-        )
+        config = snapshot.config
+        timeline, native = timeline_folder(self.base_path, config), config.version.has_native_logs
+        return self._attempt(write_place(self.storage, self.base_path, timeline, native=native), instant, action)
+
+    def _attempt(self, place: AttemptPlace, instant: str, action: ServiceAction | WriteAction) -> Attempt:
+        metadata = DeltaCommit(self.storage, self.base_path, instant, self.clock)
+        return Attempt(place, instant, action, self.owner, participants=(metadata,))
 
 
 def _let_pass() -> None:

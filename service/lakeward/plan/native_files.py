@@ -77,15 +77,15 @@ def find_native_files(snapshot: TableSnapshot, quarantined: Iterable[str]) -> Na
         for number, slice_ in enumerate(group.slices)
         if _native(slice_) and (number > 0 or (group.partition_path, group.file_id) in snapshot.replaced)
     ]
-    obstacles = [*_obstacles(snapshot, older, merged.keys()), *_set_aside(quarantined)]
+    strays, waiting = _strays(snapshot)
+    obstacles = [*strays, *_obstacles(snapshot, older, merged.keys()), *_set_aside(quarantined)]
     found = tuple(merged[each] for each in sorted(merged))
     if found and snapshot.config.cdc_enabled:
         obstacles.append(NativeObstacle(CDC_ENABLED, "FULL would write what changes into native logs", _CAPTURED))
-    waiting = tuple(_waiting(snapshot))
     if found or obstacles:
-        return NativeFiles(found, (), "", tuple(sorted(obstacles, key=lambda each: each.path)), waiting)
+        return NativeFiles(found, (), "", tuple(sorted(obstacles, key=lambda each: each.path)), tuple(waiting))
     earliest, to_clean = _to_clean(snapshot)
-    return NativeFiles((), to_clean, earliest, (), waiting)
+    return NativeFiles((), to_clean, earliest, (), tuple(waiting))
 
 
 def clean_plan_of(snapshot: TableSnapshot) -> CleanPlan | None:
@@ -124,22 +124,29 @@ def _latest_with_native_files(snapshot: TableSnapshot) -> Iterator[FileSlice]:
             yield group.slices[0]
 
 
+def _strays(snapshot: TableSnapshot) -> tuple[list[NativeObstacle], list[NativeObstacle]]:
+    """(native logs that stand in the way as they are, those of pending instants, which are in no slice yet)"""
+    groups = (*snapshot.file_groups, *_replaced(snapshot))
+    in_slices = {path for group in groups for slice_ in group.slices for path in _native(slice_)}
+    frozen = {(each.partition_path, each.file_id): each.why for each in snapshot.frozen}
+    pending = {instant.time for instant in snapshot.timeline.pending}
+    obstacles, waiting = [], []
+    for log in (log for files in snapshot.files for log in files.log_files if is_native_log(log.file_name)):
+        waits = log.path not in in_slices and log.instant in pending
+        if waits:
+            waiting.append(NativeObstacle(log.path, f"instant {log.instant} is pending", _ROLL_BACK))
+        if log.name.is_cdc:
+            obstacles.append(NativeObstacle(log.path, "it tells changes that no other file tells", _CLEAN))
+        elif (why := frozen.get((log.partition_path, log.name.file_id))) is not None:
+            obstacles.append(NativeObstacle(log.path, f"its file group cannot be told: {why}", _INSPECT))
+        elif log.path not in in_slices and not waits:
+            obstacles.append(NativeObstacle(log.path, "no completed commit brought it", _SET_ASIDE))
+    return obstacles, waiting
+
+
 def _obstacles(
     snapshot: TableSnapshot, older: Sequence[FileSlice], merged: Iterable[tuple[str, str]]
 ) -> Iterator[NativeObstacle]:
-    in_slices = _in_slices(snapshot)
-    frozen = {(each.partition_path, each.file_id): each.why for each in snapshot.frozen}
-    pending = {instant.time for instant in snapshot.timeline.pending}
-    for files in snapshot.files:
-        for log in files.log_files:
-            if not is_native_log(log.file_name):
-                continue
-            if log.name.is_cdc:
-                yield NativeObstacle(log.path, "it tells changes that no other file tells", _CLEAN)
-            elif (why := frozen.get((log.partition_path, log.name.file_id))) is not None:
-                yield NativeObstacle(log.path, f"its file group cannot be told: {why}", _INSPECT)
-            elif log.path not in in_slices and log.instant not in pending:
-                yield NativeObstacle(log.path, "no completed commit brought it", _SET_ASIDE)
     for group in snapshot.frozen:
         if not group.is_nameable:
             yield NativeObstacle(group.file_id, f"what is in its partition cannot be told: {group.why}", _INSPECT)
@@ -158,20 +165,6 @@ def _obstacles(
         if group_id in waits:
             path = "/".join(part for part in group_id if part)
             yield NativeObstacle(path, f"clustering {instant} is pending on it", "Have it carried out or rolled back.")
-
-
-def _waiting(snapshot: TableSnapshot) -> Iterator[NativeObstacle]:
-    in_slices = _in_slices(snapshot)
-    pending = {instant.time for instant in snapshot.timeline.pending}
-    for files in snapshot.files:
-        for log in files.log_files:
-            if is_native_log(log.file_name) and log.path not in in_slices and log.instant in pending:
-                yield NativeObstacle(log.path, f"instant {log.instant} is pending", _ROLL_BACK)
-
-
-def _in_slices(snapshot: TableSnapshot) -> set[str]:
-    groups = (*snapshot.file_groups, *_replaced(snapshot))
-    return {path for group in groups for slice_ in group.slices for path in _native(slice_)}
 
 
 def _set_aside(quarantined: Iterable[str]) -> Iterator[NativeObstacle]:

@@ -42,6 +42,8 @@ _DEFAULT_LAYOUT: Final = "default"
 _OURS: Final = frozenset({(9, 10), (10, 9)})
 _SERVED: Final = range(6, 11)
 """The versions that Hudi's releases of this time go between."""
+_WORDS: Final = {6: "SIX", 8: "EIGHT", 9: "NINE"}
+"""What Hudi's procedures call them."""
 
 
 class StepKind(StrEnum):
@@ -257,6 +259,3 @@ def _left_to_hudi(base_path: str, found: int, target: int) -> Refused:
         "table first and rewrites what says how rows are merged.",
         remedy=f"Let Hudi do it: {how}; nothing was changed.",
     )
-
-
-_WORDS: Final = {6: "SIX", 8: "EIGHT", 9: "NINE"}

@@ -133,11 +133,12 @@ def scan_slice_heads(
     Reads heads only, so it is cheap enough to ask about every slice before a plan is made. Raises `Unsupported` for a
     block that we cannot merge, `BrokenFile` and `NotFound` for files that cannot be read.
     """
+    assert not (by_rank and superseded), "what was superseded is merged, too"
     files = [path for path in log_files if not is_change_log(posixpath.basename(path))]
     met: list[LogBlock | CorruptBlock] = []
     order: list[LogBlock | SupersededLog] = []
     for path in files:
-        if path in superseded and not by_rank:
+        if path in superseded:
             name = parse_any_log(posixpath.basename(path), native=True)
             assert name is not None, "the snapshot holds only what the grammar accepted"
             order.append(SupersededLog(name.instant, tuple(superseded[path])))
@@ -153,7 +154,7 @@ def scan_slice_heads(
     sound = [block for block in met if isinstance(block, LogBlock)]
     return LogScan(
         blocks=tuple(blocks),
-        log_files=sum(by_rank or path not in superseded for path in files),
+        log_files=sum(path not in superseded for path in files),
         log_blocks=len(met),
         corrupt=tuple(block for block in met if isinstance(block, CorruptBlock)),
         rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),

@@ -2,11 +2,10 @@
 
 Hudi's reader of that layout folds the records of a key in the order of their files, and the base row is the oldest of
 them; elsewhere the logs are folded first, and what is left meets the base row (`merge/rules/winner`). Both come to the
-same but where an unconditional delete stands between a base row and a later record. So logs without such deletes are
-folded in memory, as ever.
+same where no delete is unconditional. So logs without such deletes are folded in memory, as ever.
 
 Touches: the logs of deletes, reading them.
-Keeps:   the rules give the rows that the table's own give.
+Keeps:   the rules give the rows that the table's own give, or where a log cannot be merged by rank those of `default`.
 See:     docs/decisions/0069-merging-by-rank.md
 """
 

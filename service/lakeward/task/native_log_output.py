@@ -50,7 +50,7 @@ class NativeLogForm:
     """The rows' columns, meta columns included."""
     footer: NativeLogFooter
     ordering_fields: tuple[str, ...]
-    """None where rows are merged by commit time."""
+    """The table's; empty where rows are merged by commit time."""
     indexed: IndexedColumns | None
     """The columns of which the metadata table wants statistics."""
     file_bytes_max: int | None

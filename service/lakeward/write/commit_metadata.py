@@ -22,7 +22,7 @@ from lakeward.format.timeline.commit_metadata import (
     write_replace_metadata,
 )
 from lakeward.write.request import WriteRequest
-from lakeward.write.target import Assignment, HandleKind, TargetResult
+from lakeward.write.target import Assignment, HandleKind, TargetResult, rows_of_targets
 
 _NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit=NO_COMMIT)
 
@@ -30,10 +30,7 @@ _NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit=NO_COMMIT)
 def write_profile(assignment: Assignment, operation_type: str) -> bytes:
     """What `.inflight` says, once it is known which rows go where."""
     stats: dict[str, list[WriteStat]] = {}
-    rows = dict.fromkeys(range(len(assignment.targets)), 0)
-    for shares in assignment.places.values():
-        for share in shares:
-            rows[share.target] += share.rows
+    rows = rows_of_targets(assignment.places)
     inserts: dict[str, int] = {}
     for target in assignment.targets:
         of_partition = stats.setdefault(target.partition_path, [])

@@ -25,7 +25,7 @@ Source:  UpsertPartitioner, SparkUpsertDeltaCommitPartitioner, AverageRecordSize
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -42,7 +42,7 @@ from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.keyed_rows import BUCKET_DIGITS
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
-from lakeward.write.target import Assignment, HandleKind, Share, Workload, WriteTarget
+from lakeward.write.target import Assignment, HandleKind, Share, Workload, WriteTarget, rows_of_targets
 
 _LIKELY_BUCKETS: Final = 10_000
 """A random id has eight decimal digits in front in one of forty cases, and a number below this in one of 400,000."""
@@ -229,9 +229,7 @@ class _Placing:
 
     def expecting(self) -> tuple[WriteTarget, ...]:
         """The targets; new file groups know about how many rows they get."""
-        rows: Counter[int] = Counter()
-        for share in chain.from_iterable(self.places.values()):
-            rows[share.target] += share.rows
+        rows = rows_of_targets(self.places)
         return tuple(
             replace(target, rows_expected=rows[target.index]) if target.kind is HandleKind.CREATE else target
             for target in self.targets

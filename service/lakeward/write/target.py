@@ -5,9 +5,11 @@ Touches: nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, WriteStat
@@ -122,12 +124,24 @@ class Share:
     """How many rows of the place it should get, about; rows go by the hash of their keys, so that no key is in two."""
 
 
+Places = Mapping[tuple[str, str | None], tuple[Share, ...]]
+"""What each partition and place goes to."""
+
+
+def rows_of_targets(places: Places) -> Counter[int]:
+    """How many rows each target gets, about, by its index; 0 for one that gets none."""
+    rows: Counter[int] = Counter()
+    for share in chain.from_iterable(places.values()):
+        rows[share.target] += share.rows
+    return rows
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """Which target the rows of each partition and place go to."""
 
     targets: tuple[WriteTarget, ...]
-    places: Mapping[tuple[str, str | None], tuple[Share, ...]]
+    places: Places
     """Every place of the workload; without a share the rows go nowhere, as deletes of unknown keys."""
     replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The file groups that go, by partition path; partitions without any are among them, as in Hudi's commits."""

@@ -11,7 +11,7 @@ import typer
 
 from lakeward.cli.options.store import print_json
 from lakeward.quantities import format_instant, format_size
-from lakeward.write.target import Assignment, HandleKind
+from lakeward.write.target import Assignment, HandleKind, rows_of_targets
 from lakeward.write.writing import WriteReport
 
 
@@ -61,7 +61,7 @@ def tell_assigned(assignment: Assignment, *, as_json: bool) -> None:
     if as_json:
         print_json(assigned_as_json(assignment))
         return
-    rows = _rows(assignment)
+    rows = rows_of_targets(assignment.places)
     if not assignment.targets and not assignment.replaced:
         typer.echo("Would write nothing.")
     for target in assignment.targets:
@@ -75,7 +75,7 @@ _DOES = {HandleKind.CREATE: "begin", HandleKind.MERGE: "write anew", HandleKind.
 
 
 def assigned_as_json(assignment: Assignment) -> dict[str, Any]:
-    rows = _rows(assignment)
+    rows = rows_of_targets(assignment.places)
     return {
         "dry_run": True,
         "file_groups": [
@@ -89,15 +89,6 @@ def assigned_as_json(assignment: Assignment) -> dict[str, Any]:
         ],
         "replaced": {path: list(file_ids) for path, file_ids in sorted(assignment.replaced.items())},
     }
-
-
-def _rows(assignment: Assignment) -> dict[int, int]:
-    """How many each target gets, about where new keys go to several."""
-    rows = dict.fromkeys((each.index for each in assignment.targets), 0)
-    for shares in assignment.places.values():
-        for share in shares:
-            rows[share.target] += share.rows
-    return rows
 
 
 def _count(number: int, what: str) -> str:

@@ -60,9 +60,7 @@ def merge_key(
     folded = _fold(logs, rules, integers, oldest=base if rules.base_is_first else None)
     if folded is None:
         return base
-    if rules.base_is_first:
-        return None if folded.is_delete else folded.row
-    if base is None:
+    if base is None or rules.base_is_first:
         return None if folded.is_delete else folded.row
     older = _base_version(base, rules, integers)
     if not _newer_wins(older, folded, rules, zero_is_default=zero_is_default):
