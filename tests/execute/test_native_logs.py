@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakeward.errors import Refused
+from lakeward.execute.clean import orphans
 from lakeward.execute.clean.orphans import look, restore_orphans, set_orphans_aside
 from lakeward.execute.clean.undoing import undo_clean
 from lakeward.execute.rollback.rolling_back import FoundBy
@@ -21,8 +24,10 @@ from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.savepointing import pinned_by
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import Storage
 from lakeward.table.stray_record import load_recorded
-from lakeward.table.table_config import load_table_config
+from lakeward.table.table_config import TableConfig, load_table_config
+from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.savepoints import read_savepoints
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything
@@ -271,3 +276,20 @@ def test_a_native_orphan_is_found_and_set_aside(table: Path, kind: str) -> None:
     assert run is not None and before - data_files(table) == {path}
     assert restore_orphans(table_at(table, LocalStorage()), run) == 1
     assert data_files(table) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_native_log_of_an_archived_instant_is_no_orphan(
+    table: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history is asked for the instants of native names, too."""
+    path = f"p/{native(stray_instant(table), kind)}"
+    (table / path).write_bytes(b"of a commit")
+
+    def archived(storage: Storage, base_path: str, config: TableConfig, instants: Collection[str]) -> ArchivedTimes:
+        found = load_archived_times(storage, base_path, config, instants)
+        return replace(found, completion_times={each: each for each in instants})
+
+    monkeypatch.setattr(orphans, "load_archived_times", archived)
+    (decision,) = look(table_at(table, LocalStorage(), 3 * DAY), age_seconds=DAY)
+    assert (decision.file.path, decision.proof) == (path, None) and "archived" in decision.keepers
