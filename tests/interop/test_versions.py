@@ -19,22 +19,26 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 
 
-@pytest.mark.parametrize("born", [9, 10])
+AT_10 = ("--table-version", "10")
+BIRTHS = {"9": (), "10": AT_10, "lsm_tree": (*AT_10, "--layout", "lsm_tree")}
+
+
+@pytest.mark.parametrize("born", BIRTHS)
 @pytest.mark.parametrize("name", ["mor-buckets", "mor-commit-time", "mor-record", "mor-listing-encoded", "cow"])
-def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name: str, born: int) -> None:
-    """A table that Hudi made, or that was made at version 10: rows and deletes are written into native logs, and after
-    the way down Hudi reads every row as of the downgrade and later, refuses to read as of before, writes on and keeps a
-    metadata table."""
+def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name: str, born: str) -> None:
+    """A table that Hudi made, or that was made at version 10 in either layout: rows and deletes are written into native
+    logs, and after the way down Hudi reads every row as of the downgrade and later, refuses to read as of before,
+    writes on and keeps a metadata table."""
     kind = KINDS[name]
     p0, p1, p2 = kind.partitions
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
     first = {f"k{n}": (1, (p0, p1)[n % 2], "first") for n in range(8)}
-    if born == 9:
+    if not BIRTHS[born]:
         turns.theirs("upsert", first)
         turns.theirs("upsert", {"k0": (2, p0, "theirs"), "k1": (2, p1, "theirs")})
         turns.goes_to(10)
     else:
-        turns.create("--table-version", "10")
+        turns.create(*BIRTHS[born])
         turns.ours("upsert", first)
     base = turns.table.path
     before = turns.table.completed_instants()[-1][0]

@@ -210,6 +210,7 @@ def live(path: Path, seed: int, steps: int) -> None:
     by_event_time = chance.random() < 0.7
     index, indexes = chance.choice(INDEXES)
     has_metadata = index["index"] is IndexKind.RECORD or chance.random() < 0.5
+    is_lsm_tree = version == 10 and chance.random() < 0.5
     base = new_table(
         path,
         version=version,
@@ -217,9 +218,12 @@ def live(path: Path, seed: int, steps: int) -> None:
         ordering_fields=("ts",) if by_event_time else (),
         indexes=indexes,
         has_metadata_table=has_metadata,
+        is_lsm_tree=is_lsm_tree,
     )
     life = Life(chance, base, table_type, by_event_time, index)
-    life.told.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {has_metadata=} {index}")
+    life.told.append(
+        f"seed {seed}: version {version} {table_type} {by_event_time=} {has_metadata=} {is_lsm_tree=} {index}"
+    )
     acts = [life.upsert] * 6 + [life.delete] * 2 + [life.insert, life.overwrite, life.delete_partition]
     acts += [life.compact, life.compact_logs, life.compact_by_the_rules] * 2
     acts += [life.clean, life.clean, life.archive, life.savepoint, life.restore]
