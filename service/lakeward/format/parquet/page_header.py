@@ -43,7 +43,8 @@ class PageHeader:
 def read_page_header(data: bytes, at: int) -> PageHeader:
     """The header that starts there. Raises `EndsTooEarly`, and `ValueError` where it is none."""
     found = np.zeros(10, dtype=np.int64)
-    end = int(_walk(np.frombuffer(data, dtype=np.uint8), at, found))
+    numbers = np.zeros(_DEPTH_MAX, dtype=np.int64)
+    end = int(_walk(np.frombuffer(data, dtype=np.uint8), at, numbers, found))
     if end >= 0:
         kind, size, stored, *of_kinds, _ = found.tolist()
         values, encoding = of_kinds[2 * _KINDS.index(kind) :][:2] if kind in _KINDS else (0, 0)
@@ -88,14 +89,14 @@ def _places(number: int) -> tuple[int, int]:
     return (7, 8) if number == _OF_DATA_V2 else (9, 9)
 
 
-@kernel(types.int64(U8_IN, types.int64, I64))
-def _walk(data: npt.NDArray[np.uint8], at: int, found: npt.NDArray[np.int64]) -> int:
+@kernel(types.int64(U8_IN, types.int64, I64, I64))
+def _walk(data: npt.NDArray[np.uint8], at: int, numbers: npt.NDArray[np.int64], found: npt.NDArray[np.int64]) -> int:
     """The place behind the header; -1 where it is left to the other reader.
 
-    `found` gets kind, size and stored size, then values and encoding of each of the `_KINDS`, then the rest.
+    `numbers` has a zero for each level of structs. `found` gets kind, size and stored size, then values and encoding of
+    each of the `_KINDS`, then the rest.
     """
     depth = 0
-    numbers = np.zeros(_DEPTH_MAX, dtype=np.int64)
     while at < len(data):
         head = int(data[at])
         at += 1
