@@ -111,13 +111,16 @@ def upside_down(file: Path) -> None:
 
 
 def test_files_that_are_not_sorted_come_to_the_same(tmp_path: Path) -> None:
-    """No log's order is trusted, and that of a base file is checked: out of order it is sorted again."""
+    """No file's order is trusted: one that is out of it is sorted first, and counted."""
     more = Flush("310", [("b", 2, "newer"), ("c", 1, "new")])
     logs = {name: data for flush in (*REVIVED, more) for name, data in native(flush).items()}
     given = lay_out(tmp_path, [("a", 10, "base"), ("b", 1, "base")], logs, rules=BY_RANK[0])
     due = {"a": (5, "log"), "b": (2, "newer"), "c": (1, "new")}
+    assert rows_of(given) == due
+    assert merged_by(given) is MergedBy.RANKS
     upside_down(tmp_path / given.log_files[-1])
     assert rows_of(given) == due
+    assert merged_by(given) is MergedBy.OUT_OF_RANKS
     upside_down(tmp_path / str(given.base_file))
     with pytest.raises(NotSorted):
         rows_of(given)
@@ -125,4 +128,4 @@ def test_files_that_are_not_sorted_come_to_the_same(tmp_path: Path) -> None:
         rows = [row for batch in merged.batches() for row in batch.to_pylist()]
         assert [row["id"] for row in rows] == ["a", "b", "c"]
         assert {row["id"]: (row["ts"], row["v"]) for row in rows} == due
-        assert merged.counts.merged_by is MergedBy.RANKS
+        assert merged.counts.merged_by is MergedBy.OUT_OF_RANKS

@@ -141,3 +141,32 @@ def test_a_key_with_very_many_records():
         tap.see_base(batch([("hot", 0), ("cold", 0), ("new", 0)]))
         assert sorted(tap.keys) == ["cold", "new"]
         assert len(tap.keys["cold"].logs) == 1
+
+
+@given(
+    log_keys=st.integers(0, 120),
+    base_keys=st.integers(0, 200),
+    versions=st.integers(1, 4),
+    chance=st.randoms(use_true_random=False),
+)
+def test_records_that_come_by_their_keys(log_keys: int, base_keys: int, versions: int, chance: Any):
+    """The keys of the logs were seen before, and base rows and records may come in any order of their files: the sample
+    is the one of logs that come one after the other."""
+    logs = [[(f"k{number}", 1000 * rank + number) for number in range(rank, log_keys)] for rank in range(versions)]
+    base = [(f"k{number + 20}", -number) for number in range(base_keys)]
+    one, other = SampleTap(), SampleTap()
+    for rows in logs:
+        one.see_log_data(batch(rows))
+        other.see_log_keys(pa.array([key for key, _ in rows], pa.string()))
+    one.see_base(batch(base))
+    other.settle()
+    order = [*range(versions), -1]
+    chance.shuffle(order)
+    for rank in order:
+        if rank < 0:
+            other.see_base(batch(base))
+        else:
+            other.see_log_data(batch(logs[rank]), rank=rank)
+    assert other.keys.keys() == one.keys.keys()
+    for key, inputs in one.keys.items():
+        assert (other.keys[key].logs, other.keys[key].base) == (inputs.logs, inputs.base)

@@ -5,6 +5,8 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     share      holds                                              beyond it
     logs       log records, their key index and states; or        sorted runs in files (`merge/logs/log_records`)
                a batch of each run
+    runs       instead of those, pages and batches of logs that   they are read one after the other, as others are
+               are merged out of their files
     hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
     batch      one batch that is decoded, or one block of         fewer rows; a row, or such a block, that needs more is
                deletes that are Java objects                      refused
@@ -52,6 +54,15 @@ class MemoryBudget:
     @property
     def logs(self) -> int:
         return self.rows // 4
+
+    @property
+    def runs(self) -> int:
+        return self.rows // 2
+
+    @property
+    def run_batch(self) -> int:
+        """A batch of such a log, unless the fewest rows that are worth a batch take more."""
+        return self.rows // 256
 
     @property
     def hashes(self) -> int:

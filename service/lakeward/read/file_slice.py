@@ -39,6 +39,7 @@ from lakeward.format.file_name import resolve
 from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
 from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.behind import Ahead
 from lakeward.format.parquet.key_summary import SealedKeys
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
@@ -99,6 +100,7 @@ class MergedSlice:
         self._on_changes = on_changes
         self._input = slice_input
         self._resources = ExitStack()
+        self._ahead = Ahead("lakeward-decoder")
         self._base_in_parts = ExitStack()
         self._counts: MergeCounts | None = None
         self._left_out: tuple[StoredRowGroup, ...] = ()
@@ -153,6 +155,8 @@ class MergedSlice:
             key_fields=key_fields,
             scan=scan,
             incoming=incoming,
+            by_order=by_order,
+            ahead=self._ahead,
         )
         self._resources.callback(self._run.close)
 
@@ -165,6 +169,7 @@ class MergedSlice:
         self.close()
 
     def close(self) -> None:
+        self._ahead.close()
         self._resources.close()
         self._base_in_parts.close()
 
@@ -177,6 +182,11 @@ class MergedSlice:
     def scan(self) -> LogScan:
         """What the heads of the slice's logs say."""
         return self._run.scan
+
+    @property
+    def out_of_order(self) -> str | None:
+        """A log of the layout `lsm_tree` that is not in the order of its keys, if one was met."""
+        return self._run.out_of_order
 
     @property
     def sample(self) -> SampleTap:
@@ -305,7 +315,7 @@ class MergedSlice:
                     spill_folder=self._spill_folder,
                     on_changes=self._on_changes,
                 )
-                yield from self._chosen(merge.batches(self._base_batches(), self._base_keys))
+                yield from self._chosen(merge.batches(self._ahead.over(self._base_batches()), self._base_keys))
                 log_keys = fold.keys
             rows_left_out = sum(group.rows for group in self._left_out)
             self._check_base_rows(merge.base_rows + rows_left_out)
@@ -325,6 +335,7 @@ class MergedSlice:
                 row_groups_copied=len(self._left_out),
             )
         finally:
+            self._ahead.close()
             self._resources.close()
 
     def _check_base_rows(self, rows: int) -> None:
@@ -338,13 +349,14 @@ class MergedSlice:
 
     @property
     def _merged_by(self) -> MergedBy:
-        if self._input.rules.by_rank and not self._run.scan.by_rank:
+        is_in_order = self._by_order and self.out_of_order is None
+        if self._input.rules.by_rank and not (self._run.scan.by_rank and is_in_order):
             return MergedBy.OUT_OF_RANKS
         if self.rules.base_is_first:
             return MergedBy.RANKS
         if self._relies_on_order:
             return MergedBy.ORDER
-        relied_first = self._base.is_sorted or self._input.rules.by_rank
+        relied_first = self._base.is_sorted
         if not self.is_sorted:
             return MergedBy.HASHES_AFTER_ORDER if relied_first else MergedBy.HASHES
         return MergedBy.SORTING_AFTER_ORDER if relied_first else MergedBy.SORTING
@@ -361,13 +373,13 @@ class MergedSlice:
         name, rules = f"the base file {self._input.base_file}", self.rules
         kind = ordering_type(rules, self._read_schema)
         if self._relies_on_order:
-            return [BaseRun(name, self._base_batches(), rules.ordering_fields)]
+            return [BaseRun(name, self._ahead.over(self._base_batches()), rules.ordering_fields)]
         schema = record_schema(part_schema(self._query.carried_schema(self._read_schema), rules), kind)
         sorter = RecordSorter(
             schema, name=name, is_base=True, memory_bytes=self._input.budget.logs, folder=self._spill_folder
         )
         self._resources.callback(sorter.close)
-        for batch in self._base_batches():
+        for batch in self._ahead.over(self._base_batches()):
             kinds = np.full(batch.num_rows, LogRecordKind.DATA, dtype=np.int8)
             values = None if kind is None else ordering_values(batch, rules.ordering_fields)
             sorter.add(data_records(batch, kinds, values, schema))

@@ -3,11 +3,17 @@
 This is the first half of every merge. A FULL compaction lays the result over the base file (`read/file_slice.py`); a
 LOG compaction writes it down as it is, into one larger log.
 
+In the layout `lsm_tree` each log is sorted. Where they do not fit memory, or records must stay apart, they are not
+folded here: once their keys were read, to see that they ascend, they are runs that the merge reads
+(`read/sorted_logs`).
+
 Touches: the log files; the spill files of `LogRecords`.
 Keeps:   1. records are folded oldest first, as the blocks that count come out of the scan;
          2. a record keeps its commit time and sequence number, a delete its ordering value;
          3. a row that says that it is in another partition is never merged;
-         4. a query leaves records out by their keys alone, data and deletes alike.
+         4. a query leaves records out by their keys alone, data and deletes alike;
+         5. in the layout `lsm_tree` the order of each log is checked as it is read; one that is out of order changes no
+            row, and is told of.
 """
 
 from __future__ import annotations
@@ -27,18 +33,22 @@ from lakeward.format.file_name import resolve
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block, repeated_in_block
 from lakeward.format.log.delete_block import DeletedKeys
-from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.batches import BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet.behind import Ahead
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.format.projection import project
+from lakeward.merge.logs.file_run import FileRun, FileRuns
 from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.filling import part_schema, with_part
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type, ordering_wrappers
-from lakeward.merge.rules.records import delete_ordering
+from lakeward.merge.rules.records import delete_ordering, record_keys
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.rules.winner import LogRecordKind
+from lakeward.merge.runs.record_sorter import OPEN_RUNS_MAX
+from lakeward.merge.runs.sort_key import OrderWatch
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.block_deletes import read_deletes
 from lakeward.read.committed_writes import CommittedWrites
@@ -50,6 +60,7 @@ from lakeward.read.partial_blocks import check_whole_rows, part_number
 from lakeward.read.pruning import choose_log_row_groups
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_query import EVERYTHING, PARTITION_FIELD, SliceQuery
+from lakeward.read.sorted_logs import SortedLog, are_native_parquet, count_in_order, have_room, measure
 from lakeward.storage.storage import Storage, parent
 
 _ROWS_AT_ONCE = 16_384
@@ -85,6 +96,8 @@ class LogRun:
         key_fields: Sequence[str] = (),
         scan: LogScan | None = None,
         incoming: Incoming | None = None,
+        by_order: bool = False,
+        ahead: Ahead | None = None,
     ) -> None:
         """
         Args:
@@ -101,6 +114,8 @@ class LogRun:
             key_fields: the fields of which keys are made, where rows carry none.
             scan: of these very files, where their heads were read already.
             incoming: what comes behind all of the logs, as if it were in one more.
+            by_order: logs that are sorted may be merged straight out of their files.
+            ahead: reads such logs.
         """
         self._storage = storage
         self._base_path = base_path
@@ -108,6 +123,8 @@ class LogRun:
         self._rules = rules
         self._unpublished = frozenset(unpublished)
         self._incoming = incoming
+        self._by_order = by_order
+        self._ahead = ahead
         self._budget = budget
         for path in log_files:
             resolve(base_path, path, native=True)
@@ -127,7 +144,12 @@ class LogRun:
         if query.keeps_dictionaries:
             self.schema = query.with_dictionaries(schema, rules, self._repeated(), key_fields)
         carried = part_schema(query.carried_schema(self.schema), rules)
-        self.records = LogRecords(carried, rules, memory_bytes=budget.logs, spill_folder=spill_folder)
+        self.records: LogRecords | FileRuns = LogRecords(
+            carried, rules, memory_bytes=budget.logs, spill_folder=spill_folder
+        )
+        self.out_of_order: str | None = None
+        """A log of the layout `lsm_tree` that is not sorted, if one was met."""
+        self._files = ExitStack()
         self.sample = SampleTap()
         self.data_keys: ValueRange | None = None
         """From which key to which the data records reach that were read; kept where the query asks for values."""
@@ -168,6 +190,11 @@ class LogRun:
             assert not beside, "the logs were read already"
             return
         self._is_read = True
+        direct = None if beside else self._sorted_runs()
+        if direct is not None:
+            self.records = direct
+            return
+        assert isinstance(self.records, LogRecords)
         takers = (self.records, *beside)
         with ExitStack() as files:
             opened: dict[str, BinaryIO] = {}
@@ -188,23 +215,114 @@ class LogRun:
 
     def close(self) -> None:
         self.records.close()
+        self._files.close()
 
     def _path(self, file: str) -> str:
         return file if file in self._unpublished else resolve(self._base_path, file, native=True)
 
-    def _read_block(self, file: BinaryIO, block: LogBlock, takers: Iterable[LogRecords]) -> None:
-        if block.type is BlockType.DELETE:
-            self._meter.bytes_read += block.content_length
-            self._meter.bytes_stored += block.content_length
+    def _sorted_runs(self) -> FileRuns | None:
+        """The logs as runs that are merged straight out of their files; None where they are to be folded, or sorted."""
+        blocks = self.scan.blocks
+        may_be = self._by_order and self.scan.by_rank and 0 < len(blocks) <= OPEN_RUNS_MAX
+        if not may_be or self._incoming is not None or self._key_fields or not are_native_parquet(blocks):
+            return None
+        with ExitStack() as opened:
+            logs = [self._measured(block, opened) for block in blocks]
+            fit_memory = sum(log.decoded_bytes for log in logs) <= self._budget.logs
+            if (fit_memory and not self._rules.needs_all_records) or not have_room(logs, self._budget):
+                return None
+            records = 0
+            for log in logs:
+                found = count_in_order(self._keys_of(log))
+                if found is None:
+                    return None
+                records += found
+            self._files = opened.pop_all()
+        self.sample.settle()
+        runs = [self._as_run(log, rank) for rank, log in enumerate(logs)]
+        return FileRuns(runs, records)
+
+    def _measured(self, block: LogBlock, opened: ExitStack) -> SortedLog:
+        file = opened.enter_context(self._storage.open_input(self._path(block.file)))
+        return measure(block, file, self.schema, self._budget)
+
+    def _keys_of(self, log: SortedLog) -> Iterator[pa.Array]:
+        """The keys of a log that are asked for."""
+        for batch in self._key_batches(log):
+            chosen = self._keys.chosen(batch)
+            if log.block.type is not BlockType.DELETE:
+                self._watch_keys(chosen)
+            keys = record_keys(chosen, source=log.block.where)
+            if self._query.takes_sample:
+                self.sample.see_log_keys(keys)
+            yield keys
+
+    def _key_batches(self, log: SortedLog) -> Iterator[pa.RecordBatch]:
+        if log.block.type is BlockType.DELETE:
             ordering = ordering_columns(self._rules, self.schema)
-            for deletes in read_deletes(file, block, ordering, bytes_max=self._budget.batch):
-                self._append_deletes(self._wanted(deletes), block, takers)
+            for deleted in read_deletes(log.file, log.block, ordering, bytes_max=self._budget.batch):
+                yield pa.RecordBatch.from_arrays([deleted.keys], [RECORD_KEY_FIELD])
             return
+        yield from read_data_block(
+            log.file,
+            log.block,
+            bytes_max=self._budget.batch,
+            columns=[RECORD_KEY_FIELD],
+            choose=self._choose if self._query.prunes else None,
+        )
+
+    def _as_run(self, log: SortedLog, rank: int) -> FileRun:
+        records = self._records_of(log, rank)
+        ahead = records if self._ahead is None else self._ahead.over(records)
+        return FileRun(f"the log {log.block.file}", ahead, self._rules)
+
+    def _records_of(self, log: SortedLog, rank: int) -> Iterator[pa.RecordBatch | Tombstones]:
+        """All that a merge needs of a log, the oldest one being of rank 0."""
+        if log.block.type is not BlockType.DELETE:
+            yield from self._rows_of(log.file, log.block, batch_rows=log.batch_rows, rank=rank)
+            return
+        for deleted in self._deletes_of(log.file, log.block):
+            deletes = Tombstones(deleted.keys, self._values_of(deleted, log.block))
+            if self._query.takes_sample:
+                self.sample.see_log_deletes(deletes.keys, deletes.ordering, rank=rank)
+            yield deletes
+
+    def _read_block(self, file: BinaryIO, block: LogBlock, takers: Iterable[LogRecords]) -> None:
+        order = OrderWatch()
+        if block.type is BlockType.DELETE:
+            for deletes in self._deletes_of(file, block):
+                self._append_deletes(deletes, block, takers)
+                self._watch_order(order, deletes.keys, block)
+            return
+        for rows in self._rows_of(file, block):
+            for records in takers:
+                records.append_data(rows, source=block.where, block_bytes=block.content_length)
+            self._watch_keys(rows)
+            self._watch_order(order, rows.column(RECORD_KEY_FIELD), block)
+
+    def _watch_order(self, order: OrderWatch, keys: pa.Array, block: LogBlock) -> None:
+        if self.scan.by_rank and self.out_of_order is None:
+            order.add(keys)
+            self.out_of_order = None if order.holds else block.file
+
+    def _deletes_of(self, file: BinaryIO, block: LogBlock) -> Iterator[DeletedKeys]:
+        """The deletes of a block that are asked for."""
+        self._meter.bytes_read += block.content_length
+        self._meter.bytes_stored += block.content_length
+        ordering = ordering_columns(self._rules, self.schema)
+        for deletes in read_deletes(file, block, ordering, bytes_max=self._budget.batch):
+            yield self._wanted(deletes)
+
+    def _rows_of(
+        self, file: BinaryIO, block: LogBlock, *, batch_rows: int = BATCH_ROWS, rank: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a block that are asked for, checked, as they go on from here."""
         number = part_number(block, self._rules)
         lacking = set(self.schema.names) - self._rules.in_part[number - 1] if number else ()
         for batch in read_data_block(
             file,
             block,
+            batch_rows=batch_rows,
             bytes_max=self._budget.batch,
             columns=None if self._query.columns is None else self.schema.names,
             choose=self._choose if self._query.prunes else None,
@@ -216,12 +334,9 @@ class LogRun:
             projected = self._keys.chosen(with_made_keys(rows, self._key_fields))
             self._check_partition(projected, block)
             check_row_sizes(projected, self._query.row_bytes_max, where=block.where)
-            carried = with_part(self._query.carried(projected), number, self._rules)
-            for records in takers:
-                records.append_data(carried, source=block.where, block_bytes=block.content_length)
-            self._watch_keys(projected)
             if self._query.takes_sample:
-                self.sample.see_log_data(projected, lacking=lacking)
+                self.sample.see_log_data(projected, lacking=lacking, rank=rank)
+            yield with_part(self._query.carried(projected), number, self._rules)
 
     def _take(self, part: pa.RecordBatch | Tombstones, takers: Iterable[LogRecords]) -> None:
         """Records of no log."""
@@ -245,14 +360,17 @@ class LogRun:
         for records in takers:
             records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
         if self._query.takes_sample:
-            values = delete_ordering(
-                deleted.ordering,
-                ordering_type(self._rules, self.schema),
-                wrappers=deleted.wrappers,
-                rows=len(deleted.keys),
-                source=block.where,
-            )
-            self.sample.see_log_deletes(deleted.keys, values)
+            self.sample.see_log_deletes(deleted.keys, self._values_of(deleted, block))
+
+    def _values_of(self, deleted: DeletedKeys, block: LogBlock) -> pa.Array | None:
+        """The deletes' ordering values in the table's type."""
+        return delete_ordering(
+            deleted.ordering,
+            ordering_type(self._rules, self.schema),
+            wrappers=deleted.wrappers,
+            rows=len(deleted.keys),
+            source=block.where,
+        )
 
     def _choose(self, file: ParquetBatches) -> Sequence[int]:
         return choose_log_row_groups(row_groups(file, self._query.ranged_schema(self.schema)), self._query.predicate)
@@ -301,7 +419,7 @@ def _wrappers(kind: pa.DataType | None) -> list[str]:
 
 
 def folded(
-    records: LogRecords, rules: MergeRules, schema: pa.Schema, *, window_bytes: int, by_key: bool = False
+    records: LogRecords | FileRuns, rules: MergeRules, schema: pa.Schema, *, window_bytes: int, by_key: bool = False
 ) -> Iterator[pa.RecordBatch | Tombstones]:
     """The records that won their keys, to be read once: rows and deletes, each kind in the order in which the keys
     appeared first, or in that of the keys where it is asked for, or the records did not fit memory."""

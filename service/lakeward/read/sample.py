@@ -3,6 +3,9 @@
 Keys are chosen by their hash: those with the smallest ones. A threshold is lowered whenever too many keys are below it,
 so the choice does not depend on order or place, and the same key is chosen in the logs and in the base file.
 
+Where base and logs come by at once, the keys of the logs are looked at before all rows, and records go by the ranks of
+their files.
+
 Touches: nothing.
 Keeps:   1. of every sampled key all log records are kept, in merge order, and the base record if there is one;
          2. at most `LOG_KEYS_MAX` keys of the logs and `BASE_KEYS_MAX` keys that only the base has;
@@ -11,6 +14,7 @@ Keeps:   1. of every sampled key all log records are kept, in merge order, and t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -37,6 +41,14 @@ class SampledKey:
 
     base: Row | None = None
     logs: list[LogRecord] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    """The rank of each log record."""
+
+    def add(self, record: LogRecord, rank: int) -> None:
+        """Behind those of the same rank."""
+        at = bisect_right(self.ranks, rank)
+        self.ranks.insert(at, rank)
+        self.logs.insert(at, record)
 
 
 class SampleTap:
@@ -69,30 +81,43 @@ class SampleTap:
     def log_keys_up_to(self, threshold: int) -> dict[str, SampledKey]:
         return {key: inputs for key, inputs in self._from_logs.items() if self._hashes[key] <= threshold}
 
-    def see_log_data(self, batch: pa.RecordBatch, *, lacking: Collection[str] = ()) -> None:
-        """`lacking` are columns that the rows were written without."""
+    def see_log_keys(self, keys: pa.Array) -> None:
+        """Choose among the keys of logs whose records come later."""
+        self._chosen_of_logs(keys)
+
+    def settle(self) -> None:
+        """All keys of the logs were seen; records, and base rows, may now come in any order."""
+        if self._log_hashes is None:
+            self._log_hashes = np.array(sorted(self._hashes.values()), dtype=np.uint64)
+            # Below the logs' threshold every key of the logs is in the sample: what is not there, only the base has.
+            self._base_threshold = self._log_threshold
+
+    def see_log_data(self, batch: pa.RecordBatch, *, lacking: Collection[str] = (), rank: int = 0) -> None:
+        """
+        Args:
+            lacking: columns that the rows were written without.
+            rank: the place of their log among the others, where the logs do not come one after the other.
+        """
         chosen = self._chosen_of_logs(batch.column(RECORD_KEY_FIELD))
         kept = {place for place, _ in chosen if self._keeps(batch, place)}
         chosen = [(place, key) for place, key in chosen if place in kept and key in self._from_logs]
         for (_, key), row in zip(chosen, _rows_at(batch, [place for place, _ in chosen]), strict=True):
             has = {name: value for name, value in row.items() if name not in lacking} if lacking else row
-            self._from_logs[key].logs.append(LogRecord(has))
+            self._from_logs[key].add(LogRecord(has), rank)
 
-    def see_log_deletes(self, keys: pa.Array, ordering: pa.Array | None) -> None:
+    def see_log_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, rank: int = 0) -> None:
         """`ordering` as values of the ordering column, null or None where the delete has the default."""
         chosen = self._chosen_of_logs(keys)
         places = pa.array([place for place, _ in chosen], pa.int64())
         values = [None] * len(chosen) if ordering is None else _plain(ordering.take(places))
         values = [tuple(value.values()) if isinstance(value, dict) else value for value in values]
         for (_, key), value in zip(chosen, values, strict=True):
-            self._from_logs[key].logs.append(LogRecord(None, value))
+            self._from_logs[key].add(LogRecord(None, value), rank)
 
     def see_base(self, batch: pa.RecordBatch) -> None:
-        """Only after all log records: only then it is known which keys the logs have."""
-        if self._log_hashes is None:
-            self._log_hashes = np.array(sorted(self._hashes.values()), dtype=np.uint64)
-            # Below the logs' threshold every key of the logs is in the sample: what is not there, only the base has.
-            self._base_threshold = self._log_threshold
+        """Only after all log records, or keys: only then it is known which keys the logs have."""
+        self.settle()
+        assert self._log_hashes is not None
         hashes = hash_keys(batch.column(RECORD_KEY_FIELD))
         places = np.flatnonzero(hashes <= np.uint64(self._log_threshold))
         hashes = hashes[places]
@@ -132,9 +157,11 @@ class SampleTap:
 
     def _chosen_of_logs(self, keys: pa.Array) -> list[tuple[int, str]]:
         """(row, key) of the keys that are in the sample now, be it for the first time."""
-        assert self._log_hashes is None, "log records come before the base"
         hashes = hash_keys(keys)
         places = np.flatnonzero(hashes <= np.uint64(self._log_threshold))
+        if self._log_hashes is not None:
+            chosen = [(int(row), keys[int(row)].as_py()) for row in places]
+            return [(row, key) for row, key in chosen if key in self._from_logs]
         self._pass_over_hot(hashes[places])
         places = places[~(np.isin(hashes[places], self.passed_over) | (hashes[places] == np.uint64(_EVERYTHING)))]
         self._log_threshold = _lowered(self._log_threshold, hashes[places], LOG_KEYS_MAX)

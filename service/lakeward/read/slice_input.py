@@ -68,8 +68,8 @@ class MergedBy(StrEnum):
     """All records of a key in the order of their files, the base file's first: in the layout `lsm_tree`, where that
     may come to another row than the logs among themselves do."""
     OUT_OF_RANKS = "out-of-ranks"
-    """The table has that layout, and a log of the slice cannot be merged so: it is inline, or holds partial updates.
-    The slice was merged as in the layout `default`."""
+    """The table has that layout, and a file of the slice is none of it: a log is inline or holds partial updates, and
+    the slice was merged as in the layout `default`; or a file is not in the order of its keys, and was sorted first."""
 
 
 @dataclass(frozen=True, slots=True)

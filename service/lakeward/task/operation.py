@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
@@ -41,6 +42,7 @@ from lakeward.format.parquet.base_file import (
     open_base_file,
     read_required,
 )
+from lakeward.format.parquet.behind import Ahead
 from lakeward.format.parquet.stored_row_groups import find_difference
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
@@ -249,10 +251,11 @@ def _verify(
             bytes_max=bytes_max,
             choose=lambda file: [index for index in range(file.metadata.num_row_groups) if index not in copied],
         )
-        for stored in merged_rows:
-            batch = with_made_keys(stored, spec.slice.key_fields)
-            read_back.update(batch)
-            sample.update(batch)
+        with closing(Ahead("lakeward-decoder")) as ahead:
+            for stored in ahead.over(merged_rows):
+                batch = with_made_keys(stored, spec.slice.key_fields)
+                read_back.update(batch)
+                sample.update(batch)
     check_digest(digest.hexdigest, read_back.hexdigest)
     check_counts(merged.counts, rows_written=stats.rows)
     check_sample(merged.sample.keys, sample.rows, rules=merged.rules, schema=merged.schema)

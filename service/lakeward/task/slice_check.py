@@ -84,6 +84,8 @@ def _check_rows(storage: Storage, check: SliceCheck, first: _FirstMerge, meter: 
     for file in check.files:
         if file.rows is not None and file.rows != first.merged.counts.base_rows:
             yield f"{file.path} has {first.merged.counts.base_rows} rows, its commit says {file.rows}"
+    if first.merged.out_of_order is not None:
+        yield f"{first.merged.out_of_order} is not in the order of its keys, as files of the layout lsm_tree must be"
     try:
         check_counts(first.merged.counts, rows_written=first.rows)
     except VerificationFailed as error:

@@ -304,6 +304,39 @@ def read_parquet_footer(file: BinaryIO, block: LogBlock) -> ParquetFooter:
         raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
 
 
+@dataclass(frozen=True, slots=True)
+class ParquetExtent:
+    """What some columns of a Parquet block take, by its footer, once they are decompressed."""
+
+    rows: int
+    bytes: int
+    row_group_bytes_max: int
+    in_dictionaries: frozenset[str]
+    """Columns of byte strings of which values are stored once: decoded, they take more."""
+
+
+def parquet_extent(file: BinaryIO, block: LogBlock, columns: Collection[str]) -> ParquetExtent:
+    _check_plain(file, block)
+    in_dictionaries: set[str] = set()
+    sizes: list[int] = []
+    try:
+        metadata = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where).metadata
+        for number in range(metadata.num_row_groups):
+            group, size = metadata.row_group(number), 0
+            for chunk in (group.column(at) for at in range(group.num_columns)):
+                name = chunk.path_in_schema.split(".")[0]
+                if name in columns:
+                    size += int(chunk.total_uncompressed_size)
+                    if chunk.has_dictionary_page and chunk.physical_type == "BYTE_ARRAY":
+                        in_dictionaries.add(name)
+            sizes.append(size)
+    except (pa.ArrowException, OSError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
+        raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
+    return ParquetExtent(int(metadata.num_rows), sum(sizes), max(sizes, default=0), frozenset(in_dictionaries))
+
+
 def repeated_in_block(file: BinaryIO, block: LogBlock) -> frozenset[str]:
     """Columns of strings of a Parquet block that have few and short values. Of a block of few rows none is told."""
     _check_plain(file, block)

@@ -28,7 +28,7 @@ from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering, keyless, record_keys
-from lakeward.merge.rules.winner import LogRecordKind
+from lakeward.merge.rules.winner import LogRecordKind, delete_kind
 from lakeward.merge.runs.record_sorter import RecordSorter, spilled_batch_bytes
 from lakeward.merge.runs.sorted_run import SortedRun
 from lakeward.merge.runs.spilled_run import SpilledRun, data_records, delete_records, record_schema
@@ -119,8 +119,7 @@ class LogRecords:
         assert self._sorter is not None
         if keys.null_count:
             raise keyless(source)
-        kind = LogRecordKind.COLUMN_DELETE if self._rules.base_is_first else LogRecordKind.BLOCK_DELETE
-        kinds = np.full(len(keys), kind, dtype=np.int8)
+        kinds = np.full(len(keys), delete_kind(self._rules), dtype=np.int8)
         values = delete_ordering(ordering, self._ordering_type, wrappers=wrappers, rows=len(keys), source=source)
         self._sorter.add(delete_records(keys, kinds, values, self._record_schema))
 

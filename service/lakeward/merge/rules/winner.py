@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeward.kernel import I8, I8_IN, I64, I64_IN, kernel, types
+from lakeward.merge.rules.merge_rules import MergeRules
 
 
 class LogRecordKind(IntEnum):
@@ -47,6 +48,11 @@ class LogRecordKind(IntEnum):
     DATA = 1
     COLUMN_DELETE = 2  # a data record that a column of it declares deleted
     BLOCK_DELETE = 3
+
+
+def delete_kind(rules: MergeRules) -> LogRecordKind:
+    """What a delete of a log is, that is no row of it: where the base row is first, the same as one by a column."""
+    return LogRecordKind.COLUMN_DELETE if rules.base_is_first else LogRecordKind.BLOCK_DELETE
 
 
 class Action(IntEnum):

@@ -16,7 +16,7 @@ Keeps:   1. each run has its records in the order of their keys, equal keys in t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from lakeward.merge.rows.byte_hash import byte_buffers
 from lakeward.merge.rows.log_rows import LogRows
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.runs.run_windows import RunWindows
-from lakeward.merge.runs.sort_key import ascend, order_of
+from lakeward.merge.runs.sort_key import OrderWatch, order_of
 from lakeward.merge.runs.spilled_run import RawRun, RunWriter, SpilledRun
 
 OPEN_RUNS_MAX = 32
@@ -46,8 +46,7 @@ class _SortedBlock:
 
     block: str
     writer: RunWriter
-    last: bytes = b""
-    """The last key."""
+    order: OrderWatch = field(default_factory=OrderWatch)
 
 
 class RecordSorter:
@@ -115,12 +114,11 @@ class RecordSorter:
         """Whether the records went into a run of their block, because they are sorted."""
         if not self._tries_order or block is None:
             return False
-        keys = batch.column(RECORD_KEY_FIELD)
-        offsets, data = byte_buffers(keys)
-        first, last = (keys[at].as_py().encode() for at in (0, -1))
         open_one = self._sorted
         goes_on = open_one is not None and open_one.block == block
-        self._tries_order = ascend(data, offsets) and not (goes_on and open_one is not None and first < open_one.last)
+        order = open_one.order if open_one is not None and goes_on else OrderWatch()
+        order.add(batch.column(RECORD_KEY_FIELD))
+        self._tries_order = order.holds
         if not self._tries_order:
             return False
         if open_one is None or not goes_on:
@@ -130,8 +128,7 @@ class RecordSorter:
             if len(self._rows):
                 self._spill()
             writer = RunWriter(self._schema, name=self._name, is_base=self._is_base, folder=self._folder)
-            open_one = self._sorted = _SortedBlock(block, writer)
-        open_one.last = last
+            open_one = self._sorted = _SortedBlock(block, writer, order)
         at_once = max(1, self._batch_bytes * batch.num_rows // max(1, batch.nbytes))
         for start in range(0, batch.num_rows, at_once):
             open_one.writer.write(batch.slice(start, at_once))

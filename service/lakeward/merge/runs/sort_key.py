@@ -168,6 +168,23 @@ def ascend(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> bool:
     return True
 
 
+class OrderWatch:
+    """Whether keys that come batch by batch ascend; equal ones may be neighbours."""
+
+    def __init__(self) -> None:
+        self.holds = True
+        self._last = b""
+
+    def add(self, keys: pa.Array) -> None:
+        """None of them is null."""
+        if not len(keys) or not self.holds:
+            return
+        offsets, data = byte_buffers(keys)
+        first, last = (keys[at].as_py().encode() for at in (0, -1))
+        self.holds = first >= self._last and bool(ascend(data, offsets))
+        self._last = last
+
+
 def order_of(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The places of keys in the order of their bytes. Key i is `data[offsets[i]:offsets[i + 1]]`; equal ones stay.
 
