@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.committed_writes import committed_writes
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
@@ -74,6 +75,13 @@ def _rows(base: Path, snapshot: TableSnapshot, slice_: FileSlice) -> list[dict[s
         key_fields=snapshot.config.made_key_fields,
         committed=committed_writes(snapshot.timeline, snapshot.config.version),
     )
-    with open_slice(LocalStorage(), reading) as merged:
-        rows = [row for batch in merged.batches() for row in batch.to_pylist()]
+    try:
+        rows = _merged(reading, by_order=True)
+    except NotSorted:  # in the layout lsm_tree of a file that says nothing of its order, too
+        rows = _merged(reading, by_order=False)
     return [{name: value for name, value in row.items() if name != "_hoodie_file_name"} for row in rows]
+
+
+def _merged(reading: SliceInput, *, by_order: bool) -> list[dict[str, Any]]:
+    with open_slice(LocalStorage(), reading, by_order=by_order) as merged:
+        return [row for batch in merged.batches() for row in batch.to_pylist()]

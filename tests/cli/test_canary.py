@@ -64,6 +64,10 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     ],
     "table upgrade": [("TABLE", "--to", "10", "--dry-run"), ("TABLE", "--to", "9", "--writers", "stopped")],
     "table downgrade": [("TABLE", "--to", "9", "--dry-run"), ("TABLE", "--to", "9", "--writers", "stopped", *CONF)],
+    "table convert": [
+        ("TABLE", "--layout", "lsm_tree", "--dry-run"),
+        ("TABLE", "--layout", "default", "--writers", "stopped", *CONF),
+    ],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "quarantine restore": [("TABLE", "orphans-20260101000000000", "--writers", "stopped")],

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 
 
 AT_10 = ("--table-version", "10")
-BIRTHS = {"9": (), "10": AT_10, "lsm_tree": (*AT_10, "--layout", "lsm_tree")}
+BIRTHS = {"9": (), "9, converted": (), "10": AT_10, "lsm_tree": (*AT_10, "--layout", "lsm_tree")}
 
 
 @pytest.mark.parametrize("born", BIRTHS)
@@ -28,7 +28,7 @@ BIRTHS = {"9": (), "10": AT_10, "lsm_tree": (*AT_10, "--layout", "lsm_tree")}
 def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name: str, born: str) -> None:
     """A table that Hudi made, or that was made at version 10 in either layout: rows and deletes are written into native
     logs, and after the way down Hudi reads every row as of the downgrade and later, refuses to read as of before,
-    writes on and keeps a metadata table."""
+    writes on and keeps a metadata table. A table that Hudi made may have become one of the other layout in between."""
     kind = KINDS[name]
     p0, p1, p2 = kind.partitions
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
@@ -37,6 +37,11 @@ def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name
         turns.theirs("upsert", first)
         turns.theirs("upsert", {"k0": (2, p0, "theirs"), "k1": (2, p1, "theirs")})
         turns.goes_to(10)
+        if "converted" in born:
+            words = ("--layout", "lsm_tree", "--writers", "stopped")
+            exit_code, report = command("table", "convert", str(turns.table.path), *words)
+            assert exit_code == 0, report
+            assert report["steps"][0]["step"] == ("compaction" if kind.table_type == "MERGE_ON_READ" else "sorting")
     else:
         turns.create(*BIRTHS[born])
         turns.ours("upsert", first)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lakeward.errors import Refused, UsageError
+from lakeward.plan.change_step import StepKind
 from lakeward.plan.native_files import NativeFiles, NativeObstacle
 from lakeward.plan.rollback import RollbackDecision, RollbackReason, Step
-from lakeward.plan.version_change import StepKind, VersionChange, plan_version_change, plan_way_down
+from lakeward.plan.version_change import VersionChange, plan_version_change, plan_way_down
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.table_config import TableConfig
 

@@ -35,6 +35,7 @@ from tests.crash.metadata_compacting import check_agrees
 from tests.execute.archive.archiving import SOON
 from tests.execute.clean.cleaning import choose_old
 from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.execute.versions.layouts import Conversion
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import METADATA
 from tests.our_reader import scan
@@ -149,6 +150,16 @@ class Life(History):
             if target == 9:
                 assert not [path for path in self.base.rglob("*") if is_native_log(path.name)], "\n".join(self.told)
 
+    def convert(self) -> None:
+        """To the other layout, and back."""
+        self.lay_out("default" if self.snapshot().config.is_lsm_tree else "lsm_tree")
+
+    def lay_out(self, layout: str) -> None:
+        self.told.append(f"layout {layout}")
+        with self._mortal(), suppress(Refused):  # below version 10
+            Conversion(self.base, self.storage, self.processes, self.clock).run(layout)
+            assert self.snapshot().config.is_lsm_tree == (layout == "lsm_tree"), "\n".join(self.told)
+
     @property
     def version(self) -> int | None:
         return self.snapshot().config.version.number
@@ -166,8 +177,8 @@ class Life(History):
     def die(self) -> None:
         """A process dies in the middle of something, or does not, and the next one tidies up."""
         acts = [self.upsert] * 3 + [self.delete, self.insert, self.overwrite, self.compact, self.compact_logs]
-        act = self.chance.choice([*acts, self.clean, self.archive, self.savepoint, self.change_version])
-        before, version = dict(self.rows), self.version
+        act = self.chance.choice([*acts, self.clean, self.archive, self.savepoint, self.change_version, self.convert])
+        before, version, was_lsm_tree = dict(self.rows), self.version, self.snapshot().config.is_lsm_tree
         kind = self.chance.choice([FaultKind.KILL, FaultKind.TORN])
         self.storage = FaultyStorage(Fault(kind, self.chance.randrange(150)))
         act()
@@ -176,6 +187,8 @@ class Life(History):
         age_temporary_files(self.base)
         if act == self.change_version and version is not None:
             self.come_to(19 - version)  # which no other service may do, where it was stopped between the properties
+        if act == self.convert:
+            self.lay_out("default" if was_lsm_tree else "lsm_tree")
         self.tidy_up()
         if self.found() != sorted(self.rows.values()):
             self.told.append("it was nothing")
@@ -227,7 +240,7 @@ def live(path: Path, seed: int, steps: int) -> None:
     acts = [life.upsert] * 6 + [life.delete] * 2 + [life.insert, life.overwrite, life.delete_partition]
     acts += [life.compact, life.compact_logs, life.compact_by_the_rules] * 2
     acts += [life.clean, life.clean, life.archive, life.savepoint, life.restore]
-    acts += [life.change_version] + [life.die] * 4
+    acts += [life.change_version, life.convert] + [life.die] * 4
     for _ in range(steps):
         chance.choice(acts)()
         life.check()

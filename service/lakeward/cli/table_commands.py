@@ -17,7 +17,7 @@ from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_na
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
 
-table_app = new_group("Tables themselves: made, or given another version.")
+table_app = new_group("Tables themselves: made, or given another version or layout.")
 
 
 class NewTableType(StrEnum):

@@ -19,6 +19,7 @@ from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.services.archive_command import archive as archive_table
 from lakeward.cli.services.clean_command import clean as clean_table
 from lakeward.cli.services.compact_command import compact as compact_table
+from lakeward.cli.services.layout_command import convert as convert_table
 from lakeward.cli.services.metadata_commands import metadata_app
 from lakeward.cli.services.orphan_commands import orphans_app
 from lakeward.cli.services.quarantine_commands import quarantine_app
@@ -55,6 +56,7 @@ app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)
 table_app.command(name="upgrade")(upgrade_table)
 table_app.command(name="downgrade")(downgrade_table)
+table_app.command(name="convert")(convert_table)
 app.add_typer(table_app, name="table")
 app.add_typer(metadata_app, name="metadata")
 app.add_typer(savepoint_app, name="savepoint")

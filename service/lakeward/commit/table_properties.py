@@ -29,6 +29,7 @@ from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import (
     BACKUP_FILE,
+    LSM_TREE_SINCE,
     META_FIELDS_MODE,
     PROPERTIES_FILE,
     STORAGE_LAYOUT,
@@ -38,7 +39,7 @@ from lakeward.table.table_config import (
 
 CHECKSUM = "hoodie.table.checksum"
 
-_OF_LATER_VERSIONS = frozenset({META_FIELDS_MODE, STORAGE_LAYOUT})
+_OF_LATER_VERSIONS = frozenset({META_FIELDS_MODE, STORAGE_LAYOUT, LSM_TREE_SINCE})
 """Keys that a table does not have any more at an older version."""
 
 Fence = Callable[[], None]

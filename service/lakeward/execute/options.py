@@ -32,6 +32,8 @@ class CompactionOptions:
     """What tells the files of the whole table. Those that are merged are listed in the storage in any case."""
     codec: str = "zstd"
     verify: bool = True
+    sorts: bool = False
+    """What FULL makes is in the order of its keys, whatever order the base file before it has."""
     memory_bytes: int = 512 * 1024 * 1024
     """Peak memory of one operation."""
     accept_damaged_logs: bool = False

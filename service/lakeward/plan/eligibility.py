@@ -46,7 +46,7 @@ class TableService(StrEnum):
     UNSCHEDULING = "unscheduling"
     """Removing a pending plan from the timeline."""
     UPGRADING = "upgrading"
-    """Changing the table's version, to a newer or an older one."""
+    """Changing the table's version, to a newer or an older one, or its layout."""
     VERIFICATION = "verification"
     """Merging a sample of file slices twice. Writes nothing."""
     WRITING = "writing"

@@ -15,6 +15,7 @@ What is not rolled back, and stands in the way:
     a savepoint of an instant after T      Hudi would fail half-way; it must be deleted first
     a pending rollback, a pending indexing what began it ends it first
     what cleans deleted since T            unless the quarantine has it, and an undo brings it back first
+    another layout since T                 files that are not of the layout would be the table's newest ones again
 
 Touches: nothing.
 Keeps:   1. what is after T goes, and what completed before T stays, whichever was requested first;
@@ -88,6 +89,20 @@ def check_nothing_in_the_way(timeline: Timeline, target: str, later: Iterable[In
                 why="It is of a write that failed, and was interrupted itself.",
                 remedy="End it first: lakeward rollback TABLE --writers stopped.",
             )
+
+
+def check_layout(target: str, later: Iterable[Instant], since: str) -> None:
+    """Raises `Refused` where what would be rolled back is part of what became a table of the layout `lsm_tree`.
+
+    Args:
+        since: the newest time on the timeline when it did; empty where it was made so, or is not of the layout.
+    """
+    if since and any(not is_before(since, each.time) for each in later):
+        raise Refused(
+            f"The table cannot go back to {target}: it has the layout lsm_tree since.",
+            why="Its files as of that commit may be out of order, with logs that readers of the layout do not know.",
+            remedy="Run `lakeward table convert --layout default` first, and with `--layout lsm_tree` after it.",
+        )
 
 
 def check_readable(

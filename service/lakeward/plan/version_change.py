@@ -21,16 +21,23 @@ See:     docs/decisions/0068-upgrade-and-downgrade.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from lakeward.errors import Refused, UsageError
+from lakeward.plan.change_step import ChangeStep, StepKind
 from lakeward.plan.native_files import NativeFiles, NativeObstacle
 from lakeward.plan.rollback import RollbackDecision
 from lakeward.table.file_group import FileSlice
-from lakeward.table.table_config import META_FIELDS_MODE, POPULATE_META_FIELDS, STORAGE_LAYOUT, VERSION, TableConfig
+from lakeward.table.table_config import (
+    LSM_TREE_SINCE,
+    META_FIELDS_MODE,
+    POPULATE_META_FIELDS,
+    STORAGE_LAYOUT,
+    VERSION,
+    TableConfig,
+)
 
 _ALL: Final = "ALL"
 _NONE: Final = "NONE"
@@ -46,38 +53,11 @@ _WORDS: Final = {6: "SIX", 8: "EIGHT", 9: "NINE"}
 """What Hudi's procedures call them."""
 
 
-class StepKind(StrEnum):
-    ROLLBACK = "rollback"
-    """Failed writes, as `lakeward rollback` does."""
-    METADATA_TABLE = "metadata-table"
-    """The metadata table goes; Hudi's next writer that has it on builds it anew."""
-    COMPACTION = "compaction"
-    """FULL of every file group that has native logs."""
-    CLEAN = "clean"
-    """The slices that have native logs go, and those behind them."""
-    METADATA_PROPERTIES = "metadata-properties"
-    """The properties of the metadata table."""
-    PROPERTIES = "properties"
-
-
-@dataclass(frozen=True, slots=True)
-class VersionStep:
-    kind: StepKind
-    why: str
-    """A part of a sentence."""
-    changes: Mapping[str, str | None] = field(default_factory=dict)
-    """Properties and their new values, None for those that go."""
-    subjects: tuple[str, ...] = ()
-    """Instants that are rolled back, file groups that are merged, files that go."""
-    bytes: int = 0
-    """What is read and written anew, or deleted."""
-
-
 @dataclass(frozen=True, slots=True)
 class VersionChange:
     found: int
     target: int
-    steps: tuple[VersionStep, ...]
+    steps: tuple[ChangeStep, ...]
     """In their order; none where the table is there already."""
 
 
@@ -113,11 +93,11 @@ def plan_version_change(
         )
     if target > found:
         _check_upgradable(base_path, config, target)
-    steps: list[VersionStep] = []
+    steps: list[ChangeStep] = []
     if metadata is not None and (changes := dict(_changes(metadata, target))):
-        steps.append(VersionStep(StepKind.METADATA_PROPERTIES, "it has the version of its table", changes))
+        steps.append(ChangeStep(StepKind.METADATA_PROPERTIES, "it has the version of its table", changes))
     if changes := dict(_changes(config, target)):
-        steps.append(VersionStep(StepKind.PROPERTIES, "all else is done once this is", changes))
+        steps.append(ChangeStep(StepKind.PROPERTIES, "all else is done once this is", changes))
     return VersionChange(found, target, tuple(steps))
 
 
@@ -129,7 +109,7 @@ def plan_way_down(
     pending_cleans: Sequence[str],
     of_metadata: Sequence[str],
     has_metadata: bool,
-) -> tuple[VersionStep, ...]:
+) -> tuple[ChangeStep, ...]:
     """What is to be done before a table of version 10 may have version 9. The first step is certain; what follows is
     what is known of it now. Raises `Refused` for what only the operator can clear away.
 
@@ -140,28 +120,28 @@ def plan_way_down(
     """
     if natives.obstacles:
         raise _obstructed(base_path, natives.obstacles)
-    steps: list[VersionStep] = []
+    steps: list[ChangeStep] = []
     if of_metadata or (has_metadata and (natives.to_merge or natives.to_clean)):
         why = "it has native logs, or gets some from what comes now; Hudi's next writer that has it on builds it anew"
-        steps.append(VersionStep(StepKind.METADATA_TABLE, why, subjects=tuple(of_metadata)))
+        steps.append(ChangeStep(StepKind.METADATA_TABLE, why, subjects=tuple(of_metadata)))
     if failed:
         instants = tuple(each.instant for each in failed)
         why = "what they left has names that no reader of version 9 can roll back"
-        steps.append(VersionStep(StepKind.ROLLBACK, why, subjects=instants))
+        steps.append(ChangeStep(StepKind.ROLLBACK, why, subjects=instants))
     if natives.to_merge:
         groups = tuple("/".join(part for part in each.group_id if part) for each in natives.to_merge)
         size = sum(each.bytes for each in natives.to_merge)
         why = "the newest rows of these file groups are in native logs"
-        steps.append(VersionStep(StepKind.COMPACTION, why, subjects=groups, bytes=size))
+        steps.append(ChangeStep(StepKind.COMPACTION, why, subjects=groups, bytes=size))
         why = "what was merged stays in the slices before; the table can then be read as of the compaction and later"
-        steps.append(VersionStep(StepKind.CLEAN, why, subjects=_files(natives.to_merge), bytes=size))
+        steps.append(ChangeStep(StepKind.CLEAN, why, subjects=_files(natives.to_merge), bytes=size))
     elif natives.to_clean:
         size = sum(each.bytes for each in natives.to_clean)
         why = f"older slices have native logs; the table can then be read as of {natives.earliest} and later"
-        steps.append(VersionStep(StepKind.CLEAN, why, subjects=_files(natives.to_clean), bytes=size))
+        steps.append(ChangeStep(StepKind.CLEAN, why, subjects=_files(natives.to_clean), bytes=size))
     elif pending_cleans:
         why = "a clean that was begun is ended by the version that it was begun at"
-        steps.append(VersionStep(StepKind.CLEAN, why, subjects=tuple(pending_cleans)))
+        steps.append(ChangeStep(StepKind.CLEAN, why, subjects=tuple(pending_cleans)))
     if not steps and natives.waiting:
         raise _obstructed(base_path, natives.waiting)
     return tuple(steps)
@@ -192,8 +172,9 @@ def _changes(config: TableConfig, target: int) -> Iterator[tuple[str, str | None
         if mode is None:
             yield META_FIELDS_MODE, _ALL if config.populate_meta_fields else _NONE
         return
-    if config.get(STORAGE_LAYOUT) is not None:
-        yield STORAGE_LAYOUT, None
+    for name in (STORAGE_LAYOUT, LSM_TREE_SINCE):
+        if config.get(name) is not None:
+            yield name, None
     if mode is None:
         return
     yield POPULATE_META_FIELDS, "true" if mode.upper() == _ALL else "false"

@@ -113,7 +113,7 @@ class MergedSlice:
             slice_input.log_files,
             instant=slice_input.instant,
             committed=slice_input.committed,
-            by_rank=slice_input.rules.by_rank,
+            by_rank=slice_input.merges_by_rank,
         )
         has_operation = has_operations(scan.blocks, slice_input.rules, base_has=self._base.has_operation)
         table = table_schema(slice_input.schema, has_operation=has_operation)
@@ -203,12 +203,12 @@ class MergedSlice:
     @property
     def is_sorted(self) -> bool:
         """The rows come in the order of their keys' bytes; final when the logs are read."""
-        return self._relies_on_order or self._input.rules.by_rank or not self._run.records.fits
+        return self._relies_on_order or self._input.comes_by_key or not self._run.records.fits
 
     @property
     def _relies_on_order(self) -> bool:
-        """The base file is read as one that is sorted: its footer says so, or every one of the table must be."""
-        return self._by_order and (self._base.is_sorted or self._input.rules.by_rank)
+        """The base file is read as one that is sorted: its footer says so, or its rows are to come so anyway."""
+        return self._by_order and (self._base.is_sorted or self._input.comes_by_key)
 
     def fold_logs(self) -> int:
         """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
@@ -356,7 +356,7 @@ class MergedSlice:
             return MergedBy.RANKS
         if self._relies_on_order:
             return MergedBy.ORDER
-        relied_first = self._base.is_sorted
+        relied_first = self._base.is_sorted or self._input.comes_by_key
         if not self.is_sorted:
             return MergedBy.HASHES_AFTER_ORDER if relied_first else MergedBy.HASHES
         return MergedBy.SORTING_AFTER_ORDER if relied_first else MergedBy.SORTING

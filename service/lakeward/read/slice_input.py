@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lakeward.format.file_name import parse_any_log
+from lakeward.format.timeline.instant import is_before
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.committed_writes import CommittedWrites
@@ -42,6 +44,23 @@ class SliceInput:
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
     key_fields: tuple[str, ...] = ()
     """The fields of which keys are made (`read/made_keys`); none where rows carry their keys."""
+    sorts: bool = False
+    """The rows are to come by their keys, whatever order the base file has."""
+
+    @property
+    def comes_by_key(self) -> bool:
+        """Every file of the layout `lsm_tree` is sorted, and so is one before its table gets that layout."""
+        return self.sorts or self.rules.by_rank
+
+    @property
+    def merges_by_rank(self) -> bool:
+        """No log is from before the table got the layout `lsm_tree`: readers folded such a log with those of its slice
+        first, and the rows as of its time stay what they were."""
+        names = (parse_any_log(path.rpartition("/")[2], native=True) for path in self.log_files)
+        since = self.rules.ranked_since
+        return self.rules.by_rank and all(
+            name is None or name.is_cdc or is_before(since, name.instant) for name in names
+        )
 
     @property
     def budget(self) -> MemoryBudget:
@@ -68,8 +87,9 @@ class MergedBy(StrEnum):
     """All records of a key in the order of their files, the base file's first: in the layout `lsm_tree`, where that
     may come to another row than the logs among themselves do."""
     OUT_OF_RANKS = "out-of-ranks"
-    """The table has that layout, and a file of the slice is none of it: a log is inline or holds partial updates, and
-    the slice was merged as in the layout `default`; or a file is not in the order of its keys, and was sorted first."""
+    """The table has that layout, and a file of the slice is none of it: a log is inline, holds partial updates or is
+    from before the table got the layout, and the slice was merged as in the layout `default`; or a file is not in the
+    order of its keys, and was sorted first."""
 
 
 @dataclass(frozen=True, slots=True)

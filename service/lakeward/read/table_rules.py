@@ -22,4 +22,5 @@ def merge_rules(snapshot: TableSnapshot) -> MergeRules:
         takes_operations=config.version.has_merge_properties,
         takes_partial_blocks=config.version.has_merge_properties and config.partial_update_mode is None,
         by_rank=config.is_lsm_tree,
+        ranked_since=config.lsm_tree_since,
     )

@@ -91,9 +91,13 @@ META_FIELDS_MODE = "hoodie.meta.fields.mode"
 STORAGE_LAYOUT = "hoodie.table.storage.layout"
 """How file groups store rows, from version 10 on."""
 LSM_TREE = "lsm_tree"
+LSM_TREE_SINCE = "lakeward.lsm_tree.since"
+"""The newest time on the timeline when a table of the layout `default` became one of `lsm_tree`: a property of ours."""
 SLASHES_IN_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 INDEX_TYPE = "hoodie.index.type"
 BUCKETS = "hoodie.bucket.index.num.buckets"
+OTHER_BUCKETS = ".bucket_index"
+"""The folder below `.hoodie` in which Hudi keeps the buckets of consistent hashing, and numbers by partition."""
 BUCKET_FIELDS = "hoodie.bucket.index.hash.field"
 RECORD_INDEX_TYPES = frozenset({"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"})
 """What the global record index is called as a writer's index; the second since 1.1."""
@@ -160,6 +164,11 @@ class TableConfig:
     def is_lsm_tree(self) -> bool:
         """File groups are merged by the order of their files, each of which is sorted."""
         return (self.get(STORAGE_LAYOUT) or "").lower() == LSM_TREE
+
+    @property
+    def lsm_tree_since(self) -> str:
+        """Logs of instants up to this are from before the table got the layout; empty where it was made with it."""
+        return (self.get(LSM_TREE_SINCE) or "") if self.is_lsm_tree else ""
 
     @property
     def ordering_property(self) -> str:

@@ -8,9 +8,14 @@ Touches: what the operation or the check touches.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakeward.storage.opening import open_storage
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.task.slice_check_spec import CheckedSlice, SliceCheck
+
+if TYPE_CHECKING:
+    from lakeward.task.order_check import OrderCheck
 
 
 def run_operation_at(location: str, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -19,6 +24,14 @@ def run_operation_at(location: str, spec: OperationSpec, task_attempt: int) -> O
 
     storage, _ = open_storage(location)
     return run_operation(storage, spec, task_attempt)
+
+
+def is_file_sorted_at(location: str, check: OrderCheck, task_attempt: int) -> bool:
+    """`is_file_sorted` on the storage of `location`."""
+    from lakeward.task.order_check import is_file_sorted
+
+    storage, _ = open_storage(location)
+    return is_file_sorted(storage, check, task_attempt)
 
 
 def check_slice_at(location: str, check: SliceCheck, task_attempt: int) -> CheckedSlice:

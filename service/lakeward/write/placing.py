@@ -36,6 +36,7 @@ from lakeward.errors import Refused, UsageError
 from lakeward.format.file_name import parse_base_file
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
@@ -106,6 +107,26 @@ def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> in
         if written > sizes.small_file and rows:
             return max(written // rows, 1)
     return None
+
+
+def slice_to_merge(
+    snapshot: TableSnapshot, slice_: FileSlice, *, instant: str, schema: str, rules: MergeRules, memory_bytes: int
+) -> SliceInput:
+    """A slice without logs, as a MERGE of the write of this instant reads it."""
+    assert slice_.base_file is not None and not slice_.log_files
+    return SliceInput(
+        partition_path=slice_.partition_path,
+        file_id=slice_.file_id,
+        base_file=slice_.base_file.path,
+        log_files=(),
+        base_path=snapshot.base_path,
+        instant=instant,
+        schema=schema,
+        rules=rules,
+        memory_bytes=memory_bytes,
+        widens_nested_floats=snapshot.config.version.widens_floats_alike,
+        key_fields=snapshot.config.made_key_fields,
+    )
 
 
 def bucket_of(file_id: str) -> int | None:
@@ -286,18 +307,13 @@ class _Placing:
                 remedy="Find out which writer left logs there. Nothing was written.",
                 file_group=(group.partition_path, group.file_id),
             )
-        input_ = SliceInput(
-            partition_path=group.partition_path,
-            file_id=group.file_id,
-            base_file=slice_.base_file.path,
-            log_files=(),
-            base_path=self._snapshot.base_path,
+        input_ = slice_to_merge(
+            self._snapshot,
+            slice_,
             instant=self._instant,
             schema=self._schema,
             rules=self._rules,
             memory_bytes=self._memory_bytes,
-            widens_nested_floats=self._snapshot.config.version.widens_floats_alike,
-            key_fields=self._snapshot.config.made_key_fields,
         )
         return self._add(
             HandleKind.MERGE,

@@ -9,6 +9,7 @@ Keeps:   nothing is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 from uuid import uuid4
 
 from lakeward.dispatch.dispatcher import Progress
@@ -25,6 +26,22 @@ from lakeward.write.placing import average_row_bytes, place
 from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.choosing import choose_tagging
 from lakeward.write.target import Assignment, Workload
+
+
+class Assign(Protocol):
+    """What `assign_rows` is, and what stands in its place where a write has no rows of its own."""
+
+    def __call__(
+        self,
+        table: ServicedTable,
+        snapshot: TableSnapshot,
+        request: WriteRequest,
+        flow: Flow,
+        *,
+        schema: str,
+        instant: str,
+        on_progress: Callable[[Progress], None],
+    ) -> Assignment: ...
 
 
 def assign_rows(

@@ -44,7 +44,7 @@ from lakeward.write.beginning import BegunWrite
 from lakeward.write.commit_metadata import completed_write, write_profile
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
-from lakeward.write.planning import assign_rows
+from lakeward.write.planning import Assign, assign_rows
 from lakeward.write.request import IndexKind, WriteOperation
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext
 from lakeward.write.touched import read_touched
@@ -67,15 +67,19 @@ class _Work:
 
 
 class WriteRun:
-    def __init__(self, table: ServicedTable, begun: BegunWrite, flow: Flow, schema: str) -> None:
+    def __init__(
+        self, table: ServicedTable, begun: BegunWrite, flow: Flow, schema: str, assign: Assign = assign_rows
+    ) -> None:
         """
         Args:
             schema: Avro JSON of the table's columns from this write on, without meta columns.
+            assign: chooses which file groups take the rows.
         """
         self._table = table
         self._begun = begun
         self._flow = flow
         self._schema = schema
+        self._assign = assign
         self._work: _Work | None = None
         self._groups: tuple[GroupId, ...] = ()
         self._writer: DeltaCommitWriter | None = None
@@ -109,7 +113,7 @@ class WriteRun:
         table.observer.step(f"{self.name} begins")
         snapshot = table.snapshot(service=TableService.WRITING)
         context = self._context(snapshot)
-        assignment = assign_rows(
+        assignment = self._assign(
             table,
             snapshot,
             begun.request,

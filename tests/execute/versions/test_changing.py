@@ -13,7 +13,8 @@ from lakeward.commit.owner import Processes
 from lakeward.errors import LakewardError, Refused, TryLater
 from lakeward.execute.versions.changing import change_version, preview_version_change
 from lakeward.format.java_properties import parse_properties
-from lakeward.plan.version_change import StepKind, VersionChange
+from lakeward.plan.change_step import StepKind
+from lakeward.plan.version_change import VersionChange
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.crash.compacting import age_temporary_files, everything

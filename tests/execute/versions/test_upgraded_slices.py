@@ -12,10 +12,10 @@ import pytest
 from lakeward.errors import LakewardError
 from lakeward.execute.versions.changing import change_version
 from lakeward.format.file_name import is_native_log
+from lakeward.plan.change_step import StepKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import Planner, planner_of
 from lakeward.plan.compaction.selection import GroupFilter
-from lakeward.plan.version_change import StepKind
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, LOG, age_temporary_files
 from tests.crash.compacting import compact as compact_table

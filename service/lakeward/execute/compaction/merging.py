@@ -125,6 +125,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 committed=committed,
                 superseded=target.superseded,
                 key_fields=snapshot.config.made_key_fields,
+                sorts=options.sorts,
             ),
             attempt=table.owner.attempt,
             attempt_folder=claim.attempt.folder,

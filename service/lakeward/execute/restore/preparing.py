@@ -31,7 +31,14 @@ from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.format.timeline.restore_plan import PlannedInstant, RestorePlan, read_restore_plan
 from lakeward.plan.clean.undoing import UndoPlan
 from lakeward.plan.eligibility import TableService
-from lakeward.plan.restoring import check_nothing_in_the_way, check_readable, choose_undos, find_later, find_target
+from lakeward.plan.restoring import (
+    check_layout,
+    check_nothing_in_the_way,
+    check_readable,
+    choose_undos,
+    find_later,
+    find_target,
+)
 from lakeward.storage.storage import join
 from lakeward.table.data_files import DataFiles, list_data_files
 from lakeward.table.metadata.metadata_table import has_metadata_table
@@ -121,6 +128,7 @@ def prepare(table: ServicedTable, target: str) -> Prepared:
     if pending is None:
         later_ones = find_later(timeline, commit, merge_on_read=config.table_type.upper() != "COPY_ON_WRITE")
         check_nothing_in_the_way(timeline, target, later_ones)
+        check_layout(target, later_ones, config.lsm_tree_since)
         plan = RestorePlan(target, tuple(_planned(snapshot, later_ones)))
     else:
         plan = pending[1]

@@ -41,17 +41,12 @@ from lakeward.execute.rollback.rolling_back import roll_back_writes
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import check_nothing_lives
 from lakeward.format.file_name import is_native_log
+from lakeward.plan.change_step import ChangeStep, StepKind
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.native_files import clean_plan_of, find_native_files
 from lakeward.plan.refusal import refuse
 from lakeward.plan.rollback import Step
-from lakeward.plan.version_change import (
-    StepKind,
-    VersionChange,
-    VersionStep,
-    plan_version_change,
-    plan_way_down,
-)
+from lakeward.plan.version_change import VersionChange, plan_version_change, plan_way_down
 from lakeward.storage.storage import join
 from lakeward.table.listing import ListingSource
 from lakeward.table.metadata.metadata_table import metadata_base_path
@@ -91,7 +86,7 @@ def change_version(table: ServicedTable, target: int, compact: Compact, *, is_up
     """
     assert table.options.writers_stopped, "nothing protects a writer from a change of the version"
     _end_updates(table)
-    done: list[VersionStep] = []
+    done: list[ChangeStep] = []
     while True:
         watch_writers(table, _scan(table))
         with table.locked() as fence:
@@ -151,7 +146,7 @@ def _prepare(table: ServicedTable, target: int, *, is_upgrade: bool) -> VersionC
     return replace(change, steps=(*first, *rest))
 
 
-def _way_down(table: ServicedTable, snapshot: TableSnapshot, *, has_metadata: bool) -> tuple[VersionStep, ...]:
+def _way_down(table: ServicedTable, snapshot: TableSnapshot, *, has_metadata: bool) -> tuple[ChangeStep, ...]:
     quarantined = [file.path for run in load_quarantine(table.storage, table.base_path).runs for file in run.files]
     return plan_way_down(
         table.base_path,

@@ -57,6 +57,8 @@ class MergeRules:
     by_rank: bool = False
     """Records are folded in the order of their files, the base file's being the oldest: the layout `lsm_tree`. Else the
     logs are folded among themselves, and what is left meets the base row."""
+    ranked_since: str = ""
+    """With `by_rank`: slices with logs up to this instant are from before the table got the layout."""
 
     @property
     def base_is_first(self) -> bool:

@@ -17,12 +17,13 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
 from lakeward.task.memory_pool import use_tight_pool
 from lakeward.write.handles.append import append
 from lakeward.write.handles.create import create
 from lakeward.write.handles.incoming import incoming_rows
-from lakeward.write.handles.merge import merge
+from lakeward.write.handles.merge import merge, sort
 from lakeward.write.request import WriteOperation
 from lakeward.write.target import HandleKind, TargetResult, WriteContext, WriteTarget
 
@@ -43,6 +44,24 @@ def write_target(
     is_delete = context.operation is WriteOperation.DELETE
     incoming = incoming_rows(rows, context.rules, all_are_deletes=is_delete, folds=folds)
     result = _HANDLES[target.kind](storage, context, target, incoming, task_attempt)
+    return _done(storage, context, target, result, task_attempt)
+
+
+def sort_target(storage: Storage, context: WriteContext, target: WriteTarget, task_attempt: int) -> TargetResult:
+    """Write the base file of a MERGE anew, with the same rows by their keys. Raises what `write_target` does."""
+    use_tight_pool()
+    return _done(storage, context, target, sort(storage, context, target, task_attempt), task_attempt)
+
+
+def sort_target_at(location: str, context: WriteContext, target: WriteTarget, task_attempt: int) -> TargetResult:
+    """`sort_target` on the storage of `location`."""
+    storage, _ = open_storage(location)
+    return sort_target(storage, context, target, task_attempt)
+
+
+def _done(
+    storage: Storage, context: WriteContext, target: WriteTarget, result: TargetResult, task_attempt: int
+) -> TargetResult:
     written = sum((file.stat.num_writes or 0) + (file.stat.num_deletes or 0) for file in result.files)
     storage.create(context.place(target).done_path(task_attempt, rows=written), b"")
     return result

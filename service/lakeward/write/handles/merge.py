@@ -8,6 +8,8 @@ The merge is that of compaction (`task/operation`), and so are its rules: by eve
 that of the table's row loses, and that one keeps its commit time; by commit time the new row wins. Deletes of the
 operation win always. Row groups that no row touches are copied as they are stored.
 
+Where no row came and the file is to be sorted (`write/sorting`), its rows are written anew by their keys.
+
 Where rows are added without looking for their keys (Hudi's `insert`), they stand beside those of the base file: by the
 order of their keys where the base file is sorted, else behind them.
 
@@ -15,7 +17,7 @@ Touches: the new file, where `task/operation_output` says, and that of keys; rea
 Keeps:   1. rows that nothing came for keep their commit time and sequence number;
          2. a file says that it is sorted only if no key is in it twice;
          3. a result is returned only for a file that reads back as what was merged;
-         4. where nothing came the base file stays.
+         4. where nothing came the base file stays, unless it is to be sorted.
 Source:  HoodieWriteMergeHandle, HoodieConcatHandle (Hudi 1.2); tables of Hudi 1.2.0 and 1.0.2.
 """
 
@@ -36,8 +38,10 @@ from lakeward.format.avro.schema import OPERATION_COLUMN, keeping_nested_floats,
 from lakeward.format.file_name import BaseFileName
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.format.parquet.base_file import open_base_file, read_shape
+from lakeward.merge.rows.key_ascent import KeyAscent
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD
 from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.read.log_run import Incoming
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
 from lakeward.task.operation import find_form_before, merge_slice, relying_on_order
@@ -67,6 +71,11 @@ def merge(
     if not target.keeps_duplicates:
         return merging.fold(coming, task_attempt)
     return merging.add(coming, task_attempt)
+
+
+def sort(storage: Storage, context: WriteContext, target: WriteTarget, task_attempt: int) -> TargetResult:
+    """Write the slice's base file anew with the same rows, by their keys. Raises what `merge` does."""
+    return _Merging(storage, context, target).sort(task_attempt)
 
 
 class _Merging:
@@ -109,9 +118,14 @@ class _Merging:
                 if gone.num_rows:
                     spooled.add_deletes(tombstones_of(gone, context, kind))
             spooled.finish()
-            return relying_on_order(partial(self._fold_once, spooled), task_attempt)
+            return relying_on_order(partial(self._fold_once, spooled.parts), task_attempt)
 
-    def _fold_once(self, spooled: SpooledRecords, task_attempt: int, *, by_order: bool) -> TargetResult:
+    def sort(self, task_attempt: int) -> TargetResult:
+        """The rows of the base file, and no others, by their keys."""
+        self._slice = replace(self._slice, sorts=True)
+        return relying_on_order(partial(self._fold_once, None), task_attempt)
+
+    def _fold_once(self, incoming: Incoming | None, task_attempt: int, *, by_order: bool) -> TargetResult:
         context, target = self._context, self._target
         spec = OperationSpec(
             index=target.index,
@@ -125,9 +139,7 @@ class _Merging:
         )
         with open_key_changes(self._storage, self._place, task_attempt, wanted=context.wants_keys) as keys:
             watch = None if keys is None else partial(_note, keys, target.file_id)
-            done = merge_slice(
-                self._storage, spec, task_attempt, by_order=by_order, incoming=spooled.parts, watch=watch
-            )
+            done = merge_slice(self._storage, spec, task_attempt, by_order=by_order, incoming=incoming, watch=watch)
         counts = done.counts
         stat = merged_stat(
             target,
@@ -148,7 +160,7 @@ class _Merging:
         context, target = self._context, self._target
         name = BaseFileName(target.file_id, self._place.token(task_attempt), context.instant).text
         form = find_form_before(self._storage, self._slice)
-        order = _Order()
+        order = KeyAscent()
         table = table_schema(context.schema)
         if not self._slice.widens_nested_floats:
             table = keeping_nested_floats(table)
@@ -224,21 +236,6 @@ class _Added:
                 if self.keys is not None:
                     self.keys.add(kept.column(RECORD_KEY), self._file_id)
                 yield self._rows.of(kept)
-
-
-class _Order:
-    """Whether keys come in the order of their bytes, none of them twice."""
-
-    def __init__(self) -> None:
-        self.is_strict = True
-        self._last: str | None = None
-
-    def see(self, keys: pa.Array) -> None:
-        if len(keys):
-            ascends = bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
-            follows = self._last is None or self._last.encode() < keys[0].as_py().encode()
-            self.is_strict = self.is_strict and ascends and follows
-            self._last = keys[-1].as_py()
 
 
 def in_order(one: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

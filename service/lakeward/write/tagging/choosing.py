@@ -10,15 +10,12 @@ from lakeward.clock import Clock
 from lakeward.errors import Refused, UsageError
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import hoodie_folder
+from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.record_index import RecordIndexTagging, check_record_index
 from lakeward.write.tagging.simple import SimpleTagging
 from lakeward.write.tagging.tagging import NewKeys, Tagging
-
-_OTHER_BUCKETS = ".bucket_index"
-"""The folder below `.hoodie` in which Hudi keeps the buckets of consistent hashing, and numbers by partition."""
 
 
 def check_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
@@ -68,10 +65,10 @@ def _check_buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
             why=f"They go by fields of the record key, {', '.join(keys)}: a row must never change its bucket.",
             remedy="Name fields of the record key, or none for all of them.",
         )
-    if storage.list(join(hoodie_folder(snapshot.base_path), _OTHER_BUCKETS)):
+    if storage.list(join(hoodie_folder(snapshot.base_path), OTHER_BUCKETS)):
         raise Refused(
             "The table's buckets are not all of one number.",
-            why=f"There is .hoodie/{_OTHER_BUCKETS}, in which Hudi keeps those of consistent hashing, or a number for "
+            why=f"There is .hoodie/{OTHER_BUCKETS}, in which Hudi keeps those of consistent hashing, or a number for "
             "each partition.",
             remedy="Write it with Hudi; Lakeward's services work on it as on others.",
         )

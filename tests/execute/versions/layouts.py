@@ -1,0 +1,68 @@
+"""One change of a table's layout, in this process, with or without a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from lakeward.clock import Clock
+from lakeward.commit.owner import Processes
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute.versions.converting import SORTED_AT_ONCE, LayoutWork, change_layout, preview_layout_change
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import planner_of
+from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.plan.layout_change import Layout, LayoutChange
+from lakeward.storage.storage import Storage
+from lakeward.table.file_group import FileSlice
+from lakeward.task.order_check import OrderCheck, is_file_sorted
+from lakeward.write.handles.handle import sort_target
+from lakeward.write.sorting import sort_slices
+from tests.clocks import SkippingClock
+from tests.crash.compacting import compact
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import FaultyStorage
+from tests.processes import LookedOn, ScriptedProcesses
+
+
+class Conversion:
+    """A command that changes the layout of a table, or says what it would do. It counts the files that it reads."""
+
+    def __init__(
+        self,
+        base: Path,
+        storage: FaultyStorage | None = None,
+        processes: Processes | None = None,
+        clock: Clock | None = None,
+        *,
+        sorted_at_once: int = SORTED_AT_ONCE,
+        **options: object,
+    ) -> None:
+        self.base = base
+        self.read: list[str] = []
+        storage, processes = storage or FaultyStorage(), processes or ScriptedProcesses()
+        processes.stillness = LookedOn()
+        table = serviced_table(str(base), storage, processes, **options)
+        self.table = replace(table, clock=clock or SkippingClock())
+        dispatcher = InProcessDispatcher()
+
+        def merge(file_ids: Sequence[str]) -> None:
+            planner = planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {})
+            compact(base, storage, processes, planner, clock=self.table.clock, sorts=True)
+
+        def sort(slices: Sequence[FileSlice]) -> None:
+            sort_slices(self.table, slices, lambda _: dispatcher, partial(sort_target, storage))
+
+        self.work = LayoutWork(merge, sort, lambda _: dispatcher, partial(self._is_sorted, storage), sorted_at_once)
+
+    def run(self, layout: str = "lsm_tree") -> LayoutChange:
+        return change_layout(self.table, Layout(layout), self.work)
+
+    def preview(self, layout: str = "lsm_tree") -> LayoutChange:
+        return preview_layout_change(self.table, Layout(layout), self.work)
+
+    def _is_sorted(self, storage: Storage, check: OrderCheck, task_attempt: int) -> bool:
+        self.read.append(check.path)
+        return is_file_sorted(storage, check, task_attempt)
