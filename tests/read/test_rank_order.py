@@ -18,7 +18,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.task.verification import OutputSample, check_sample
 from tests import native_log_judge as judge
 from tests.read.native_slices import COMMIT, EVENT, NEWEST, Flush, inline, lay_out, native
-from tests.read.test_native_slices import KEYS, compacted, random_flush, rows_of
+from tests.read.test_native_slices import KEYS, compacted, digest_of, random_flush, rows_of
 from tests.runs import runs
 
 SEED = int(os.environ.get("LAKEWARD_SEED", random.randrange(2**31)))
@@ -66,6 +66,23 @@ def check_again(given: SliceInput) -> None:
         for batch in merged.batches():
             output.update(batch)
         check_sample(merged.sample.keys, output.rows, rules=merged.rules, schema=merged.schema)
+
+
+def test_one_digest_whatever_the_layout_and_the_form_of_the_logs(tmp_path: Path) -> None:
+    """Inline, native and mixed, by ranks and by the classic fold: without the deletes of the next two tests there is no
+    difference."""
+    print(f"LAKEWARD_SEED={SEED}")
+    chance = random.Random(SEED)
+    for number in range(runs(4)):
+        base = [(key, chance.randint(0, 6), "base") for key in chance.sample(KEYS, 6)]
+        drawn = [random_flush(chance, str(200 + 10 * at)) for at in range(chance.randint(2, 5))]
+        flushes = [replace(each, deletes=[(key, ts or 0) for key, ts in each.deletes]) for each in drawn]
+        digests = set()
+        for form in ([inline], [native], [inline, native]):
+            logs = {name: data for flush in flushes for name, data in chance.choice(form)(flush).items()}
+            given = lay_out(tmp_path / f"{number} {len(digests)} {len(form)} {form[0].__name__}", base, logs)
+            digests |= {digest_of(given), digest_of(replace(given, rules=BY_RANK[0]))}
+        assert len(digests) == 1
 
 
 def test_an_unconditional_delete_between_the_base_row_and_a_smaller_one(tmp_path: Path) -> None:

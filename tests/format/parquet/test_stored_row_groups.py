@@ -93,8 +93,7 @@ def test_rows_are_those_of_the_parts_in_their_order(plan: list[Any], codec: str)
 @pytest.mark.wide
 @pytest.mark.parametrize("plan", PLANS)
 def test_duckdb_reads_them(tmp_path: Path, plan: list[Any]) -> None:
-    """All columns, and each key by itself, which it looks for by statistics of row groups and pages. `make interop`
-    installs DuckDB where it can be had."""
+    """All columns, and each key by itself, which it looks for by statistics of row groups and pages."""
     duckdb = pytest.importorskip("duckdb")
     sink, stats = taken(a_file([FULL, *rows(1, 3 * ROWS)]), plan)
     (path := tmp_path / "new.parquet").write_bytes(sink.getvalue())
