@@ -35,7 +35,7 @@ def test_it_is_chosen(
     ("asked", "buckets"), [(IndexKind.SIMPLE, None), (IndexKind.RECORD, None), (None, 5), (IndexKind.BUCKET, 3)]
 )
 def test_the_table_has_the_last_word(asked: IndexKind | None, buckets: int | None) -> None:
-    """Another index, or number of buckets, would not find its keys. Keeps of write/index_choice."""
+    """Another index, or number of buckets, would not find its keys. Keeps 1 of write/index_choice."""
     with pytest.raises(UsageError, match="The table says another"):
         choose_index(TableConfig(BUCKETS_OF_TABLE), asked, buckets, ())
 
@@ -44,3 +44,14 @@ def test_an_index_that_is_not_ours_is_refused() -> None:
     """The error names it."""
     with pytest.raises(Refused, match="GLOBAL_BLOOM"):
         choose_index(TableConfig({"hoodie.index.type": "GLOBAL_BLOOM"}), None, None, ())
+
+
+def test_rows_that_move_are_refused() -> None:
+    """By the record index, asked for or shown, and by no other one. Keeps 2 of write/index_choice."""
+    moves = {"hoodie.record.index.update.partition.path": "true"}
+    shown = {"hoodie.table.metadata.partitions": "files,record_index"}
+    for properties, asked in ((moves | shown, None), (moves, IndexKind.RECORD)):
+        with pytest.raises(Refused, match=r"hoodie\.record\.index\.update\.partition\.path is true"):
+            choose_index(TableConfig(properties), asked, None, ())
+    assert choose_index(TableConfig(moves), None, None, ()).kind is IndexKind.SIMPLE
+    assert choose_index(TableConfig(shown | dict.fromkeys(moves, "false")), None, None, ()).kind is IndexKind.RECORD

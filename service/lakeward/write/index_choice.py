@@ -5,7 +5,8 @@
     otherwise                              simple, as for Hudi's writers on Spark
 
 Touches: nothing.
-Keeps:   a table that says its index is never written by another one.
+Keeps:   1. a table that says its index is never written by another one;
+         2. a table that says that its rows move to other partitions is not written by an index under which ours stay.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.table.table_config import RECORD_INDEX_TYPES, TableConfig
+from lakeward.table.table_config import MOVES_ROWS, RECORD_INDEX_TYPES, TableConfig
 from lakeward.write.request import IndexKind
 
 _KINDS = {
@@ -58,6 +59,12 @@ def choose_index(
     kind = said or asked
     if kind is None:
         kind = IndexKind.RECORD if RECORD_INDEX in config.built_metadata_partitions else IndexKind.SIMPLE
+    if kind is IndexKind.RECORD and config.is_true(MOVES_ROWS):
+        raise Refused(
+            "The table's rows move to the partitions that they come for; this release leaves them where they are.",
+            why=f"{MOVES_ROWS} is true in its properties, and Hudi's writers go by it.",
+            remedy="Write to this table with Hudi, or take the property away.",
+        )
     return IndexChoice(kind, buckets, bucket_fields)
 
 

@@ -139,3 +139,14 @@ def test_what_cannot_be_indexed_is_told(base: Path, column: str, is_indexed: boo
     definition = IndexDefinition(INDEX, "secondary_index", "", (column,), {}, 2)
     assert (why_not_indexed(definition, scan(base).schema) is None) == is_indexed
     assert "does not name one column" in (why_not_indexed(None, None) or "")
+
+
+@pytest.mark.parametrize("kind", ["boolean", "float", "double", "bytes", {"type": "int", "logicalType": "date"}])
+def test_other_types_are_not_indexed(kind: object):
+    """They are told by the column and its type."""
+    fields = [{"name": "id", "type": "string"}, {"name": "other", "type": ["null", kind], "default": None}]
+    schema = json.dumps({"type": "record", "name": "rows", "fields": fields})
+    for column, is_indexed in (("id", True), ("other", False)):
+        why = why_not_indexed(IndexDefinition(INDEX, "secondary_index", "", (column,), {}, 2), schema)
+        assert (why is None) == is_indexed
+        assert is_indexed or "the column other of the type" in (why or "")
