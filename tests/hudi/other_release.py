@@ -141,12 +141,14 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
             return table.snapshot(with_meta=more["with_meta"], **options)
         case "compaction":
             settings = table.shape.write_options() | {"hoodie.compact.inline.max.delta.commits": "1"} | options
-            formatted = ",".join(f"{key}={value}" for key, value in settings.items())
+            # The procedure cuts them at each comma; lists of fields are in the table's properties, too.
+            formatted = ",".join(f"{key}={value}" for key, value in settings.items() if "," not in value)
             what = f"{more['what']}, path => '{path}', options => '{formatted}'"
             (row,) = spark.sql(f"CALL run_compaction({what})").collect()
             return str(row["timestamp"])
         case "procedure":
             name = "asked"
+            spark.sql(f"DROP TABLE IF EXISTS {name}")  # of a call that failed
             if "{table}" in more["what"]:
                 spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
             spark.sql(f"CALL {more['what'].format(path=path, table=name)}").collect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from tests.conftest import IN_CI
 from tests.hudi.hbase_hfiles import MISSING
 from tests.hudi.hfile_java import write_entries
 from tests.hudi.metadata_table import write_table_with_metadata
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
 from tests.interop.hfile_cases import OURS, THEIRS, probes, write_ours
 from tests.interop.hybrid_table import Told, kept_once
 from tests.interop.made_once import made_once
@@ -62,6 +65,17 @@ def table_with_metadata(request: pytest.FixtureRequest, tmp_path_factory: pytest
 def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Told:
     """The table of `hybrid_table.py` with the plan pending, for copies."""
     return kept_once(spark, tmp_path_factory, request.param)
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherRelease]:
+    """Hudi 1.0.2, the oldest release of table version 8."""
+    try:
+        release = OtherRelease(OLDEST_VERSION_OF_8, tmp_path_factory.mktemp("older"))
+    except HudiMissing as missing:
+        (pytest.fail if IN_CI else pytest.skip)(str(missing))
+    with release:
+        yield release
 
 
 @pytest.fixture

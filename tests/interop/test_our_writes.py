@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ class Kind:
         indexes += ["bucket:2"] if made.index == "BUCKET" else []
         indexes += ["bloom-filters"] if "hoodie.metadata.index.bloom.filter.enable" in self.options else []
         words += ["--index", ",".join(indexes)] if indexes else []
-        return words if self.options else [*words, "--no-metadata-table"]
+        return words if "hoodie.metadata.enable" in self.options else [*words, "--no-metadata-table"]
 
 
 KINDS: dict[str, Kind] = {
@@ -123,7 +124,7 @@ class Turns:
             *index,
         )
         assert exit_code == 0, printed
-        self._learn(operation, rows)
+        self.learn(operation, rows)
         return printed
 
     def ours_on_spark(self, operation: str, rows: Rows) -> None:
@@ -137,20 +138,23 @@ class Turns:
             buckets=made.buckets if made.index == "BUCKET" else None,
         )
         assert report.files
-        self._learn(operation, rows)
+        self.learn(operation, rows)
 
     def theirs(self, operation: str, rows: Rows) -> None:
         options = {"hoodie.datasource.write.table.type": self.kind.table_type, **self.kind.options}
         self.table.write(self.frame(rows), operation, **{"hoodie.parquet.small.file.limit": "104857600", **options})
-        self._learn(operation, rows)
+        self.learn(operation, rows)
 
     def check(self) -> None:
         """Hudi reads what the model says, with the metadata table and by listing."""
         for metadata in ("true", "false"):
-            read = self.table.snapshot(with_meta=False, **{"hoodie.metadata.enable": metadata})
-            found = [json.loads(row) for row in read]
-            assert {row["id"]: (row["ts"], row["part"], row["v"]) for row in found} == self.rows
-            assert len(found) == len(self.rows)
+            self.check_read(self.table.snapshot(with_meta=False, **{"hoodie.metadata.enable": metadata}))
+
+    def check_read(self, read: Sequence[str]) -> None:
+        """What some release read is what the model says."""
+        found = [json.loads(row) for row in read]
+        assert {row["id"]: (row["ts"], row["part"], row["v"]) for row in found} == self.rows
+        assert len(found) == len(self.rows)
 
     def frame(self, rows: Rows) -> DataFrame:
         return self.spark.createDataFrame(
@@ -163,7 +167,8 @@ class Turns:
         pq.write_table(pa.table(columns, schema=COLUMNS), path)
         return path
 
-    def _learn(self, operation: str, rows: Rows) -> None:
+    def learn(self, operation: str, rows: Rows) -> None:
+        """What becomes of the model by a write."""
         is_flat = not self.kind.of_hudi.partition_fields
         if operation == "insert_overwrite":
             taken = {part for _, part, _ in rows.values()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,17 +18,16 @@ import pytest
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, read_savepoint_metadata
-from tests.conftest import IN_CI
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import GOLDEN, copy_golden
 from tests.hudi.golden_version_8 import INDEXED, by_default, first_writes, rows_of
 from tests.hudi.metadata_table import INDEXES, WITHOUT_METADATA, assert_same_records
 from tests.hudi.other_release import OtherRelease, OtherTable
-from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, Rows, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.test_compaction import assert_metadata_agrees, assert_verified, our_slices
+from tests.interop.test_our_writes_of_version_8 import Three
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -64,16 +63,6 @@ class Scheduled:
 
 
 @pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherRelease]:
-    try:
-        release = OtherRelease(OLDEST_VERSION_OF_8, tmp_path_factory.mktemp("older"))
-    except HudiMissing as missing:
-        (pytest.fail if IN_CI else pytest.skip)(str(missing))
-    with release:
-        yield release
-
-
-@pytest.fixture(scope="module")
 def indexed(older: OtherRelease, tmp_path_factory: pytest.TempPathFactory) -> Scheduled:
     """With every index that 1.0.2 keeps in the metadata table by a setting: the golden table."""
     told = json.loads((GOLDEN / "v8" / "expected.json").read_text())
@@ -106,6 +95,19 @@ def test_the_oldest_release_goes_on(indexed: Scheduled, tmp_path: Path):
     table.compaction("op => 'scheduleAndExecute'")
     assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
     assert_verified(here)
+
+
+def test_our_writes_between_its_own(older: OtherRelease, spark: SparkSession, tmp_path: Path):
+    """1.0.2 finds the keys of what we wrote by the record index, and we those of what it wrote; it reads both."""
+    three = Three(spark, older, tmp_path / "table", "mor-record")
+    three.turns.create("--table-version", "8")
+    three.ours("upsert", {f"k{n}": (1, f"p{n % 2}", "ours") for n in range(6)})
+    three.older("upsert", {f"k{n}": (2, f"p{n % 2}", "theirs") for n in range(4, 8)})
+    three.ours("upsert", {"k1": (3, "p1", "again"), "k5": (1, "p1", "late"), "k7": (3, "p1", "again")})
+    three.ours("delete", {"k4": (0, "p0", "")})
+    for options in (ON, WITHOUT_METADATA):
+        three.turns.check_read(three.table.snapshot(**options))
+    assert_verified(three.turns.table)
 
 
 @pytest.mark.wide

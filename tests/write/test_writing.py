@@ -76,6 +76,24 @@ def test_the_commit_says_what_was_written(tmp_path: Path) -> None:
     assert group.file_id and group.num_update_writes == 1 and group.prev_commit != "null"
 
 
+def test_the_profile_tells_new_rows_from_known_ones(tmp_path: Path) -> None:
+    """Those of a small file are new as those of a new group are, and the group is named, whatever goes there."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST)
+    for rows, counts in (
+        ([("k1", 2, "p", "b"), ("k8", 2, "p", "new")], (1, 1)),
+        ([("k9", 2, "p", "new")], (1, 0)),
+        ([("k1", 3, "p", "b")], (0, 1)),
+    ):
+        report = write(base, rows)
+        inflight = base / f".hoodie/timeline/{report.instant}.deltacommit.inflight"
+        new, group = read_commit_metadata(inflight.read_bytes(), file=inflight.name, layout=2).partition_to_write_stats[
+            "p"
+        ]
+        assert (new.file_id, bool(group.file_id)) == ("", True)
+        assert (new.num_inserts, group.num_update_writes) == counts
+
+
 def test_a_new_partition_has_its_file(tmp_path: Path) -> None:
     """With the instant that made it. Keeps 3 of write/write_run."""
     base = new_table(tmp_path / "t")

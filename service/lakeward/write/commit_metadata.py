@@ -1,7 +1,7 @@
 """What a write says of itself: while it is pending, the groups that it updates; completed, each file that it wrote.
 
-    pending     for each partition a stat without a file id with the rows of new groups, and one for each group with
-                the rows that go there (Hudi's workload profile)
+    pending     for each partition a stat without a file id with the rows of new keys, and one for each group that rows
+                go to with those of known ones (Hudi's workload profile)
     completed   the write stats of its files, the schema; of a replacecommit what was replaced
 
 Touches: nothing.
@@ -10,6 +10,7 @@ Source:  BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight, CommitU
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -30,24 +31,23 @@ _NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit=NO_COMMIT)
 def write_profile(assignment: Assignment, operation_type: str) -> bytes:
     """What `.inflight` says, once it is known which rows go where."""
     stats: dict[str, list[WriteStat]] = {}
-    rows = rows_of_targets(assignment.places)
-    inserts: dict[str, int] = {}
+    known = rows_of_targets({place: shares for place, shares in assignment.places.items() if place[1] is not None})
+    inserts = rows_of_targets({place: shares for place, shares in assignment.places.items() if place[1] is None})
+    new: Counter[str] = Counter()
     for target in assignment.targets:
         of_partition = stats.setdefault(target.partition_path, [])
-        inserts.setdefault(target.partition_path, 0)
+        new[target.partition_path] += inserts[target.index]
         if target.kind is HandleKind.CREATE:
-            inserts[target.partition_path] += rows[target.index]
-        else:
-            of_partition.append(
-                replace(
-                    _NO_GROUP,
-                    file_id=target.file_id,
-                    prev_commit=target.prev_commit,
-                    num_update_writes=rows[target.index],
-                )
+            new[target.partition_path] += known[target.index]
+            continue
+        # A group that new rows alone go to is named, too, which Hudi leaves out: compactions wait for those that are.
+        of_partition.append(
+            replace(
+                _NO_GROUP, file_id=target.file_id, prev_commit=target.prev_commit, num_update_writes=known[target.index]
             )
+        )
     partitions = {
-        path: (replace(_NO_GROUP, num_inserts=inserts[path]), *of_partition) for path, of_partition in stats.items()
+        path: (replace(_NO_GROUP, num_inserts=new[path]), *of_partition) for path, of_partition in stats.items()
     }
     return write_commit_metadata(
         CommitMetadata(partition_to_write_stats=partitions, compacted=False, operation_type=operation_type)
