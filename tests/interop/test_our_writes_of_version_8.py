@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide, pytest.ma
 STAYS = {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}
 RECORD_INDEX = {**METADATA, "hoodie.metadata.record.index.enable": "true", "hoodie.index.type": "RECORD_INDEX"}
 BY_EVENT_TIME = {"hoodie.datasource.write.precombine.field": "ts"}
-"""As 1.0 calls the ordering field."""
+"""The ordering field, as 1.0 calls it."""
 
 KINDS: dict[str, Kind] = {
     "mor-buckets": Kind("MERGE_ON_READ", BUCKETS, METADATA | BY_EVENT_TIME),

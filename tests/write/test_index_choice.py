@@ -47,7 +47,7 @@ def test_an_index_that_is_not_ours_is_refused() -> None:
 
 
 def test_rows_that_move_are_refused() -> None:
-    """By the record index, asked for or shown, and by no other one. Keeps 2 of write/index_choice."""
+    """The record index is refused, asked for or shown, and no other one. Keeps 2 of write/index_choice."""
     moves = {"hoodie.record.index.update.partition.path": "true"}
     shown = {"hoodie.table.metadata.partitions": "files,record_index"}
     for properties, asked in ((moves | shown, None), (moves, IndexKind.RECORD)):

@@ -65,7 +65,7 @@ TYPES = {
 """In DuckDB's words; all else is text."""
 META = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
 KEYS = [*(f"k{number}" for number in range(12)), "ü", "\uffff", "\U0001f600"]
-"""Of the last two one is the greater by its bytes, and the other as UTF-16."""
+"""One of the last two is the greater by its bytes, and the other as UTF-16."""
 
 
 def a_row(key: str, ts: int, number: int, *, is_deleted: bool = False) -> dict[str, Any]:

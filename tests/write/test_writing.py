@@ -77,7 +77,7 @@ def test_the_commit_says_what_was_written(tmp_path: Path) -> None:
 
 
 def test_the_profile_tells_new_rows_from_known_ones(tmp_path: Path) -> None:
-    """Those of a small file are new as those of a new group are, and the group is named, whatever goes there."""
+    """New rows of a small file are new as those of a new group are, and the group is named, whatever goes there."""
     base = new_table(tmp_path / "t")
     write(base, FIRST)
     for rows, counts in (

@@ -102,7 +102,7 @@ BUCKET_FIELDS = "hoodie.bucket.index.hash.field"
 RECORD_INDEX_TYPES = frozenset({"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"})
 """What the global record index is called as a writer's index; the second since 1.1."""
 MOVES_ROWS = "hoodie.record.index.update.partition.path"
-"""Where it is true, writers by the global record index move a row to the partition that it comes for."""
+"""Writers by the global record index move a row to the partition that it comes for if this is true."""
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 UNAVAILABLE_VALUE = f"{MERGE_PROPERTY}hoodie.write.partial.update.unavailable.value"
 
