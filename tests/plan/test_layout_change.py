@@ -20,6 +20,7 @@ from lakeward.plan.layout_change import (
 )
 from lakeward.plan.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup
+from lakeward.table.file_order import FileOrder
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import LSM_TREE_SINCE, STORAGE_LAYOUT, TableConfig
 from tests.golden_tables import copy_golden
@@ -27,6 +28,7 @@ from tests.our_reader import scan
 from tests.version_10 import set_version
 
 FAILED = RollbackDecision("1", "deltacommit", Step.ROLL_BACK, RollbackReason.DEAD_WRITER, "it is dead")
+SORTED, UNSORTED = FileOrder(is_sorted=True), FileOrder(is_sorted=False)
 LSM = {STORAGE_LAYOUT: "lsm_tree"}
 
 
@@ -60,7 +62,7 @@ def plan(
     failed: tuple[RollbackDecision, ...] = (),
     **is_sorted: bool,
 ) -> LayoutChange:
-    known = {file: is_sorted[file.file_id] for file in files_to_check(snapshot) if file.file_id in is_sorted}
+    known = {file: FileOrder(is_sorted[file.file_id]) for file in files_to_check(snapshot) if file.file_id in is_sorted}
     return plan_layout_change(snapshot, target, failed, known)
 
 
@@ -86,7 +88,7 @@ def test_logs_are_merged_before_anything_is_sorted(snapshot: TableSnapshot) -> N
     assert dict(properties.changes) == {**LSM, LSM_TREE_SINCE: snapshot.timeline.latest_time}
     assert groups_to_merge(both) == (of_logs.file_id,)
     assert [file.file_id for file in files_to_check(both)] == ["a", "b"]
-    assert [each.file_id for each in slices_to_sort(both, dict.fromkeys(files_to_check(both), False))] == ["a", "b"]
+    assert [each.file_id for each in slices_to_sort(both, dict.fromkeys(files_to_check(both), UNSORTED))] == ["a", "b"]
 
 
 def test_a_plan_over_a_base_file_alone(snapshot: TableSnapshot) -> None:
@@ -102,9 +104,9 @@ def test_what_is_not_known_to_be_sorted(snapshot: TableSnapshot) -> None:
     """Keeps 2 of plan/layout_change: a file that was not read is told, and so is another one by the same name."""
     table = merged(snapshot, group("a"), group("b"))
     a, b = files_to_check(table)
-    assert find_unknown(table, {a: True}) == (b,)
-    assert find_unknown(table, {a: True, replace(b, size=8): True}) == (b,)
-    assert find_unknown(table, {a: True, b: False}) == ()
+    assert find_unknown(table, {a: SORTED}) == (b,)
+    assert find_unknown(table, {a: SORTED, replace(b, size=8): SORTED}) == (b,)
+    assert find_unknown(table, {a: SORTED, b: UNSORTED}) == ()
     assert [step.kind for step in plan(table, a=True, b=True).steps] == [StepKind.VERIFICATION, StepKind.PROPERTIES]
 
 
@@ -128,5 +130,10 @@ def test_what_only_the_operator_can_clear_away(snapshot: TableSnapshot) -> None:
     with pytest.raises(Refused, match="p/a: clustering 1 is pending on it"):
         plan(clustered, a=True)
     assert plan(clustered, failed=(FAILED,), a=True).steps[0].kind is StepKind.ROLLBACK
+    table = merged(snapshot, *snapshot.file_groups, group("a"), group("b"))
+    a, b = files_to_check(table)
+    orders = {a: SORTED, b: FileOrder(is_sorted=False, repeated="k")}
+    with pytest.raises(Refused, match=r"in 1 base files .* p/b_0-0-0_1\.parquet: 'k'\."):
+        plan_layout_change(table, Layout.LSM_TREE, (), orders)
     with pytest.raises(Refused, match="it has version 9"):
         plan(with_properties(snapshot, **{"hoodie.table.version": "9"}))

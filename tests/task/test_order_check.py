@@ -12,7 +12,7 @@ from lakeward.errors import BrokenFile
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.storage.local import LocalStorage
 from lakeward.task import order_check
-from lakeward.task.order_check import OrderCheck, is_file_sorted
+from lakeward.task.order_check import OrderCheck, check_order
 
 NAME = "f-0_0-1-0_20261121050000000.parquet"
 
@@ -20,7 +20,9 @@ NAME = "f-0_0-1-0_20261121050000000.parquet"
 def is_sorted(folder: Path, keys: list[str | None], *, rows_of_group: int = 1_000_000) -> bool:
     table = pa.table({"_hoodie_record_key": pa.array(keys, pa.string()), "v": [b"x"] * len(keys)})
     pq.write_table(table, folder / NAME, row_group_size=rows_of_group)
-    return is_file_sorted(LocalStorage(), OrderCheck(str(folder), NAME), 0)
+    found = check_order(LocalStorage(), OrderCheck(str(folder), NAME), 0)
+    assert found.repeated in (None, "b") and not (found.is_sorted and found.repeated)
+    return found.is_sorted
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ Touches: nothing.
 Keeps:   1. no table gets another layout that has logs in a slice that readers merge, or a plan over any;
          2. no table gets the layout `lsm_tree` that has a base file in a slice that readers merge of which it is not
             known that it is sorted;
-         3. file groups that cannot be told, and such as another engine is about to replace, are refused by name.
+         3. file groups that cannot be told, such as another engine is about to replace, and files with a key in several
+            rows, are refused by name.
 See:     docs/decisions/0070-a-table-becomes-lsm-tree.md
 """
 
@@ -31,11 +32,13 @@ from lakeward.errors import Refused
 from lakeward.plan.change_step import ChangeStep, StepKind
 from lakeward.plan.rollback import RollbackDecision
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice
+from lakeward.table.file_order import FileOrder
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import LSM_TREE, LSM_TREE_SINCE, STORAGE_LAYOUT
 
 _SHOWN = 20
 _PLANS = frozenset({"compaction", "logcompaction"})
+_SORTED = FileOrder(is_sorted=True)
 
 
 class Layout(StrEnum):
@@ -60,9 +63,11 @@ def files_to_check(snapshot: TableSnapshot) -> tuple[BaseFile, ...]:
     return tuple(each.base_file for each in _to_keep(snapshot) if each.base_file is not None)
 
 
-def slices_to_sort(snapshot: TableSnapshot, is_sorted: Mapping[BaseFile, bool]) -> tuple[FileSlice, ...]:
+def slices_to_sort(snapshot: TableSnapshot, orders: Mapping[BaseFile, FileOrder]) -> tuple[FileSlice, ...]:
     """The slices whose base file is out of order."""
-    return tuple(each for each in _to_keep(snapshot) if each.base_file and not is_sorted.get(each.base_file, True))
+    return tuple(
+        each for each in _to_keep(snapshot) if each.base_file and not orders.get(each.base_file, _SORTED).is_sorted
+    )
 
 
 def groups_to_merge(snapshot: TableSnapshot) -> tuple[str, ...]:
@@ -74,21 +79,21 @@ def plan_layout_change(
     snapshot: TableSnapshot,
     target: Layout,
     failed: Sequence[RollbackDecision],
-    is_sorted: Mapping[BaseFile, bool],
+    orders: Mapping[BaseFile, FileOrder],
 ) -> LayoutChange:
     """The steps that are left to do. The first one is certain; what follows is what is known of it now.
 
     Args:
         snapshot: a scan of the whole table.
         failed: what `lakeward rollback` would do.
-        is_sorted: what is known of those of `files_to_check`, to become `lsm_tree`.
+        orders: what is known of those of `files_to_check`, to become `lsm_tree`.
 
     Raises `Refused`.
     """
     found = layout_of(snapshot)
     if found is target:
         return LayoutChange(found, target, ())
-    _check(snapshot, failed)
+    _check(snapshot, failed, orders)
     steps: list[ChangeStep] = []
     if failed:
         why = "what they left would be taken for files of the other layout, should they be ended later"
@@ -102,7 +107,7 @@ def plan_layout_change(
         size = sum(each.bytes for each in files)
         steps.append(ChangeStep(StepKind.COMPACTION, why, subjects=names or pending, bytes=size))
     if target is Layout.LSM_TREE:
-        steps += _sorting(snapshot, is_sorted)
+        steps += _sorting(snapshot, orders)
     changes: dict[str, str | None] = {STORAGE_LAYOUT: target.value}
     if target is Layout.LSM_TREE and snapshot.timeline.latest_time is not None:
         changes[LSM_TREE_SINCE] = snapshot.timeline.latest_time
@@ -110,8 +115,8 @@ def plan_layout_change(
     return LayoutChange(found, target, tuple(steps))
 
 
-def _sorting(snapshot: TableSnapshot, is_sorted: Mapping[BaseFile, bool]) -> Iterator[ChangeStep]:
-    to_sort = slices_to_sort(snapshot, is_sorted)
+def _sorting(snapshot: TableSnapshot, orders: Mapping[BaseFile, FileOrder]) -> Iterator[ChangeStep]:
+    to_sort = slices_to_sort(snapshot, orders)
     if to_sort:
         why = "readers of the layout trust that every file is in the order of its keys, each of them once"
         paths = tuple(each.base_file.path for each in to_sort if each.base_file is not None)
@@ -124,9 +129,9 @@ def _sorting(snapshot: TableSnapshot, is_sorted: Mapping[BaseFile, bool]) -> Ite
         yield ChangeStep(StepKind.VERIFICATION, why, subjects=tuple(each.path for each in live), bytes=size)
 
 
-def find_unknown(snapshot: TableSnapshot, is_sorted: Mapping[BaseFile, bool]) -> tuple[BaseFile, ...]:
+def find_unknown(snapshot: TableSnapshot, orders: Mapping[BaseFile, FileOrder]) -> tuple[BaseFile, ...]:
     """The base files that were not there when orders were looked at."""
-    return tuple(each for each in files_to_check(snapshot) if each not in is_sorted)
+    return tuple(each for each in files_to_check(snapshot) if each not in orders)
 
 
 def _to_keep(snapshot: TableSnapshot) -> Iterator[FileSlice]:
@@ -142,13 +147,25 @@ def _is_to_merge(snapshot: TableSnapshot, group: FileGroup) -> bool:
     return is_planned or any(not log.name.is_cdc for slice_ in group.read_slices for log in slice_.log_files)
 
 
-def _check(snapshot: TableSnapshot, failed: Sequence[RollbackDecision]) -> None:
+def _check(snapshot: TableSnapshot, failed: Sequence[RollbackDecision], orders: Mapping[BaseFile, FileOrder]) -> None:
     """Raises `Refused` for what only the operator can clear away."""
     if not snapshot.config.version.has_native_logs:
         raise Refused(
             f"{snapshot.base_path} cannot become {LSM_TREE}: it has version {snapshot.config.version}.",
             why="Tables have this layout from version 10 on, whose logs are files of the base files' format.",
             remedy="Run `lakeward table upgrade --to 10` first; nothing was changed.",
+        )
+    repeated = [
+        f"{file.path}: {order.repeated!r}"
+        for file in files_to_check(snapshot)
+        if (order := orders.get(file, _SORTED)).repeated is not None
+    ]
+    if repeated:
+        raise Refused(
+            f"{snapshot.base_path} cannot become {LSM_TREE}: in {len(repeated)} base files a key is in several rows.",
+            why="Queries find all of them now; in that layout the next log on the file would fold them into one. "
+            f"{_shown(repeated)}.",
+            remedy="Read such a partition, and write it with insert_overwrite and --deduplicate.",
         )
     ended = {each.instant for each in failed}
     obstacles = [
@@ -161,10 +178,14 @@ def _check(snapshot: TableSnapshot, failed: Sequence[RollbackDecision]) -> None:
         if instant not in ended
     ]
     if obstacles:
-        more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
         raise Refused(
             f"{snapshot.base_path} keeps its layout: of {len(obstacles)} file groups it is not certain what they hold.",
-            why=f"{'; '.join(obstacles[:_SHOWN])}{more}.",
+            why=f"{_shown(obstacles)}.",
             remedy="See `lakeward inspect`; have a pending clustering carried out or rolled back, and restore damaged "
             "files. Then give the command again.",
         )
+
+
+def _shown(each: Sequence[str]) -> str:
+    more = f"; and {len(each) - _SHOWN} more" if len(each) > _SHOWN else ""
+    return f"{'; '.join(each[:_SHOWN])}{more}"

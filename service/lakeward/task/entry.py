@@ -15,6 +15,7 @@ from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.task.slice_check_spec import CheckedSlice, SliceCheck
 
 if TYPE_CHECKING:
+    from lakeward.table.file_order import FileOrder
     from lakeward.task.order_check import OrderCheck
 
 
@@ -26,12 +27,12 @@ def run_operation_at(location: str, spec: OperationSpec, task_attempt: int) -> O
     return run_operation(storage, spec, task_attempt)
 
 
-def is_file_sorted_at(location: str, check: OrderCheck, task_attempt: int) -> bool:
-    """`is_file_sorted` on the storage of `location`."""
-    from lakeward.task.order_check import is_file_sorted
+def check_order_at(location: str, check: OrderCheck, task_attempt: int) -> FileOrder:
+    """`check_order` on the storage of `location`."""
+    from lakeward.task.order_check import check_order
 
     storage, _ = open_storage(location)
-    return is_file_sorted(storage, check, task_attempt)
+    return check_order(storage, check, task_attempt)
 
 
 def check_slice_at(location: str, check: SliceCheck, task_attempt: int) -> CheckedSlice:

@@ -19,6 +19,7 @@ from lakeward.merge.rows.key_ascent import KeyAscent
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.records import record_keys
 from lakeward.storage.storage import Storage
+from lakeward.table.file_order import FileOrder
 from lakeward.task.memory_pool import use_tight_pool
 
 _KEYS = pa.schema([(RECORD_KEY_FIELD, pa.string())])
@@ -33,7 +34,7 @@ class OrderCheck:
     """Relative to the base path."""
 
 
-def is_file_sorted(storage: Storage, check: OrderCheck, task_attempt: int) -> bool:
+def check_order(storage: Storage, check: OrderCheck, task_attempt: int) -> FileOrder:
     """Raises `BrokenFile` and `NotFound`."""
     use_tight_pool()
     order, rows = KeyAscent(), 0
@@ -45,11 +46,11 @@ def is_file_sorted(storage: Storage, check: OrderCheck, task_attempt: int) -> bo
             order.see(keys)
             rows += len(keys)
             if not order.is_strict:
-                return False
+                return FileOrder(is_sorted=False, repeated=order.repeated)
     if rows != counted:
         raise BrokenFile(
             f"Of the base file {check.path} {rows} keys were read, its footer counts {counted}.",
             why="What was not read may be out of order.",
             remedy="Run the command again; if it fails again, the file is damaged: restore it from a copy.",
         )
-    return True
+    return FileOrder(is_sorted=True)

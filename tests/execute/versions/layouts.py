@@ -17,7 +17,8 @@ from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.plan.layout_change import Layout, LayoutChange
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
-from lakeward.task.order_check import OrderCheck, is_file_sorted
+from lakeward.table.file_order import FileOrder
+from lakeward.task.order_check import OrderCheck, check_order
 from lakeward.write.handles.handle import sort_target
 from lakeward.write.sorting import sort_slices
 from tests.clocks import SkippingClock
@@ -55,7 +56,7 @@ class Conversion:
         def sort(slices: Sequence[FileSlice]) -> None:
             sort_slices(self.table, slices, lambda _: dispatcher, partial(sort_target, storage))
 
-        self.work = LayoutWork(merge, sort, lambda _: dispatcher, partial(self._is_sorted, storage), sorted_at_once)
+        self.work = LayoutWork(merge, sort, lambda _: dispatcher, partial(self._check_order, storage), sorted_at_once)
 
     def run(self, layout: str = "lsm_tree") -> LayoutChange:
         return change_layout(self.table, Layout(layout), self.work)
@@ -63,6 +64,6 @@ class Conversion:
     def preview(self, layout: str = "lsm_tree") -> LayoutChange:
         return preview_layout_change(self.table, Layout(layout), self.work)
 
-    def _is_sorted(self, storage: Storage, check: OrderCheck, task_attempt: int) -> bool:
+    def _check_order(self, storage: Storage, check: OrderCheck, task_attempt: int) -> FileOrder:
         self.read.append(check.path)
-        return is_file_sorted(storage, check, task_attempt)
+        return check_order(storage, check, task_attempt)

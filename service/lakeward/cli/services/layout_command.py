@@ -90,7 +90,7 @@ def convert(
 
 def _work(serviced: ServicedTable, engines: CommandEngines, *, sorts: bool) -> LayoutWork:
     from lakeward.execute.versions.converting import LayoutWork
-    from lakeward.task.entry import is_file_sorted_at
+    from lakeward.task.entry import check_order_at
     from lakeward.write.handles.handle import sort_target_at
     from lakeward.write.sorting import sort_slices
 
@@ -98,7 +98,7 @@ def _work(serviced: ServicedTable, engines: CommandEngines, *, sorts: bool) -> L
         compact=compact_groups(serviced, engines, sorts=sorts),
         sort=lambda slices: sort_slices(serviced, slices, engines.choose, partial(sort_target_at, serviced.base_path)),
         choose_dispatcher=engines.choose,
-        is_sorted=partial(is_file_sorted_at, serviced.base_path),
+        check_order=partial(check_order_at, serviced.base_path),
     )
 
 

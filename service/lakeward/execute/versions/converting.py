@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 from lakeward.commit.table_properties import recover_properties, update_properties
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
-from lakeward.errors import Refused, TryLater
+from lakeward.errors import Refused, TryLater, VerificationFailed
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.compaction.merging import make_ready, raise_first
 from lakeward.execute.rollback.failed_writes import judge, watch_writers
@@ -50,6 +50,8 @@ from lakeward.plan.refusal import refuse
 from lakeward.plan.rollback import Step
 from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileSlice
+from lakeward.table.file_order import FileOrder
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import (
@@ -78,18 +80,18 @@ class LayoutWork:
     sort: Callable[[Sequence[FileSlice]], object]
     """Base files anew, by their keys."""
     choose_dispatcher: Callable[[int], Dispatcher]
-    is_sorted: Callable[[OrderCheck, int], bool]
+    check_order: Callable[[OrderCheck, int], FileOrder]
     """Called where the work runs; has its own access to the storage."""
     sorted_at_once: int = SORTED_AT_ONCE
 
 
 class KnownOrders:
-    """Which base files are sorted, as far as they were read."""
+    """In which order base files are, as far as they were read."""
 
     def __init__(self, table: ServicedTable, work: LayoutWork) -> None:
         self._table = table
         self._work = work
-        self.by_file: dict[BaseFile, bool] = {}
+        self.by_file: dict[BaseFile, FileOrder] = {}
 
     def learn(self, snapshot: TableSnapshot) -> None:
         """Read the keys of the files that are not known yet. Raises what reading them does."""
@@ -101,7 +103,7 @@ class KnownOrders:
         make_ready(dispatcher, table.observer)
         table.observer.step(f"reading the keys of base files on {dispatcher.name}: {len(files)}")
         outcomes = dispatcher.run(
-            self._work.is_sorted,
+            self._work.check_order,
             [OrderCheck(table.base_path, each.path) for each in files],
             description="reading the keys of base files",
             on_progress=self._tell(),
@@ -146,7 +148,7 @@ def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> Lay
     """
     assert table.options.writers_stopped, "nothing protects a writer from a change of the layout"
     _end_update(table)
-    orders, done = KnownOrders(table, work), list[ChangeStep]()
+    orders, done, were_sorted = KnownOrders(table, work), list[ChangeStep](), set[GroupId]()
     while True:
         watch_writers(table, _scan(table))
         before = _scan_all(table)
@@ -179,7 +181,11 @@ def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> Lay
         elif step.kind is StepKind.COMPACTION:
             work.compact(groups_to_merge(snapshot))
         elif step.kind is StepKind.SORTING:
-            work.sort(_first(slices_to_sort(snapshot, orders.by_file), work.sorted_at_once))
+            chosen = _first(slices_to_sort(snapshot, orders.by_file), work.sorted_at_once)
+            if again := [each for each in chosen if each.group_id in were_sorted]:
+                raise _out_of_order_again(again[0])
+            work.sort(chosen)
+            were_sorted.update(each.group_id for each in chosen)
         done.append(step)
 
 
@@ -257,6 +263,14 @@ def _in_layout(snapshot: TableSnapshot, layout: str) -> TableSnapshot:
         loaded_config=replace(snapshot.loaded_config, config=config),
         timeline=replace(snapshot.timeline, instants=left),
         plans={},
+    )
+
+
+def _out_of_order_again(slice_: FileSlice) -> VerificationFailed:
+    return VerificationFailed(
+        f"File group {slice_.file_id} in partition '{slice_.partition_path}' was sorted, and is out of order again.",
+        why="A process wrote to it since, or the sorting is wrong.",
+        remedy="See `lakeward inspect` for what wrote to it last; the layout was not changed.",
     )
 
 

@@ -12,11 +12,19 @@ import pyarrow.compute as pc
 class KeyAscent:
     def __init__(self) -> None:
         self.is_strict = True
-        self._last: str | None = None
+        self.repeated: str | None = None
+        """The first key that is equal to the one before it."""
+        self._last: pa.Array | None = None
 
     def see(self, keys: pa.Array) -> None:
-        if len(keys):
-            ascends = bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
-            follows = self._last is None or self._last.encode() < keys[0].as_py().encode()
-            self.is_strict = self.is_strict and ascends and follows
-            self._last = keys[-1].as_py()
+        if len(keys) == 0:
+            return
+        both = keys if self._last is None else pa.concat_arrays([self._last, keys])
+        before, after = both.slice(0, len(both) - 1), both.slice(1)
+        self._last = keys.slice(len(keys) - 1)
+        if pc.all(pc.less(before, after), min_count=0).as_py():
+            return
+        self.is_strict = False
+        at = pc.index(pc.equal(before, after), True).as_py()
+        if self.repeated is None and at >= 0:
+            self.repeated = after[at].as_py()
