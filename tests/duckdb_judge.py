@@ -133,17 +133,19 @@ class DuckDB:
         self.connection.execute(_FILES, {"paths": paths})
 
     def _take_records(self, ordering: str | None) -> None:
-        stood_for: set[str] = set()
-        for kind, path in self.files():
-            if kind != "base":
-                stood_for |= set(self.footer(path).get("COMPACTED_BLOCK_TIMES", "").split(","))
+        stood_for = {
+            f"{file_id} {instant}"
+            for file_id, path in self.connection.sql("SELECT file_id, path FROM files WHERE is_log").fetchall()
+            for instant in self.footer(path).get("COMPACTED_BLOCK_TIMES", "").split(",")
+        }
         paths = [path for (path,) in self.connection.sql("SELECT path FROM files").fetchall()]
         order = "NULL" if ordering is None else ordering
         self.connection.execute(
             f"""
             CREATE OR REPLACE TEMP TABLE records AS
             SELECT r.* EXCLUDE (filename, _hoodie_file_name), kind = 'deletes' AS is_gone, {order} AS ord, rank,
-                kind = 'base' AS is_base, is_gone AND ord IS NULL AS is_unconditional, instant IN $stood_for AS is_old
+                kind = 'base' AS is_base, is_gone AND ord IS NULL AS is_unconditional,
+                file_id || ' ' || instant IN $stood_for AS is_old
             FROM read_parquet($paths, union_by_name = true, filename = true) AS r JOIN files ON filename = path
             """,
             {"paths": paths, "stood_for": sorted(stood_for)},
