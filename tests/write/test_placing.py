@@ -4,8 +4,9 @@ from itertools import count
 
 import pytest
 
-from lakeward.errors import Refused, UsageError
+from lakeward.errors import Refused, TryLater, UsageError
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakeward.format.timeline.instant import Instant, State
 from lakeward.table.file_group import FrozenGroup
 from lakeward.write.placing import average_row_bytes, bucket_of, place
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
@@ -216,6 +217,16 @@ def test_refused(case):
 
     with pytest.raises(Refused, match=message):
         placed(table(group(A), **fields), rows, **request)
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case.startswith("frozen")])
+def test_what_a_pending_write_hides_is_tried_later(case):
+    """A group that is frozen for a write which has not ended is no matter of its files."""
+    fields, rows, request, _ = REFUSED[case]
+    pending = Instant(FROZEN.instant, "deltacommit", State.INFLIGHT, None, "")
+    snapshot = snapshot_of([group(A)], [pending], **fields)
+    with pytest.raises(TryLater, match=f"The write {FROZEN.instant} has not ended"):
+        placed(snapshot, rows, **request)
 
 
 def test_buckets_that_are_not_those_of_the_table():

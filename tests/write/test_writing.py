@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.errors import Cancelled, Conflict, LakewardError, Refused, UsageError
+from lakeward.errors import Cancelled, Conflict, LakewardError, Refused, TryLater, UsageError
 from lakeward.format.partition_metadata import read_partition_metadata
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.storage.local import LocalStorage
@@ -250,6 +251,30 @@ def test_a_new_bucket_of_two_writers(tmp_path: Path) -> None:
     act = lambda: write(base, [("k1", 2, "p", "theirs")], options={"writers_stopped": False}, clock=CLOCK, **BUCKETS)  # noqa: E731
     assert write_while(base, [("k1", 3, "p", "ours")], act, retries=1, **BUCKETS) == 2
     assert len(read_rows(base)) == 1 and values(read_rows(base)) == {"k1": "ours"}
+
+
+def test_a_base_file_that_is_not_committed_below_rows_that_are(tmp_path: Path) -> None:
+    """Hudi's writer was rewriting the file group when we appended to it, and lost: its file hides our log, also from
+    Hudi's readers, until it is rolled back. Meanwhile a write is to be tried later, and leaves nothing."""
+    base = new_table(tmp_path / "t", has_metadata_table=False)
+    first = write(base, FIRST)
+    instant = f"{int(first.completion_time) + 1}"
+    (file,) = base.glob("p/*.parquet")
+    uncommitted = file.with_name(file.name.replace(first.instant, instant))
+    shutil.copy(file, uncommitted)
+    pending = [base / f".hoodie/timeline/{instant}.deltacommit.{state}" for state in ("requested", "inflight")]
+    for each in pending:
+        each.touch()
+    write(base, [("k1", 3, "p", "ours")])
+    before = everything(base)
+    for operation in ("upsert", "insert_overwrite"):
+        with pytest.raises(TryLater, match=f"The write {instant} has not ended"):
+            write(base, [("k1", 4, "p", "later")], operation)
+    assert everything(base) == before
+    for each in (uncommitted, *pending):
+        each.unlink()
+    write(base, [("k1", 4, "p", "later")])
+    assert values(read_rows(base))["k1"] == "later"
 
 
 def test_a_cancelled_write_leaves_nothing(tmp_path: Path) -> None:

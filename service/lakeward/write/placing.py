@@ -32,7 +32,7 @@ from itertools import chain
 from math import ceil
 from typing import Final
 
-from lakeward.errors import Refused, UsageError
+from lakeward.errors import Refused, TryLater, UsageError
 from lakeward.format.file_name import parse_base_file
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
 from lakeward.merge.memory_budget import MEMORY_BYTES
@@ -72,7 +72,8 @@ def place(
         memory_bytes: what a merge may take.
 
     Raises `Refused` for file groups that the rows belong to and that cannot be written, and for an index that is not
-    the one that the table's file groups were made by; `UsageError` for a partition to delete that is not there.
+    the one that the table's file groups were made by; `TryLater` where a pending write is in the way; `UsageError` for
+    a partition to delete that is not there.
     """
     replaced = _replaced(snapshot, workload, request)
     if request.operation is WriteOperation.DELETE_PARTITION:
@@ -158,7 +159,7 @@ def _replaced(snapshot: TableSnapshot, workload: Workload, request: WriteRequest
             found[group.partition_path].append(group.file_id)
     for frozen in snapshot.frozen:
         if frozen.partition_path in found:
-            raise _frozen(frozen)
+            raise _frozen(snapshot, frozen)
     return {partition_path: tuple(sorted(file_ids)) for partition_path, file_ids in found.items()}
 
 
@@ -215,7 +216,7 @@ class _Placing:
             assert self._request.buckets is not None and int(bucket) < self._request.buckets, "tagged with this number"
             group = owners.get(int(bucket))
             if isinstance(group, FrozenGroup):
-                raise _frozen(group)
+                raise _frozen(self._snapshot, group)
             if group is not None:
                 target = self._onto(group, counts_as_updates=True)
             elif self._request.operation is WriteOperation.DELETE:
@@ -229,7 +230,7 @@ class _Placing:
     def place_by_size(self, partition_path: str, rows: Mapping[str | None, int]) -> None:
         if self._request.operation.finds_keys and self._request.index is IndexKind.SIMPLE:
             for frozen in self._frozen[partition_path].values():
-                raise _frozen(frozen)  # of its keys none is known
+                raise _frozen(self._snapshot, frozen)  # of its keys none is known
         new = rows.get(None, 0)
         takes_new = self._request.operation is not WriteOperation.DELETE
         small = self._small_files(partition_path, new) if new and takes_new else []
@@ -359,7 +360,7 @@ class _Placing:
     def _group(self, partition_path: str, file_id: str) -> FileGroup:
         """The group of a key."""
         if (frozen := self._frozen[partition_path].get(file_id)) is not None:
-            raise _frozen(frozen)
+            raise _frozen(self._snapshot, frozen)
         group = self._groups[partition_path].get(file_id)
         if group is None:
             raise Refused(
@@ -423,9 +424,19 @@ def _check_clustering(snapshot: TableSnapshot, group: FileGroup) -> None:
         )
 
 
-def _frozen(group: FrozenGroup) -> Refused:
+def _frozen(snapshot: TableSnapshot, group: FrozenGroup) -> Refused | TryLater:
+    what = f"File group {group.file_id} in partition '{group.partition_path}' is not written"
+    if any(each.time == group.instant for each in snapshot.timeline.pending):
+        return TryLater(
+            f"{what} for now.",
+            why=f"The write {group.instant} has not ended, and its base file hides rows that were committed since: "
+            f"{group.why}.",
+            remedy="Try again when it has ended; where its process is gone, `lakeward rollback` or the next writer of "
+            "Hudi's rolls it back. Nothing was written.",
+            file_group=(group.partition_path, group.file_id),
+        )
     return Refused(
-        f"File group {group.file_id} in partition '{group.partition_path}' is not written.",
+        f"{what}.",
         why=f"It is frozen: {group.why}.",
         remedy="`lakeward inspect` says what is wrong with its files. Nothing was written.",
         file_group=(group.partition_path, group.file_id),
