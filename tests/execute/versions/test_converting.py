@@ -202,9 +202,12 @@ def test_base_files_are_sorted_a_commit_at_a_time(tmp_path: Path) -> None:
     table = copied_on_write(tmp_path / "t")
     number = len(base_files(table.base))
     conversion = Conversion(table.base, clock=table.clock, sorted_at_once=1)
-    steps = [step.kind for step in conversion.run().steps]
-    assert number > 1 and steps == [StepKind.SORTING] * number + [StepKind.VERIFICATION, StepKind.PROPERTIES]
-    assert len(conversion.read) == 2 * number
+    (told, *_), done = conversion.preview().steps, conversion.run().steps
+    last = [StepKind.VERIFICATION, StepKind.PROPERTIES]
+    assert number > 1 and [step.kind for step in done] == [*[StepKind.SORTING] * number, *last]
+    assert tuple(path for step in done[:-2] for path in step.subjects) == told.subjects
+    assert sum(step.bytes for step in done[:-2]) == told.bytes
+    assert len(conversion.read) == 3 * number  # the dry run has read them, too
     check_rows(table)
     check_agrees(table.base)
 

@@ -186,6 +186,8 @@ def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> Lay
                 raise _out_of_order_again(again[0])
             work.sort(chosen)
             were_sorted.update(each.group_id for each in chosen)
+            paths = tuple(each.base_file.path for each in chosen if each.base_file is not None)
+            step = replace(step, subjects=paths, bytes=sum(each.base_bytes for each in chosen))
         done.append(step)
 
 
