@@ -13,9 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeward.write
+from lakeward.clock import SystemClock
+from lakeward.write.request import IndexKind
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact
 from tests.interop.lakeward_cli import lakeward as command
+from tests.write.writing import write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -267,3 +271,50 @@ def test_hudi_rolls_back_cleans_and_archives_what_we_wrote(spark: SparkSession, 
     assert not [name for name in left if name.endswith("replacecommit")]
     turns.ours("upsert", {"k7": (50, "p0", "once more")})
     turns.check()
+
+
+DIED: Rows = {"k1": (2, "p1", "ours"), "k9": (2, "p0", "ours"), "k30": (2, "p5", "ours")}
+"""An update, a new key, and one in a new partition."""
+
+
+def die(base: Path, kind: Kind, storage: FaultyStorage) -> None:
+    """One write of ours, whose process dies where the storage says so."""
+    by = {"index": IndexKind.BUCKET, "buckets": 2} if kind.of_hudi.index == "BUCKET" else {}
+    if "hoodie.index.type" in kind.options:
+        by = {"index": IndexKind.RECORD}
+    write(base, [(key, *value) for key, value in DIED.items()], storage=storage, clock=SystemClock(), **by)
+
+
+def deaths_of(turns: Turns) -> dict[int, str]:
+    """Calls of `die` after which it is stopped: just begun, half done, and at each step that makes the commit."""
+    storage = FaultyStorage()
+    die(turns.table.copy_to(turns.table.path.with_name("trial")).path, turns.kind, storage)
+    inflight = next(at for at, call in enumerate(storage.calls) if call.endswith("inflight"))
+    commits = [at for at, call in enumerate(storage.calls) if call.startswith("link ") and call.endswith("commit")]
+    moves = [at for at, call in enumerate(storage.calls) if call.startswith("move ")]
+    chosen = (inflight + 1, (inflight + moves[0]) // 2, moves[-1], *commits)
+    return {at: storage.calls[at] for at in chosen}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", ["mor-buckets", "mor-record", "cow"])
+def test_hudi_rolls_back_writes_of_ours_that_died(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Hudi's next upsert rolls such a write back, and finds each key where it is, also where the metadata table had its
+    commit and the table had not. What was committed stays, though its process died then."""
+    kind = KINDS[name]
+    turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
+    turns.create()
+    turns.ours("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
+    for at, call in (deaths := deaths_of(turns)).items():
+        table = turns.table.copy_to(tmp_path / f"{at}")
+        with pytest.raises(Killed):
+            die(table.path, kind, FaultyStorage(Fault(FaultKind.KILL, at)))
+        again = Turns(spark, table, kind, dict(turns.rows))
+        if not table.pending_instants():
+            assert at == max(deaths), "its last step was the commit"
+            again.learn("upsert", DIED)
+        again.theirs("upsert", {"k1": (3, "p1", "theirs"), "k10": (3, "p0", "theirs")})
+        again.check()
+        assert not table.pending_instants(), call
+        exit_code, report = command("verify", str(table.path), "--all")
+        assert exit_code == 0, (call, report)

@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.table import HudiTable
 from tests.interop.lakeward_cli import lakeward
-from tests.interop.test_our_writes import BUCKETS, COMMIT_TIME, METADATA, SERVICES, Kind, Rows, Turns
+from tests.interop.test_our_writes import (
+    BUCKETS,
+    COMMIT_TIME,
+    DIED,
+    METADATA,
+    SERVICES,
+    Kind,
+    Rows,
+    Turns,
+    deaths_of,
+    die,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,3 +142,28 @@ def test_they_take_turns(spark: SparkSession, older: OtherRelease, tmp_path: Pat
     three.check()
     exit_code, report = lakeward("verify", str(tmp_path / "t"), "--all")
     assert exit_code == 0, report
+
+
+@pytest.mark.parametrize("name", ["mor-record", "cow"])
+def test_it_rolls_back_writes_of_ours_that_died(
+    spark: SparkSession, older: OtherRelease, tmp_path: Path, name: str
+) -> None:
+    """1.0.2's next upsert rolls such a write back, and finds each key where it is; also where the metadata table had
+    its commit and the table had not."""
+    first = Three(spark, older, tmp_path / "t", name)
+    first.turns.create("--table-version", "8")
+    first.ours("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
+    for at, call in (deaths := deaths_of(first.turns)).items():
+        path = first.turns.table.copy_to(tmp_path / f"{at}").path
+        with pytest.raises(Killed):
+            die(path, first.kind, FaultyStorage(Fault(FaultKind.KILL, at)))
+        three = Three(spark, older, path, name)
+        three.turns.rows.update(first.turns.rows)
+        if not three.turns.table.pending_instants():
+            assert at == max(deaths), "its last step was the commit"
+            three.turns.learn("upsert", DIED)
+        three.older("upsert", {"k1": (3, "p1", "theirs"), "k10": (3, "p0", "theirs")})
+        three.check()
+        assert not three.turns.table.pending_instants(), call
+        exit_code, report = lakeward("verify", str(path), "--all")
+        assert exit_code == 0, (call, report)
