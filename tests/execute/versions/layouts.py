@@ -15,6 +15,7 @@ from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import planner_of
 from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.plan.layout_change import Layout, LayoutChange
+from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_order import FileOrder
@@ -24,7 +25,6 @@ from lakeward.write.sorting import sort_slices
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
 from tests.execute.metadata.compacting_metadata import serviced_table
-from tests.faults import FaultyStorage
 from tests.processes import LookedOn, ScriptedProcesses
 
 
@@ -33,8 +33,8 @@ class Conversion:
 
     def __init__(
         self,
-        base: Path,
-        storage: FaultyStorage | None = None,
+        base: Path | str,
+        storage: Storage | None = None,
         processes: Processes | None = None,
         clock: Clock | None = None,
         *,
@@ -43,7 +43,7 @@ class Conversion:
     ) -> None:
         self.base = base
         self.read: list[str] = []
-        storage, processes = storage or FaultyStorage(), processes or ScriptedProcesses()
+        storage, processes = storage or LocalStorage(), processes or ScriptedProcesses()
         processes.stillness = LookedOn()
         table = serviced_table(str(base), storage, processes, **options)
         self.table = replace(table, clock=clock or SkippingClock())
@@ -51,7 +51,7 @@ class Conversion:
 
         def merge(file_ids: Sequence[str]) -> None:
             planner = planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {})
-            compact(base, storage, processes, planner, clock=self.table.clock, sorts=True)
+            compact(base, storage, processes, planner, clock=self.table.clock, sorts=True, **options)  # type: ignore[arg-type]
 
         def sort(slices: Sequence[FileSlice]) -> None:
             sort_slices(self.table, slices, lambda _: dispatcher, partial(sort_target, storage))

@@ -4,6 +4,7 @@ forbids it."""
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import Conflict, LakewardError, Refused, TryLater, VerificationFailed
 from lakeward.execute.restore.restoring import restore
 from lakeward.format.file_name import parse_base_file
@@ -25,7 +27,10 @@ from tests.execute.versions.layouts import Conversion
 from tests.execute.versions.test_changing import properties_of
 from tests.execute.versions.test_upgraded_slices import Upgraded, change, native_on_inline
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import set_property
+from tests.object_lake import BASE, KINDS, be_proved
+from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import runs, spread
@@ -394,6 +399,7 @@ if runs(0) >= 100:  # `make crashes`
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("case", "kind", "step"), [*SAMPLES, *EVERY])
 def test_stopped_at_every_call(case: str, kind: FaultKind, step: int, tmp_path: Path) -> None:
     """Keeps 1 of execute/versions/converting: the rows are there after each fault, and the next run comes to the
@@ -421,3 +427,44 @@ def test_stopped_at_every_call(case: str, kind: FaultKind, step: int, tmp_path: 
             error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")
             raise
         shutil.rmtree(table.base)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    "kind", [FaultKind.KILL, *(pytest.param(each, marks=pytest.mark.wide) for each in KINDS if each != FaultKind.KILL)]
+)
+def test_stopped_at_every_write_in_an_object_store(kind: FaultKind, tmp_path: Path) -> None:
+    """Keeps 1 of execute/versions/converting, where files stand in their places before they are of a commit."""
+    made, processes = out_of_order(tmp_path / "made"), ScriptedProcesses()
+    unhurt, lock = Objects(), StorageLockOptions(wait_seconds=0.0)
+    bring(made.base, MemoryObjects(unhurt), BASE)
+    be_proved(BASE)
+
+    def run(objects: Objects, fault: Fault | None = None) -> list[str]:
+        store = MemoryObjects(objects, fault)
+        Conversion(BASE, store, processes, made.clock, lock=lock).run()
+        return store.writes
+
+    def fetched(objects: Objects) -> Upgraded:
+        table = copy(made)
+        table.base = fetch(MemoryObjects(objects), BASE, Path(tempfile.mkdtemp(dir=tmp_path)))
+        return table
+
+    def copied() -> Objects:
+        return Objects(dict(unhurt.data), unhurt.versions)
+
+    writes = run(copied())
+    chosen = spread(range(len(writes))) if kind is not FaultKind.KILL or runs(0) >= 100 else range(5, len(writes), 40)
+    for number in chosen:
+        objects, processes = copied(), ScriptedProcesses()
+        try:
+            with suppress(LakewardError, OSError, Killed):
+                run(objects, Fault(kind, number))
+            check_between(fetched(objects))
+            processes.kill_all()
+            run(objects)
+            check_between(table := fetched(objects))
+            assert scan(table.base).config.is_lsm_tree
+        except BaseException as error:
+            error.add_note(f"{kind} at write {number}: {writes[number]}")
+            raise
