@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 
 import lakeward.write
 from lakeward.errors import Refused, UsageError
+from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import WriteOperation
+from tests.metadata_golden import set_property
 from tests.our_reader import read_rows
 from tests.write.writing import Row, new_table, rows_of, values
 
@@ -46,6 +48,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
             lakeward.write.write(rows, str(base), **said)
     with pytest.raises(Refused, match="no record index"):
         lakeward.write.write(one, str(base), index="record", writers_stopped=True)
+    assert not list((base / ".hoodie" / "timeline").glob("2*"))
+
+
+def test_a_table_whose_rows_move_is_refused(tmp_path: Path) -> None:
+    """Its properties say so, and Hudi's writers go by them; nothing is written."""
+    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.RECORD))
+    set_property(base, "hoodie.record.index.update.partition.path", "true")
+    with pytest.raises(Refused, match="leaves them where they are"):
+        lakeward.write.write(table_of(("k1", 1, "p", "a")), str(base), writers_stopped=True)
     assert not list((base / ".hoodie" / "timeline").glob("2*"))
 
 
