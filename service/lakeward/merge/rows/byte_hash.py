@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.addresses import load_u64
 from lakeward.kernel import U8_IN, kernel, types
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -44,17 +45,9 @@ def mix(h: np.uint64, word: np.uint64) -> np.uint64:
 
 @kernel(types.uint64(U8_IN, types.int64))
 def _load8(data: npt.NDArray[np.uint8], i: int) -> np.uint64:
-    """Eight bytes as a word; the compiler makes one load of it."""
-    return (
-        np.uint64(data[i])
-        | (np.uint64(data[i + 1]) << np.uint64(8))
-        | (np.uint64(data[i + 2]) << np.uint64(16))
-        | (np.uint64(data[i + 3]) << np.uint64(24))
-        | (np.uint64(data[i + 4]) << np.uint64(32))
-        | (np.uint64(data[i + 5]) << np.uint64(40))
-        | (np.uint64(data[i + 6]) << np.uint64(48))
-        | (np.uint64(data[i + 7]) << np.uint64(56))
-    )
+    """Eight bytes as a word, the first one lowest."""
+    word: np.uint64 = load_u64(data.ctypes.data + i)
+    return word
 
 
 @kernel(types.uint64(U8_IN, types.int64, types.int64))

@@ -29,11 +29,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.addresses import load_u64
 from lakeward.errors import BrokenFile
 from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
 from lakeward.merge.rows.byte_hash import byte_buffers
 
 _T = TypeVar("_T", bound=np.generic)
+_ODD = np.uint64(0x00FF00FF00FF00FF)
+_ODD_PAIRS = np.uint64(0x0000FFFF0000FFFF)
 
 
 class NotSorted(BrokenFile):
@@ -62,16 +65,11 @@ def compare_bytes(data: npt.NDArray[np.uint8], start: int, end: int, other_start
 def prefix_of(data: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
     """The first eight bytes of `data[start:end]` as a number that compares as they do; what is missing counts as 0."""
     if start + 8 <= end:
-        return (
-            (np.uint64(data[start]) << np.uint64(56))
-            | (np.uint64(data[start + 1]) << np.uint64(48))
-            | (np.uint64(data[start + 2]) << np.uint64(40))
-            | (np.uint64(data[start + 3]) << np.uint64(32))
-            | (np.uint64(data[start + 4]) << np.uint64(24))
-            | (np.uint64(data[start + 5]) << np.uint64(16))
-            | (np.uint64(data[start + 6]) << np.uint64(8))
-            | np.uint64(data[start + 7])
-        )
+        word = load_u64(data.ctypes.data + start)
+        # The first byte is the lowest, and must be the highest.
+        word = ((word & _ODD) << np.uint64(8)) | ((word >> np.uint64(8)) & _ODD)
+        word = ((word & _ODD_PAIRS) << np.uint64(16)) | ((word >> np.uint64(16)) & _ODD_PAIRS)
+        return np.uint64((word << np.uint64(32)) | (word >> np.uint64(32)))
     prefix = np.uint64(0)
     shift = np.uint64(56)
     for i in range(start, end):
