@@ -5,7 +5,6 @@ import itertools
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,9 +15,9 @@ from lakeward.format.log.change_log import ChangeOperation
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rules.filling import with_part
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates, RepeatedKeys
 from lakeward.merge.rules.ordering_type import integer_fields
-from lakeward.merge.rules.reference import LogRecord, merge_key
+from lakeward.merge.rules.reference import LogRecord, merge_key, merge_rows
 from tests.runs import runs
 
 SMALL = st.integers(-2, 4)
@@ -96,6 +95,12 @@ class Slice:
     parts: list = field(default_factory=list)
     """With KEEP_VALUES: the number of each block's columns among `PARTS`, from 1 on; 0 has them all."""
     by_rank: bool = False
+    repeated: RepeatedKeys = RepeatedKeys.APART
+
+    @property
+    def repeats(self):
+        """Whether a key is in several rows of the base."""
+        return len({row["_hoodie_record_key"] for row in self.base}) < len(self.base)
 
     @property
     def rules(self):
@@ -107,6 +112,7 @@ class Slice:
             unavailable="a",
             in_part=in_part,
             by_rank=self.by_rank,
+            repeated=self.repeated,
         )
 
     def has(self, block, name):
@@ -146,8 +152,10 @@ def slices(draw):
             "tags": [str(this)] * (this % 3) if this % 5 else None,
         }
 
+    is_unique = draw(st.booleans())
     base = [
-        row(key, draw(st.sampled_from([None, False, True]))) for key in draw(st.lists(KEYS, unique=True, max_size=8))
+        row(key, draw(st.sampled_from([None, False, True])))
+        for key in draw(st.lists(KEYS, unique=is_unique, max_size=8))
     ]
     blocks = []
     for _ in range(draw(st.integers(0, 5))):
@@ -211,6 +219,10 @@ def base_batches(slice_, base_rows):
 
 def assert_told(told, slice_, rows, merge):
     """What was told turns the base's rows into the merged ones, key by key, and is as much as was counted."""
+    counted = [merge.inserted, merge.updated, merge.deleted]
+    assert [sum(len(each.keys) for each in told if each.operation is kind) for kind in ChangeOperation] == counted
+    if slice_.repeats:
+        return  # which of a key's rows was changed, changes do not say
     base = pa.RecordBatch.from_pylist(slice_.base, slice_.schema).to_pylist()
     before = {row["_hoodie_record_key"]: row for row in base}
     after = {row["_hoodie_record_key"]: row for row in rows}
@@ -233,13 +245,12 @@ def assert_told(told, slice_, rows, merge):
     assert counts == [merge.inserted, merge.updated, merge.deleted]
 
 
-def fast_merge(slice_, *, base_rows=2, log_rows=2, hashes_bytes=10**6):
+def fast_merge(slice_, *, base_rows=2, log_rows=2):
     logs = LogFold(slice_.schema, slice_.rules, memory_bytes=10**9)
     append_logs(slice_, logs, log_rows=log_rows)
     told = []
-    merge = HashMerge(logs, slice_.rules, base_name="base.parquet", memory_bytes=hashes_bytes, on_changes=told.append)
-    base = base_batches(slice_, base_rows)
-    out = list(merge.batches(base, lambda: [batch.column("_hoodie_record_key") for batch in base]))
+    merge = HashMerge(logs, slice_.rules, base_name="base.parquet", on_changes=told.append)
+    out = list(merge.batches(base_batches(slice_, base_rows)))
     assert_told(told, slice_, [row for batch in out for row in batch.to_pylist()], merge)
     keys = {row["_hoodie_record_key"] for row in slice_.base}
     of_base = [batch for batch in out if batch["_hoodie_record_key"][0].as_py() in keys]
@@ -257,13 +268,27 @@ def slow_merge(slice_):
             else:
                 row = {name: value for name, value in record.items() if slice_.has(number, name)}
                 records.setdefault(record["_hoodie_record_key"], []).append(LogRecord(row))
-    base = {row["_hoodie_record_key"]: row for row in slice_.base}
+    base: dict[str, list] = {}
+    for row in slice_.base:
+        base.setdefault(row["_hoodie_record_key"], []).append(row)
     integers = integer_fields(slice_.rules, slice_.schema)
-    merged = [
-        merge_key(base.get(key), records.get(key, []), slice_.rules, integers=integers)
+    merged = {
+        key: merge_rows(base.get(key, []), records.get(key, []), slice_.rules, integers=integers)
         for key in [*base, *(key for key in records if key not in base)]
-    ]
-    return [row for row in merged if row is not None]
+    }
+    rows = []
+    met = set()
+    for row in slice_.base:
+        key = row["_hoodie_record_key"]
+        if key not in met:
+            met.add(key)
+            # What the first row came to stands in its place; the others are the same objects, in theirs.
+            rows += [each for each in merged[key][:1] if not any(each is other for other in base[key][1:])]
+            if slice_.repeated is RepeatedKeys.VERSIONS:
+                rows += [each for each in merged[key] if any(each is other for other in base[key][1:])]
+        elif slice_.repeated is RepeatedKeys.APART:
+            rows.append(row)
+    return rows + [row for key in merged if key not in base for row in merged[key]]
 
 
 def texts(rows):
@@ -292,7 +317,8 @@ def test_fast_and_slow_agree(slice_, base_rows, log_rows):
     assert merge.base_rows == len(slice_.base)
     assert merge.rows == len(rows) == merge.base_rows + merge.inserted - merge.deleted
     assert merge.inserted == len(kept - base_keys)
-    assert merge.deleted == len(base_keys - kept)
+    if not slice_.repeats:
+        assert merge.deleted == len(base_keys - kept)
     assert merge.updated == sum(
         row not in slice_.base for row in normal if row["_hoodie_record_key"] in base_keys
     ) or any(row["ts"] != row["ts"] for row in slice_.base)
@@ -324,26 +350,15 @@ def test_commit_time_and_sequence_number_of_the_winner_stay():
     assert fast_merge(slice_)[0][0]["_hoodie_commit_time"] == "2"
 
 
-@pytest.mark.parametrize("hashes_bytes", [10**6, 0])
-@pytest.mark.parametrize("base_rows", [1, 2, 5])
-@pytest.mark.parametrize("blocks", [[], [[data("a", 2)]]], ids=["not in the logs", "in the logs"])
-def test_a_base_file_with_a_key_twice_is_refused(base_rows, blocks, hashes_bytes):
-    """No key comes out twice: the base file that holds one twice is named, with the key.
+@pytest.mark.parametrize("base_rows", [1, 2, 6])
+def test_of_rows_with_one_key_the_first_meets_the_logs(base_rows):
+    """The others stay as they are, where they are, also behind a delete; so do all of a key that no log has.
 
     Keeps 2 of merge/hash_merge.
     """
-    slice_ = Slice("long", [data(key, 1) for key in "abcda"], blocks)
-    with pytest.raises(BrokenFile, match=r"base\.parquet.*'a'"):
-        fast_merge(slice_, base_rows=base_rows, hashes_bytes=hashes_bytes)
-
-
-def test_equal_hashes_in_the_base_are_compared_again(monkeypatch):
-    """Keys that only share a hash are no duplicates."""
-    import lakeward.merge.hash_merge as module
-
-    monkeypatch.setattr(module, "hash_keys", lambda keys: np.full(len(keys), 7, dtype=np.uint64))
-
-    assert merged(Slice("long", [data(key, 1) for key in "abc"], [])) == [("a", 1), ("b", 1), ("c", 1)]
+    base = [data(key, ts) for key, ts in [("a", 5), ("b", 1), ("c", 5), ("a", 3), ("b", 2), ("c", 9)]]
+    slice_ = Slice("long", base, [[data("a", 6)], [("c", None)]])
+    assert merged(slice_, base_rows=base_rows) == [("a", 6), ("b", 1), ("a", 3), ("b", 2), ("c", 9)]
 
 
 def test_large_log_rows_come_out_in_several_batches(monkeypatch):

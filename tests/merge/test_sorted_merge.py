@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.errors import Unsupported
 from lakeward.merge.logs.folded_run import FoldedRun
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.rules.filling import part_schema
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates, RepeatedKeys
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.winner import LogRecordKind
@@ -50,7 +50,7 @@ def by_key(rows):
 def base_runs(slice_, base, memory_bytes):
     """The base as one run where that is said to be sorted, else as runs in files."""
     if memory_bytes is None:
-        return [BaseRun(BASE_NAME, base, slice_.rules.ordering_fields)], None
+        return [BaseRun(BASE_NAME, base, slice_.rules.ordering_fields, repeats_keys=slice_.repeats)], None
     kind = ordering_type(slice_.rules, slice_.schema)
     schema = record_schema(part_schema(slice_.schema, slice_.rules), kind)
     sorter = RecordSorter(schema, name=BASE_NAME, is_base=True, memory_bytes=memory_bytes, folder=None)
@@ -85,9 +85,11 @@ def counted(slice_, **more):
     base_keys = {row["_hoodie_record_key"] for row in slice_.base}
     kept = {row["_hoodie_record_key"] for row in rows}
     assert merge.base_rows == len(slice_.base)
-    assert merge.rows == len(rows) == merge.base_rows + merge.inserted - merge.deleted
+    assert merge.rows == len(rows) == merge.base_rows + merge.inserted - merge.deleted - merge.folded
     assert merge.inserted == len(kept - base_keys)
-    assert merge.deleted == len(base_keys - kept)
+    if not slice_.repeats:
+        assert merge.deleted == len(base_keys - kept) and merge.folded == 0
+    assert merge.has_repeated == (slice_.repeats and slice_.repeated is RepeatedKeys.APART)
     assert logs.records == sum(len(block) for block in slice_.blocks)
     return rows
 
@@ -156,8 +158,12 @@ def test_partial_updates_agree_with_the_slow_twin(slice_, partial, base_rows, me
     st.sampled_from([1, 300, 10**6]),
 )
 def test_by_rank_it_agrees_with_the_slow_twin(slice_, base_rows, memory_bytes, base_memory, window_bytes):
-    """The base row is the oldest record of the one fold. Keeps 1 of merge/rules/winner."""
+    """The base row is the oldest record of the one fold, and base rows of one key are versions of it.
+
+    Keeps 1 of merge/rules/winner; Keeps 2 of merge/sorted_merge.
+    """
     slice_.by_rank = True
+    slice_.repeated = RepeatedKeys.VERSIONS
     if base_memory is None:
         slice_.base = by_key(slice_.base)
     more = {"base_rows": base_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
@@ -205,16 +211,53 @@ def test_slices_of_thousands_of_rows(number):
     assert texts(rows) == texts(expected), more
 
 
+TWICE = [("a", 1), ("b", 9), ("b", 2), ("b", 3), ("c", 4), ("c", 6)]
+
+
+@pytest.mark.parametrize(
+    ("by_rank", "repeated", "expected"),
+    [
+        (False, RepeatedKeys.APART, [("a", 1), ("b", 9), ("b", 2), ("b", 3), ("c", 6)]),
+        (True, RepeatedKeys.VERSIONS, [("a", 1), ("b", 9)]),
+    ],
+)
+@pytest.mark.parametrize("window_bytes", [1, 10**6])
 @pytest.mark.parametrize("base_rows", [1, 2, 3])
 @pytest.mark.parametrize("base_memory", [None, 10**6, 0])
-def test_a_key_in_two_base_rows(base_rows, base_memory):
-    """A base file with a key twice is refused by name, also where batches or runs meet.
+def test_a_key_in_several_base_rows(by_rank, repeated, expected, base_rows, base_memory, window_bytes):
+    """The first of them meets the logs, and stays before the others; or they are versions of one row: also where
+    batches, runs or windows meet.
 
     Keeps 2 of merge/sorted_merge.
     """
-    slice_ = Slice("long", [data("a", 1), data("b", 2), data("b", 3), data("c", 4)], [[data("b", 5)]])
-    with pytest.raises(BrokenFile, match=r"base\.parquet holds the record key 'b' more than once"):
-        sorted_merge(slice_, base_rows=base_rows, base_memory=base_memory)
+    logs = [[data("b", 5), ("c", None)][:1], [("c", None)]]
+    slice_ = Slice("long", [data(key, ts) for key, ts in TWICE], logs, by_rank=by_rank, repeated=repeated)
+    rows, merge, _ = sorted_merge(slice_, base_rows=base_rows, base_memory=base_memory, window_bytes=window_bytes)
+    assert [(row["_hoodie_record_key"], row["ts"]) for row in rows] == expected
+    assert merge.folded == (3 if by_rank else 0) and merge.deleted == 1
+
+
+def test_a_key_twice_where_the_file_says_that_there_is_none():
+    """The merge is to begin again without relying on any order. Keeps 3 of merge/sorted_merge."""
+    slice_ = Slice("long", [data("a", 1), data("b", 2)], [[data("b", 5)]])
+    twice = base_batches(slice_, 2) + base_batches(Slice("long", [data("b", 3)], []), 1)
+    runs = [BaseRun(BASE_NAME, twice, ("ts",))]
+    with pytest.raises(NotSorted, match=r"base\.parquet holds the record key 'b' more than once"):
+        list(SortedMerge(runs, slice_.rules, slice_.schema).batches())
+
+
+def test_what_is_not_known_of_a_key_in_several_base_rows():
+    """It is refused by name. Keeps 2 of merge/sorted_merge."""
+    slice_ = Slice("long", [data(key, ts) for key, ts in TWICE], [], repeated=RepeatedKeys.REFUSED)
+    with pytest.raises(Unsupported, match=r"base\.parquet holds the record key 'b' more than once"):
+        sorted_merge(slice_)
+
+
+def test_base_rows_of_one_key_that_take_too_much_memory():
+    """They wait for what becomes of the first one, up to a bound. Keeps 4 of merge/sorted_merge."""
+    slice_ = Slice("long", [data("k", number) for number in range(3_000)], [[data("k", 5)]])
+    with pytest.raises(Unsupported, match="in more rows than memory has room for"):
+        sorted_merge(slice_, base_rows=10, base_memory=10**6, window_bytes=100, waiting_bytes=1_000)
 
 
 def test_a_base_out_of_order():

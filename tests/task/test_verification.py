@@ -81,17 +81,27 @@ def row(key: str, ts: int, v: float, name: str = "f") -> dict[str, Any]:
 
 
 SAMPLE = {
-    "updated": SampledKey(row("updated", 1, 1.0), [LogRecord(row("updated", 2, 2.0))]),
-    "late": SampledKey(row("late", 5, 1.0), [LogRecord(row("late", 2, 2.0))]),
-    "deleted": SampledKey(row("deleted", 5, 1.0), [LogRecord(None)]),
-    "inserted": SampledKey(None, [LogRecord(row("inserted", 1, math.nan))]),
-    "untouched": SampledKey(row("untouched", 1, 1.0)),
+    "updated": SampledKey([row("updated", 1, 1.0)], [LogRecord(row("updated", 2, 2.0))]),
+    "late": SampledKey([row("late", 5, 1.0)], [LogRecord(row("late", 2, 2.0))]),
+    "deleted": SampledKey([row("deleted", 5, 1.0)], [LogRecord(None)]),
+    "inserted": SampledKey([], [LogRecord(row("inserted", 1, math.nan))]),
+    "untouched": SampledKey([row("untouched", 1, 1.0)]),
+    "apart": SampledKey([row("apart", 1, 1.0), row("apart", 1, 2.0)], [LogRecord(row("apart", 2, 3.0))]),
+    "places": SampledKey(
+        [row("places", 1, 1.0), row("places", 9, 2.0)],
+        [LogRecord(row("places", 2, 3.0), position=0), LogRecord(row("places", 2, 4.0), position=5)],
+        places=[0, 5],
+    ),
 }
 OUTPUT = [
     row("updated", 2, 2.0, "new"),
     row("late", 5, 1.0, "new"),
     row("inserted", 1, math.nan, "new"),
     row("untouched", 1, 1.0, "new"),
+    row("apart", 2, 3.0, "new"),
+    row("apart", 1, 2.0, "new"),
+    row("places", 2, 3.0, "new"),
+    row("places", 9, 2.0, "new"),
 ]
 
 
@@ -110,10 +120,12 @@ def test_a_right_sample():
         (OUTPUT[1:], "'updated' is missing"),
         ([row("updated", 1, 1.0), *OUTPUT[1:]], "'updated' has another value in ts, v"),
         ([*OUTPUT, row("deleted", 5, 1.0)], "'deleted' should have been deleted"),
-        ([*OUTPUT, OUTPUT[0]], "'updated' came out twice"),
+        ([*OUTPUT, OUTPUT[0]], "'updated' came out 2 times where 1 were due"),
+        ([*OUTPUT[:4], OUTPUT[5], *OUTPUT[6:]], "'apart' came out 1 times where 2 were due"),
+        ([*OUTPUT[:6], row("places", 2, 4.0), OUTPUT[7]], "'places' has another value in v"),
         ([OUTPUT[0], row("late", 2, 2.0), *OUTPUT[2:]], "'late' has another value"),
     ],
-    ids=["lost", "not updated", "not deleted", "twice", "late row won"],
+    ids=["lost", "not updated", "not deleted", "twice", "one of two lost", "another place", "late row won"],
 )
 def test_a_wrong_sample(output: list[dict[str, Any]], why: str):
     """A merge that chose otherwise than its slow twin is found out."""

@@ -4,13 +4,12 @@ The base's rows are streamed and never held: for each batch the hash of the keys
 `LogFold` decides between the two records, and the batch goes on with replaced rows where they were and removed rows
 left out. When the base is through, the keys it did not have follow in the order of their first appearance in the logs.
 
-In memory are one byte a log key, one base batch, what `LogFold` holds, and, within their own budget, the hashes of the
-base's keys (`merge/rows/hash_watch`).
+In memory are one byte a log key, one base batch, and what `LogFold` holds.
 
-Touches: the files of the watch over repeated keys.
+Touches: nothing.
 Keeps:   1. rows out = base rows + inserted - deleted;
-         2. no key comes out twice: a base file with a key in two rows is refused, for Hudi updates only the first
-            of them and the two drift apart;
+         2. where a key is in several base rows the first of them meets the logs, and the others stay as they are, where
+            they are: so do Hudi's readers;
          3. no output batch holds more than one base batch and the log rows for it;
          4. who asks for changes is told, beside each batch, of every key whose row a log record replaced, added or
             removed, and of no other.
@@ -19,25 +18,21 @@ Keeps:   1. rows out = base rows + inserted - deleted;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.logs.key_index import hash_keys
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rows.gather import RowSources
-from lakeward.merge.rows.hash_watch import HashWatch
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.merge_rules import MergeRules, RepeatedKeys
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import Action
 
 INSERT_BATCH_ROWS = 16_384
-HASHES_BYTES = 64 * 1024 * 1024
 
 
 class HashMerge:
@@ -49,65 +44,50 @@ class HashMerge:
         rules: MergeRules,
         *,
         base_name: str,
-        memory_bytes: int = HASHES_BYTES,
-        spill_folder: str | None = None,
         on_changes: Callable[[ChangedRows], object] | None = None,
+        on_repeated: Callable[[str], object] | None = None,
     ) -> None:
         """
         Args:
-            memory_bytes: for the hashes of the base file's keys.
             on_changes: is called with what each batch changed, before the batch comes out.
+            on_repeated: is called with a key that is in several base rows and in the logs.
         """
+        assert rules.repeated is RepeatedKeys.APART
         self._logs = logs
         self._rules = rules
         self._base_name = base_name
         self._in_base = np.zeros(logs.keys, dtype=np.bool_)
-        self._base_hashes = HashWatch(memory_bytes=memory_bytes, folder=spill_folder)
         self._on_changes = on_changes
+        self._on_repeated = on_repeated
         self.base_rows = 0
         self.updated = 0
         self.inserted = 0
         self.deleted = 0
         self.rows = 0
 
-    def batches(
-        self, base: Iterable[pa.RecordBatch], read_base_keys: Callable[[], Iterable[pa.Array]]
-    ) -> Iterator[pa.RecordBatch]:
-        """The merged rows. `read_base_keys` reads the base's keys once more, in the one case that it is needed."""
-        with closing(self._base_hashes):
-            yield from self._batches(base, read_base_keys)
-        assert self.rows == self.base_rows + self.inserted - self.deleted
-
-    def _batches(
-        self, base: Iterable[pa.RecordBatch], read_base_keys: Callable[[], Iterable[pa.Array]]
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, base: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The merged rows."""
         for batch in base:
             merged = self._lay_over(batch)
             for part in merged:
                 self.rows += part.num_rows
                 if part.num_rows:
                     yield part
-        # A hash seen twice is most likely a key seen twice, which a second read decides.
-        suspects = self._base_hashes.repeats()
-        if len(suspects):
-            self._clear(suspects, read_base_keys())
         for part in self._inserts():
             self.inserted += part.num_rows
             self.rows += part.num_rows
             self._tell(ChangeOperation.INSERT, None, part)
             yield part
+        assert self.rows == self.base_rows + self.inserted - self.deleted
 
     def _lay_over(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self.base_rows += batch.num_rows
         keys = record_keys(batch, source=self._base_name)
-        hashes = hash_keys(keys)
-        self._base_hashes.add(hashes)
-        ids = self._logs.find(keys, hashes)
-        matched = np.flatnonzero(ids >= 0)
+        ids = self._logs.find(keys, hash_keys(keys))
+        matched = self._first_rows(ids)
         if len(matched) == 0:
             yield batch
             return
-        self._mark_seen(ids[matched])
         ordering = ordering_values(batch, self._rules.ordering_fields)
         if ordering is not None:
             ordering = ordering.take(pa.array(matched))
@@ -166,29 +146,16 @@ class HashMerge:
         for start in range(0, len(ids), at_once):
             yield self._logs.take(ids[start : start + at_once])
 
-    def _mark_seen(self, ids: npt.NDArray[np.int64]) -> None:
-        again = ids[self._in_base[ids]]
-        self._in_base[ids] = True
-        if len(again) == 0 and len(ids) != len(np.unique(ids)):
-            numbers, counts = np.unique(ids, return_counts=True)
-            again = numbers[counts > 1]
-        if len(again):
-            raise repeated_key(f"the base file {self._base_name}", self._logs.key(int(again[0])))
-
-    def _clear(self, suspects: npt.NDArray[np.uint64], base_keys: Iterable[pa.Array]) -> None:
-        seen: set[str] = set()
-        for keys in base_keys:
-            for row in np.flatnonzero(np.isin(hash_keys(keys), suspects)):
-                key = keys[int(row)].as_py()
-                if key in seen:
-                    raise repeated_key(f"the base file {self._base_name}", key)
-                seen.add(key)
-
-
-def repeated_key(source: str, key: str) -> BrokenFile:
-    """A base file with a key in two rows, as an error; `source` is "the base file ..."."""
-    return BrokenFile(
-        f"{source[:1].upper()}{source[1:]} holds the record key {key!r} more than once.",
-        why=f"{RECORD_KEY_FIELD} must be unique in a file group, or an update reaches only one of the rows.",
-        remedy="Remove the duplicates with a writer, for example by deleting and inserting the key again.",
-    )
+    def _first_rows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows of a batch with keys of the logs, but for those whose key an earlier row had."""
+        rows = np.flatnonzero(ids >= 0)
+        found = ids[rows]
+        is_first = ~self._in_base[found]
+        if len(np.unique(found)) != len(found):
+            first_here = np.zeros(len(found), dtype=np.bool_)
+            first_here[np.unique(found, return_index=True)[1]] = True
+            is_first &= first_here
+        self._in_base[found] = True
+        if self._on_repeated is not None and not is_first.all():
+            self._on_repeated(self._logs.key(int(found[~is_first][0])))
+        return rows[is_first]

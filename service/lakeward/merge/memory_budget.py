@@ -7,7 +7,6 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
                a batch of each run
     runs       instead of those, pages and batches of logs that   they are read one after the other, as others are
                are merged out of their files
-    hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
     batch      one batch that is decoded, or one block of         fewer rows; a row, or such a block, that needs more is
                deletes that are Java objects                      refused
     row        one row that is written, six times over            refused
@@ -63,10 +62,6 @@ class MemoryBudget:
     def run_batch(self) -> int:
         """A batch of such a log, unless the fewest rows that are worth a batch take more."""
         return self.rows // 256
-
-    @property
-    def hashes(self) -> int:
-        return self.rows // 16
 
     @property
     def batch(self) -> int:

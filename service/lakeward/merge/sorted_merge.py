@@ -8,11 +8,19 @@ Runs are given by their age, the base file first. Records of one key come out of
 
 Where few rows change, the output is put together from slices of the base batch; where many do, row by row.
 
+A key may be in several rows of the base file. By the rules they are versions of one row, and are folded with the rest;
+or only the first of them meets the logs, and the others follow it as they are:
+
+    base   k1 k2 k3 | m        log   k       apart   k1 joined with log k | k2 | k3 | m       versions   all four joined
+
 Touches: nothing but the runs.
-Keeps:   1. rows out = base rows + inserted - deleted, in the order of their keys;
-         2. a base file with a key in two rows is refused, as by `merge/hash_merge`;
-         3. a base file out of order is `NotSorted`, and the operation starts again without relying on it;
-         4. of a key with any number of records no more than two are held beside a window;
+Keeps:   1. rows out = base rows + inserted - deleted - folded, in the order of their keys;
+         2. of base rows with one key the first meets the logs, and the others follow it in their order; or, as versions
+            of one row, they leave one of them; or they are refused by name: as the rules say;
+         3. a base file out of order is `NotSorted`, and the operation starts again without relying on it; so is one
+            with a key in two rows where it says that there is none;
+         4. of a key with any number of records no more than two are held beside a window, and those base rows that
+            wait for the first one, which are refused where they take too much;
          5. the result is the same however the records of the logs are cut into runs;
          6. who asks for changes is told, beside each batch, of every key whose row a log record replaced, added or
             removed, and of no other.
@@ -28,18 +36,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.errors import Unsupported
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.digest import hash_again
-from lakeward.merge.hash_merge import repeated_key
 from lakeward.merge.logs.log_fold import not_comparable
 from lakeward.merge.rules.filling import fill_rows
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, RepeatedKeys
 from lakeward.merge.rules.ordering import OrderingCodes, encode_ordering, values_for_codes
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.rules.winner import NO_RANK, GroupCount, LogRecordKind, Role, fold_filled_groups, fold_groups
 from lakeward.merge.runs.run_windows import WINDOW_BYTES, Order, RunWindow, RunWindows
+from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.sorted_run import SortedRun
+
+WAITING_BYTES = 16 * WINDOW_BYTES
+"""So much may the base rows of one key take that wait for what becomes of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,18 @@ class _Changed(NamedTuple):
     """The base rows that a delete won over."""
 
 
+def _together(records: Sequence[_Records]) -> _Records:
+    """One behind the other."""
+    order = Order(
+        np.concatenate([each.order.batches for each in records]),
+        np.concatenate([each.order.places for each in records]),
+        np.concatenate([each.order.joins for each in records]),
+    )
+    return _Records(
+        order, np.concatenate([each.roles for each in records]), np.concatenate([each.kinds for each in records])
+    )
+
+
 _NO_PLACES = np.zeros(0, dtype=np.int64)
 _NO_ROWS = Order(_NO_PLACES, _NO_PLACES, np.zeros(0, dtype=np.int8))
 _NOTHING_CHANGED = _Changed(_NO_PLACES, _NO_PLACES, _NO_ROWS, _NO_ROWS)
@@ -82,12 +106,15 @@ class SortedMerge:
         schema: pa.Schema,
         *,
         window_bytes: int = WINDOW_BYTES,
+        waiting_bytes: int = WAITING_BYTES,
         on_changes: Callable[[ChangedRows], object] | None = None,
+        on_repeated: Callable[[str], object] | None = None,
     ) -> None:
         """
         Args:
             runs: oldest first.
             on_changes: is called with what a window changed, before the next one is read.
+            on_repeated: is called with a key that is in several base rows, which stay apart, and in the logs.
         """
         self._rules = rules
         self._runs = RunWindows(runs, window_bytes=window_bytes)
@@ -95,6 +122,9 @@ class SortedMerge:
         self._ordering_type = ordering_type(rules, schema)
         self._default_compares = default_is_comparable(self._ordering_type)
         self._base_is_first = rules.base_is_first
+        self._repeated = rules.repeated
+        self._on_repeated = on_repeated
+        self._waiting_max = waiting_bytes
         self._fills = rules.partial_updates is not None
         assert not (self._fills and rules.by_rank)
         assert on_changes is None or not rules.needs_all_records, "what Hudi calls a change there is not known"
@@ -105,6 +135,8 @@ class SortedMerge:
         self._held: _Records | None = None
         self.base_rows = 0
         self.rows = 0
+        self.has_repeated = False
+        """A key came out in several rows."""
 
     @property
     def updated(self) -> int:
@@ -117,6 +149,11 @@ class SortedMerge:
     @property
     def deleted(self) -> int:
         return int(self._counts[GroupCount.DELETED])
+
+    @property
+    def folded(self) -> int:
+        """Base rows over which another base row of their key won."""
+        return int(self._counts[GroupCount.FOLDED])
 
     @property
     def log_keys(self) -> int:
@@ -148,7 +185,7 @@ class SortedMerge:
         """The records that won their keys, window by window."""
         for window in self._runs.windows():
             yield self._winners(window)
-        assert self.rows == self.base_rows + self.inserted - self.deleted
+        assert self.rows == self.base_rows + self.inserted - self.deleted - self.folded
 
     def _rows_of(self, won: _Records) -> pa.RecordBatch | None:
         """Their rows, counted; None where all are deletes."""
@@ -170,15 +207,16 @@ class SortedMerge:
         self._changed = _NOTHING_CHANGED
         if len(records.order) == 0:
             return records
-        if records.order.joins[0]:
-            raise self._repeated(records, 0)
+        waiting: list[_Records] = []
+        if self._repeated is not RepeatedKeys.VERSIONS:
+            records, waiting = self._kept_apart(records, is_open=window.is_open)
         ranks = np.full(len(records.order) if self._fills else 0, NO_RANK, dtype=np.int64)
         kept = self._fold(records, ranks, is_open=window.is_open)
         end = len(records.order)
         self._held = None
         if window.is_open:
             end = int(np.flatnonzero(records.order.joins == 0)[-1])
-            self._held = records.part(slice(end, None)).part(kept[end:])
+            self._held = _together([records.part(slice(end, None)).part(kept[end:]), *waiting])
             self._held.order.joins[:1] = 0
             self._held.order.joins[1:] = 1
             self._runs.hold(self._held.order)
@@ -212,14 +250,66 @@ class SortedMerge:
             else:
                 kinds[at] = self._runs.batch(number).kinds[order.places[at]]
         held = self._held
-        if held is None:
-            return _Records(order, roles, kinds)
-        both = Order(
-            np.concatenate([held.order.batches, order.batches]),
-            np.concatenate([held.order.places, order.places]),
-            np.concatenate([held.order.joins, order.joins]),
+        new = _Records(order, roles, kinds)
+        return new if held is None else _together([held, new])
+
+    def _kept_apart(self, records: _Records, *, is_open: bool) -> tuple[_Records, list[_Records]]:
+        """The records, where of base rows with one key the first is left and the others stand behind all records of
+        the key, each a group of its own; and those of them whose key goes on, which wait."""
+        roles, joins = records.roles, records.order.joins
+        apart = (roles == Role.APART) | ((roles == Role.BASE) & (joins != 0))
+        if not apart.any():
+            return records, []
+        self._check_apart(records, int(np.argmax(apart)))
+        self.has_repeated = True
+        group = np.cumsum(joins == 0)
+        places = np.lexsort((np.arange(len(group)), apart, group))
+        logs = np.unique(group[roles == Role.LOG])
+        touched = np.flatnonzero(apart & np.isin(group, logs))
+        if len(touched) and self._on_repeated is not None:
+            self._on_repeated(self._key(records, int(touched[0]))[0])
+        order = records.order
+        # The first of a group is its first base row, wherever the others stand.
+        joins = np.where(apart, np.int8(0), joins)[places]
+        sorted_ = _Records(
+            Order(order.batches[places], order.places[places], joins), roles[places], records.kinds[places]
         )
-        return _Records(both, np.concatenate([held.roles, roles]), np.concatenate([held.kinds, kinds]))
+        sorted_.roles[apart[places]] = Role.APART
+        end = len(places) - int((apart & (group == group[-1])).sum()) if is_open else len(places)
+        waiting = sorted_.part(slice(end, None))
+        if len(waiting.order):
+            self._check_waiting(waiting)
+        return sorted_.part(slice(0, end)), [waiting] if len(waiting.order) else []
+
+    def _check_apart(self, records: _Records, at: int) -> None:
+        """Raise where the base file says that no key is in it twice, or what becomes of it is not known."""
+        if not self._runs.run_of(int(records.order.batches[at])).repeats_keys:
+            key, name = self._key(records, at)
+            raise NotSorted(
+                f"{name[:1].upper()}{name[1:]} holds the record key {key!r} more than once.",
+                why="It says that it is sorted, and that no key is in it twice.",
+                remedy="Compact the file group, which writes the file anew.",
+            )
+        if self._repeated is RepeatedKeys.REFUSED:
+            key, name = self._key(records, at)
+            raise Unsupported(
+                f"{name[:1].upper()}{name[1:]} holds the record key {key!r} more than once.",
+                why="Beside an inline log, or one of partial updates, it is not known what Hudi makes of that in a "
+                "table of the layout lsm_tree.",
+                remedy="Read the partition, and write it with insert_overwrite.",
+            )
+
+    def _check_waiting(self, waiting: _Records) -> None:
+        """Raise where the base rows of one key take too much memory."""
+        held = sum(self._runs.batch(number).nbytes for number in set(waiting.order.batches.tolist()))
+        if held > self._waiting_max:
+            key, name = self._key(waiting, 0)
+            raise Unsupported(
+                f"{name[:1].upper()}{name[1:]} holds the record key {key!r} in more rows than memory has room for.",
+                why=f"Where the logs do not fit memory, the rows of a key wait for the first one: {held} bytes.",
+                remedy="Give the operation more memory; or read the partition, and write it with "
+                "insert_overwrite --deduplicate.",
+            )
 
     def _fold(self, records: _Records, ranks: npt.NDArray[np.int64], *, is_open: bool) -> npt.NDArray[np.bool_]:
         """Which of the records are kept; where rows are filled, `ranks` are set."""
@@ -232,7 +322,9 @@ class SortedMerge:
             found = self._codes(records.order.part(contested))
             codes[contested], classes[contested] = found.codes, found.classes
         kept = np.zeros(len(joins), dtype=np.int8)
-        same = (records.roles, joins, records.kinds, codes, classes, kept)
+        # What stays apart is a base row that is alone.
+        roles = np.where(records.roles == Role.APART, np.int8(Role.BASE), records.roles)
+        same = (roles, joins, records.kinds, codes, classes, kept)
         if self._fills:
             failed = fold_filled_groups(
                 self._by_event_time, self._default_compares, is_open, *same, ranks, self._counts
@@ -242,8 +334,7 @@ class SortedMerge:
                 self._by_event_time, self._default_compares, self._base_is_first, is_open, *same, self._counts
             )
         failed = int(failed)
-        if failed < -1:
-            raise self._repeated(records, -2 - failed)
+        np.copyto(records.roles, roles, where=records.roles != Role.APART)
         if failed >= 0:
             key, name = self._key(records, failed)
             raise not_comparable(key, name, self._rules)
@@ -267,10 +358,6 @@ class SortedMerge:
         codes[back], classes[back] = found.codes, found.classes
         return OrderingCodes(codes, classes)
 
-    def _repeated(self, records: _Records, at: int) -> Exception:
-        key, name = self._key(records, at)
-        return repeated_key(name, key)
-
     def _key(self, records: _Records, at: int) -> tuple[str, str]:
         """(key, name of its run) of a record."""
         number = int(records.order.batches[at])
@@ -279,12 +366,14 @@ class SortedMerge:
 
 
 def _changed(records: _Records, kept: npt.NDArray[np.bool_]) -> _Changed:
-    """What whole groups came to: each keeps one record, and has a base row or none."""
+    """What whole groups came to: each keeps one record, and has one base row, or none, or several versions of one."""
     group = np.cumsum(records.order.joins == 0) - 1
     winner = np.flatnonzero(kept)
     base = np.full(len(winner), -1, dtype=np.int64)
-    of_base = np.flatnonzero(records.roles == Role.BASE)
+    of_base = np.flatnonzero(records.roles != Role.LOG)
     base[group[of_base]] = of_base
+    is_base = records.roles[winner] != Role.LOG
+    base[is_base] = winner[is_base]
     is_row = records.kinds[winner] == LogRecordKind.DATA
     place = np.cumsum(is_row) - 1  # among the rows that won
     updated = is_row & (base >= 0) & (base != winner)

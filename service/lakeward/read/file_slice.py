@@ -7,12 +7,15 @@ two are merged: by the order of their keys where the base file's footer says tha
 Where the logs do not fit their share of the budget (`merge/memory_budget.py`) they come in sorted runs, and a base file
 that is not sorted is sorted in files, too; then the merge is by order.
 
+Where a key is in several rows of the base file, and the logs name places in it, they are read once more and merged by
+places (`read/positions.py`).
+
 Touches: reads the slice's files; spill files of its own outside of the table.
 Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant returns, with their commit times and
             sequence numbers; only `_hoodie_file_name` is left for the writer to set;
-         2. the counts add up: rows == base_rows + inserted - deleted; and all rows that the base file's footer counts
-            were read, where no query asks for less;
-         3. where `is_sorted`, the rows are in the order of their keys' bytes;
+         2. the counts add up: rows == base_rows + inserted - deleted - folded; and all rows that the base file's footer
+            counts were read, where no query asks for less;
+         3. where `is_sorted`, the rows are in the order of their keys' bytes, no key twice;
          4. every file and temporary file is closed when the batches are exhausted or the reader stops early;
          5. with a query, the rows are those of 1 that it chooses, with the columns that it names;
          6. the rows of `parts` and of the row groups that it does not decode are those of `batches`, in their order,
@@ -47,7 +50,7 @@ from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGrou
 from lakeward.merge.copy_through import check_keys, find_untouched, not_sorted, weave
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.rules.filling import part_schema, with_part
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules, RepeatedKeys
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import record_keys
@@ -62,6 +65,8 @@ from lakeward.read.log_scan import LogScan, scan_slice_heads
 from lakeward.read.made_keys import with_made_keys
 from lakeward.read.operation_column import has_operations
 from lakeward.read.partial_blocks import rules_of_blocks
+from lakeward.read.positions import GoesByPlaces, can_go_by_places, names_places, with_places, without_places
+from lakeward.read.predicate import Predicate
 from lakeward.read.pruning import LogSide, choose_row_groups
 from lakeward.read.rank_order import rules_of_ranks
 from lakeward.read.sample import SampleTap
@@ -90,6 +95,7 @@ class MergedSlice:
         *,
         spill_folder: str | None = None,
         by_order: bool = True,
+        by_places: bool = False,
         query: SliceQuery = EVERYTHING,
         on_changes: Callable[[ChangedRows], object] | None = None,
         incoming: Incoming | None = None,
@@ -123,9 +129,17 @@ class MergedSlice:
         if key_fields:
             query = replace(query, by_statistics=False)  # no footer says anything of keys that are made
         self._query = query
+        has_logs = bool(scan.blocks) or incoming is not None
         ranked = rules_of_ranks(storage, slice_input.base_path, scan, slice_input.rules, table)
+        ranked = replace(ranked, repeated=_repeated_keys(slice_input.rules, scan, has_logs=has_logs))
         self.rules = rules_of_blocks(scan.blocks, ranked, table, key_fields)
         """The table's, or what its logs make of them."""
+        self._has_logs = has_logs
+        # Readers of the layout `lsm_tree` do not look at places.
+        names = incoming is None and not slice_input.rules.by_rank and names_places(scan.blocks, slice_input.base_file)
+        self._names_places = names
+        self._by_places = names and by_places and can_go_by_places(scan.blocks)
+        self._has_repeated = False
         if on_changes is not None and (has_operation or key_fields or self.rules.needs_all_records):
             raise Unsupported(
                 f"The changes of file group {slice_input.file_id} cannot be captured.",
@@ -140,25 +154,9 @@ class MergedSlice:
         """What the rows are rows of; as they come, they have the `row_schema`."""
         self.meter = ReadMeter()
         """What was read of the slice's files so far."""
-        self._run = LogRun(
-            storage,
-            slice_input.base_path,
-            slice_input.log_files,
-            instant=slice_input.instant,
-            schema=self._read_schema,
-            rules=self.rules,
-            budget=slice_input.budget,
-            spill_folder=spill_folder,
-            accept_damaged_logs=slice_input.accept_damaged_logs,
-            query=query,
-            meter=self.meter,
-            key_fields=key_fields,
-            scan=scan,
-            incoming=incoming,
-            by_order=by_order,
-            ahead=self._ahead,
-        )
-        self._resources.callback(self._run.close)
+        self.sample = SampleTap()
+        """A few keys with all that the files say about them, to merge them again, where the query asks for it."""
+        self._run = self._open_run(scan, incoming)
 
     def __enter__(self) -> Self:
         return self
@@ -189,11 +187,6 @@ class MergedSlice:
         return self._run.out_of_order
 
     @property
-    def sample(self) -> SampleTap:
-        """A few keys with all that the files say about them, to merge them again, where the query asks for it."""
-        return self._run.sample
-
-    @property
     def counts(self) -> MergeCounts:
         """Known once the batches are exhausted. With a query they are those of what was read, before its rows were
         chosen by values."""
@@ -202,17 +195,76 @@ class MergedSlice:
 
     @property
     def is_sorted(self) -> bool:
-        """The rows come in the order of their keys' bytes; final when the logs are read."""
+        """The rows come in the order of their keys' bytes, no key twice; final when the batches are exhausted."""
+        return self._merges_by_order and not self._has_repeated and not self._by_places
+
+    @property
+    def _merges_by_order(self) -> bool:
+        """Final when the logs are read."""
         return self._relies_on_order or self._input.comes_by_key or not self._run.records.fits
 
     @property
     def _relies_on_order(self) -> bool:
         """The base file is read as one that is sorted: its footer says so, or its rows are to come so anyway."""
-        return self._by_order and (self._base.is_sorted or self._input.comes_by_key)
+        return self._by_order and not self._by_places and (self._base.is_sorted or self._input.comes_by_key)
+
+    def _open_run(self, scan: LogScan, incoming: Incoming | None) -> LogRun:
+        read = self._input
+        run = LogRun(
+            self._storage,
+            read.base_path,
+            read.log_files,
+            instant=read.instant,
+            schema=self._read_schema,
+            rules=self.rules,
+            budget=read.budget,
+            spill_folder=self._spill_folder,
+            accept_damaged_logs=read.accept_damaged_logs,
+            query=replace(self._query, predicate=Predicate()) if self._by_places else self._query,
+            meter=self.meter,
+            key_fields=read.key_fields,
+            scan=scan,
+            incoming=incoming,
+            sample=self.sample,
+            watched_base=read.base_file if self._names_places and not self._by_places else None,
+            by_places=self._by_places,
+            by_order=self._by_order,
+            ahead=self._ahead,
+        )
+        self._resources.callback(run.close)
+        return run
+
+    def _read_logs(self) -> None:
+        """Read the logs, when it was not done yet; a second time where they must be merged by places."""
+        self._run.read()
+        if self._run.records.repeats_in_block and not self._by_places and can_go_by_places(self._run.scan.blocks):
+            self._run.close()
+            self.sample.begin_again()
+            self._by_places = True
+            self._run = self._open_run(self._run.scan, None)
+            self._run.read()
+        if self._by_places and self._on_changes is not None:
+            raise Unsupported(
+                f"The changes of file group {self._input.file_id} cannot be captured.",
+                why="A record key is in several rows of its base file, and what Hudi calls a change of such rows is "
+                "not known.",
+                remedy="Leave compaction of this file group to Hudi; or read the partition, and write it with "
+                "insert_overwrite --deduplicate.",
+            )
+
+    def _refuse_repeated(self, key: str) -> None:
+        """A key is in several base rows, and in logs that name places, by which the slice is not merged."""
+        raise GoesByPlaces(
+            f"The base file {self._input.base_file} holds the record key {key!r} more than once.",
+            why="Its logs name places in it, by which Hudi's readers merge them, and not each of these rows in each "
+            "block; or they are HFiles.",
+            remedy="Let Hudi compact this file group; or read the partition, and write it with insert_overwrite "
+            "--deduplicate.",
+        )
 
     def fold_logs(self) -> int:
         """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
-        self._run.read()
+        self._read_logs()
         return self._base.rows + self._run.records.keys_max
 
     def leave_out(self, form: bytes) -> SealedKeys | None:
@@ -222,7 +274,7 @@ class MergedSlice:
         keys where that spares decoding theirs.
         """
         assert self._query.is_rewrite
-        self._run.read()
+        self._read_logs()
         fold = self._run.records.fold
         if not self._relies_on_order or self._input.base_file is None or fold is None:
             return None
@@ -293,30 +345,41 @@ class MergedSlice:
         """
         assert self._counts is None
         try:
-            self._run.read()
+            self._read_logs()
             merge: SortedMerge | HashMerge
             fold = self._run.records.fold
-            if self.is_sorted or fold is None:
+            on_repeated = self._refuse_repeated if self._names_places and not self._by_places else None
+            folded = 0
+            if self._merges_by_order or fold is None:
                 merge = SortedMerge(
                     [*self._base_runs(), *self._run.records.runs],
                     self.rules,
                     self._read_schema,
                     window_bytes=self._input.budget.window,
+                    waiting_bytes=16 * self._input.budget.window,
                     on_changes=self._on_changes,
+                    on_repeated=on_repeated,
                 )
                 yield from self._chosen(merge.batches())
-                log_keys = merge.log_keys
+                log_keys, folded = merge.log_keys, merge.folded
+                self._has_repeated = merge.has_repeated
             else:
                 merge = HashMerge(
                     fold,
                     self.rules,
                     base_name=self._input.base_file or "(no base file)",
-                    memory_bytes=self._input.budget.hashes,
-                    spill_folder=self._spill_folder,
                     on_changes=self._on_changes,
+                    on_repeated=on_repeated,
                 )
-                yield from self._chosen(merge.batches(self._ahead.over(self._base_batches()), self._base_keys))
+                yield from self._chosen(merge.batches(self._ahead.over(self._base_batches())))
                 log_keys = fold.keys
+            if self._by_places and merge.inserted:
+                raise BrokenFile(
+                    f"The logs of file group {self._input.file_id} name places in {self._input.base_file} where other "
+                    "record keys are.",
+                    why="A record key is in several of its rows, so that the places count.",
+                    remedy="Find out which of the files was changed, and restore it from a copy.",
+                )
             rows_left_out = sum(group.rows for group in self._left_out)
             self._check_base_rows(merge.base_rows + rows_left_out)
             self._counts = MergeCounts(
@@ -332,6 +395,7 @@ class MergedSlice:
                 deleted=merge.deleted,
                 rows=merge.rows + rows_left_out,
                 merged_by=self._merged_by,
+                folded=folded,
                 row_groups_copied=len(self._left_out),
             )
         finally:
@@ -357,7 +421,7 @@ class MergedSlice:
         if self._relies_on_order:
             return MergedBy.ORDER
         relied_first = self._base.is_sorted or self._input.comes_by_key
-        if not self.is_sorted:
+        if not self._merges_by_order:
             return MergedBy.HASHES_AFTER_ORDER if relied_first else MergedBy.HASHES
         return MergedBy.SORTING_AFTER_ORDER if relied_first else MergedBy.SORTING
 
@@ -373,7 +437,9 @@ class MergedSlice:
         name, rules = f"the base file {self._input.base_file}", self.rules
         kind = ordering_type(rules, self._read_schema)
         if self._relies_on_order:
-            return [BaseRun(name, self._ahead.over(self._base_batches()), rules.ordering_fields)]
+            # A file that says that it is sorted has no key twice.
+            base = self._ahead.over(self._base_batches())
+            return [BaseRun(name, base, rules.ordering_fields, repeats_keys=not self._base.is_sorted)]
         schema = record_schema(part_schema(self._query.carried_schema(self._read_schema), rules), kind)
         sorter = RecordSorter(
             schema, name=name, is_base=True, memory_bytes=self._input.budget.logs, folder=self._spill_folder
@@ -386,18 +452,16 @@ class MergedSlice:
         return sorter.finish()
 
     def _base_batches(self) -> Iterator[pa.RecordBatch]:
+        rows = 0
         for batch in self._read_base(self._read_schema):
             record_keys(batch, source=self._input.base_file or "")
             where = f"the base file {self._input.base_file}"
             check_row_sizes(batch, self._query.row_bytes_max, where=where)
             if self._query.takes_sample:
-                self.sample.see_base(batch)
-            yield with_part(self._query.carried(batch), 0, self.rules)
-
-    def _base_keys(self) -> Iterator[pa.Array]:
-        names = (RECORD_KEY_FIELD, *self._input.key_fields)
-        for batch in self._read_base(pa.schema([self._read_schema.field(name) for name in names])):
-            yield batch.column(0)
+                self.sample.see_base(batch, first_place=rows if self._by_places else None)
+            carried = with_part(self._query.carried(batch), 0, self.rules)
+            yield with_places(carried, np.arange(rows, rows + batch.num_rows)) if self._by_places else carried
+            rows += batch.num_rows
 
     def _read_base(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if self._input.base_file is None:
@@ -409,11 +473,12 @@ class MergedSlice:
             schema,
             name=self._input.base_file,
             bytes_max=self._input.budget.batch,
-            choose=self._choose if self._query.prunes or self._left_out else None,
+            choose=self._choose if (self._query.prunes and not self._by_places) or self._left_out else None,
             meter=self.meter,
         )
         for batch in batches:
-            yield self._query.predicate.on_keys.chosen(with_made_keys(batch, self._input.key_fields))
+            keyed = with_made_keys(batch, self._input.key_fields)
+            yield keyed if self._by_places else self._query.predicate.on_keys.chosen(keyed)
 
     def _choose(self, file: ParquetBatches) -> Sequence[int]:
         """The row groups of the base file that are read; the logs were read before."""
@@ -424,15 +489,26 @@ class MergedSlice:
         rules = self.rules
         # A base row that loses still fills the one that wins.
         mode = rules.mode if rules.partial_updates is None else MergeMode.EVENT_TIME_ORDERING
-        logs = LogSide(mode, self._run.data_keys)
-        return choose_row_groups(groups, self._query.predicate, logs)
+        repeats = not self._base.is_sorted
+        predicate = self._query.predicate
+        if repeats and self.rules.repeated is not RepeatedKeys.APART:
+            predicate = predicate.on_keys  # any row may be a version of another one
+        logs = LogSide(mode, self._run.data_keys, self._run.all_keys if repeats else None)
+        return choose_row_groups(groups, predicate, logs)
 
     def _chosen(self, merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        on_values = self._query.predicate.on_values
+        predicate = self._query.predicate if self._by_places else self._query.predicate.on_values
         for batch in merged:
-            chosen = on_values.chosen(batch)
+            chosen = predicate.chosen(without_places(batch) if self._by_places else batch)
             if chosen.num_rows:
                 yield chosen if self._query.columns is None else chosen.select(self.schema.names)
+
+
+def _repeated_keys(rules: MergeRules, scan: LogScan, *, has_logs: bool) -> RepeatedKeys:
+    """What becomes of rows with one key in the slice's base file."""
+    if not rules.by_rank or not has_logs:
+        return RepeatedKeys.APART
+    return RepeatedKeys.VERSIONS if scan.by_rank else RepeatedKeys.REFUSED
 
 
 def open_slice(
@@ -441,6 +517,7 @@ def open_slice(
     *,
     spill_folder: str | None = None,
     by_order: bool = True,
+    by_places: bool = False,
     query: SliceQuery = EVERYTHING,
     on_changes: Callable[[ChangedRows], object] | None = None,
     incoming: Incoming | None = None,
@@ -449,6 +526,8 @@ def open_slice(
 
     Args:
         by_order: rely on the order of a base file whose footer says that it is sorted.
+        by_places: merge by the places that logs name in the base file, also where one name for each key in a block does
+            not ask for it.
         query: what of the slice is wanted.
         on_changes: is told of every key that the logs change, while the batches are read.
         incoming: records of no log, which are merged as those of a log behind all others are.
@@ -462,6 +541,7 @@ def open_slice(
         slice_input,
         spill_folder=spill_folder,
         by_order=by_order,
+        by_places=by_places,
         query=query,
         on_changes=on_changes,
         incoming=incoming,

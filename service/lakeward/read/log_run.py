@@ -57,6 +57,7 @@ from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
 from lakeward.read.made_keys import check_keys_can_be_made, with_made_keys
 from lakeward.read.operation_column import check_no_operations
 from lakeward.read.partial_blocks import check_whole_rows, part_number
+from lakeward.read.positions import BlockPlaces, keys_with_places, names_places, with_places
 from lakeward.read.pruning import choose_log_row_groups
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_query import EVERYTHING, PARTITION_FIELD, SliceQuery
@@ -98,6 +99,9 @@ class LogRun:
         incoming: Incoming | None = None,
         by_order: bool = False,
         ahead: Ahead | None = None,
+        sample: SampleTap | None = None,
+        watched_base: str | None = None,
+        by_places: bool = False,
     ) -> None:
         """
         Args:
@@ -116,6 +120,10 @@ class LogRun:
             incoming: what comes behind all of the logs, as if it were in one more.
             by_order: logs that are sorted may be merged straight out of their files.
             ahead: reads such logs.
+            sample: takes a few keys, where the query asks for it.
+            watched_base: a base file; where all blocks name places in it, `records` tell whether a key came more than
+                once in one block.
+            by_places: the blocks name places in the base file, which go into the keys (`read/positions`).
         """
         self._storage = storage
         self._base_path = base_path
@@ -145,19 +153,26 @@ class LogRun:
             self.schema = query.with_dictionaries(schema, rules, self._repeated(), key_fields)
         carried = part_schema(query.carried_schema(self.schema), rules)
         self.records: LogRecords | FileRuns = LogRecords(
-            carried, rules, memory_bytes=budget.logs, spill_folder=spill_folder
+            carried,
+            rules,
+            memory_bytes=budget.logs,
+            spill_folder=spill_folder,
+            watches_blocks=names_places(scan.blocks, watched_base),
         )
         self.out_of_order: str | None = None
         """A log of the layout `lsm_tree` that is not sorted, if one was met."""
         self._files = ExitStack()
-        self.sample = SampleTap()
+        self.sample = SampleTap() if sample is None else sample
         self.data_keys: ValueRange | None = None
         """From which key to which the data records reach that were read; kept where the query asks for values."""
+        self.all_keys: ValueRange | None = None
+        """The same of all records, deletes too."""
         self._query = query
         self._keys = query.predicate.on_keys
         self._watches_keys = bool(query.predicate.on_values.conditions)
         self._meter = ReadMeter() if meter is None else meter
         self._key_fields = tuple(key_fields)
+        self._by_places = by_places
         self._is_read = False
 
     @property
@@ -289,12 +304,20 @@ class LogRun:
 
     def _read_block(self, file: BinaryIO, block: LogBlock, takers: Iterable[LogRecords]) -> None:
         order = OrderWatch()
+        places = BlockPlaces(block) if self._by_places else None
         if block.type is BlockType.DELETE:
             for deletes in self._deletes_of(file, block):
-                self._append_deletes(deletes, block, takers)
+                self._append_deletes(deletes, block, takers, places)
                 self._watch_order(order, deletes.keys, block)
-            return
-        for rows in self._rows_of(file, block):
+        else:
+            self._append_rows(self._rows_of(file, block, places=places), block, takers, order)
+        if places is not None:
+            places.finish()
+
+    def _append_rows(
+        self, batches: Iterable[pa.RecordBatch], block: LogBlock, takers: Iterable[LogRecords], order: OrderWatch
+    ) -> None:
+        for rows in batches:
             for records in takers:
                 records.append_data(rows, source=block.where, block_bytes=block.content_length)
             self._watch_keys(rows)
@@ -314,9 +337,15 @@ class LogRun:
             yield self._wanted(deletes)
 
     def _rows_of(
-        self, file: BinaryIO, block: LogBlock, *, batch_rows: int = BATCH_ROWS, rank: int = 0
+        self,
+        file: BinaryIO,
+        block: LogBlock,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        rank: int = 0,
+        places: BlockPlaces | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a block that are asked for, checked, as they go on from here."""
+        """The rows of a block that are asked for, checked, as they go on from here: with their places, if given."""
         number = part_number(block, self._rules)
         lacking = set(self.schema.names) - self._rules.in_part[number - 1] if number else ()
         for batch in read_data_block(
@@ -334,9 +363,11 @@ class LogRun:
             projected = self._keys.chosen(with_made_keys(rows, self._key_fields))
             self._check_partition(projected, block)
             check_row_sizes(projected, self._query.row_bytes_max, where=block.where)
+            here = None if places is None else places.take(batch.num_rows)
             if self._query.takes_sample:
-                self.sample.see_log_data(projected, lacking=lacking, rank=rank)
-            yield with_part(self._query.carried(projected), number, self._rules)
+                self.sample.see_log_data(projected, lacking=lacking, rank=rank, places=here)
+            carried = with_part(self._query.carried(projected), number, self._rules)
+            yield carried if here is None else with_places(carried, here)
 
     def _take(self, part: pa.RecordBatch | Tombstones, takers: Iterable[LogRecords]) -> None:
         """Records of no log."""
@@ -356,11 +387,17 @@ class LogRun:
         if self._query.takes_sample:
             self.sample.see_log_data(rows)
 
-    def _append_deletes(self, deleted: DeletedKeys, block: LogBlock, takers: Iterable[LogRecords]) -> None:
+    def _append_deletes(
+        self, deleted: DeletedKeys, block: LogBlock, takers: Iterable[LogRecords], places: BlockPlaces | None
+    ) -> None:
+        here = None if places is None else places.take(len(deleted.keys))
+        keys = deleted.keys if here is None else keys_with_places(deleted.keys, here)
         for records in takers:
-            records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
+            records.append_deletes(keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
+        if self._watches_keys and len(deleted.keys):
+            self.all_keys = _joined(self.all_keys, deleted.keys)
         if self._query.takes_sample:
-            self.sample.see_log_deletes(deleted.keys, self._values_of(deleted, block))
+            self.sample.see_log_deletes(deleted.keys, self._values_of(deleted, block), places=here)
 
     def _values_of(self, deleted: DeletedKeys, block: LogBlock) -> pa.Array | None:
         """The deletes' ordering values in the table's type."""
@@ -387,9 +424,9 @@ class LogRun:
     def _watch_keys(self, batch: pa.RecordBatch) -> None:
         if not self._watches_keys or batch.num_rows == 0:
             return
-        found = pc.min_max(batch.column(RECORD_KEY_FIELD)).as_py()
-        here = ValueRange(found["min"], found["max"])
-        self.data_keys = here if self.data_keys is None else self.data_keys.joined(here)
+        keys = batch.column(RECORD_KEY_FIELD)
+        self.data_keys = _joined(self.data_keys, keys)
+        self.all_keys = _joined(self.all_keys, keys)
 
     def _check_partition(self, batch: pa.RecordBatch, block: LogBlock) -> None:
         """A row says which partition it is in, so a log that was copied here from another one is found out."""
@@ -408,6 +445,12 @@ class LogRun:
                 why=f"A row of it is in partition {foreign[0].as_py()!r}, and the file lies in {here!r}.",
                 remedy="Find out who put the file there, and restore the one that its commit wrote.",
             )
+
+
+def _joined(known: ValueRange | None, keys: pa.Array) -> ValueRange:
+    found = pc.min_max(keys).as_py()
+    here = ValueRange(found["min"], found["max"])
+    return here if known is None else known.joined(here)
 
 
 def _wrappers(kind: pa.DataType | None) -> list[str]:

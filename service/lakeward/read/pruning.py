@@ -4,11 +4,13 @@ Leaving a row unread must never bring an older version of its record to light, n
 
     logs         are read and folded whole, but for records whose *key* is not wanted: of such a record no version is
     base file    a row group is skipped where none of its keys is wanted; or where none of its values is, and no data
-                 record of the logs could lose to one of its rows
+                 record of the logs could lose to one of its rows; and where a key may be in several rows of the file,
+                 no record at all could meet one of them
 
 The last clause is the trap. By event time a base row may beat the log's record of its key. Skipped because of its
 values, it would leave the field to the older record, which may hold the values that are wanted. Where the last one
-written wins no base row ever does; and a delete in the logs gives no row, with the base row or without it.
+written wins no base row ever does; and a delete in the logs gives no row, with the base row or without it. Of several
+rows with one key the first meets the logs: left unread, it would send the next one there, which may be wanted.
 
 Touches: nothing.
 Keeps:   1. what is read, merged and then filtered is what all rows, merged and then filtered, are;
@@ -33,6 +35,8 @@ class LogSide:
     mode: MergeMode
     data_keys: ValueRange | None
     """The keys of their data records reach from here to there; None where there is no such record."""
+    met: ValueRange | None = None
+    """The same of all records, where a key may be in several rows of the base file."""
 
 
 NO_LOGS = LogSide(MergeMode.COMMIT_TIME_ORDERING, None)
@@ -45,7 +49,8 @@ def choose_row_groups(groups: Sequence[RowGroup], predicate: Predicate, logs: Lo
     return [
         group.number
         for group in groups
-        if keys.may_hold_in(group) and (values.may_hold_in(group) or _may_beat_a_log_record(group, logs))
+        if keys.may_hold_in(group)
+        and (values.may_hold_in(group) or _may_beat_a_log_record(group, logs) or _may_have_key_in(group, logs.met))
     ]
 
 
@@ -55,9 +60,13 @@ def choose_log_row_groups(groups: Sequence[RowGroup], predicate: Predicate) -> l
 
 
 def _may_beat_a_log_record(group: RowGroup, logs: LogSide) -> bool:
-    if logs.mode is MergeMode.COMMIT_TIME_ORDERING or logs.data_keys is None:
+    return logs.mode is not MergeMode.COMMIT_TIME_ORDERING and _may_have_key_in(group, logs.data_keys)
+
+
+def _may_have_key_in(group: RowGroup, keys: ValueRange | None) -> bool:
+    if keys is None:
         return False
     of_group = group.ranges.get(RECORD_KEY_FIELD)
     if of_group is None:
         return True
-    return not (of_group.high < logs.data_keys.low or logs.data_keys.high < of_group.low)  # type: ignore[operator]
+    return not (of_group.high < keys.low or keys.high < of_group.low)  # type: ignore[operator]

@@ -7,9 +7,10 @@ Where base and logs come by at once, the keys of the logs are looked at before a
 their files.
 
 Touches: nothing.
-Keeps:   1. of every sampled key all log records are kept, in merge order, and the base record if there is one;
+Keeps:   1. of every sampled key all log records are kept, in merge order, and the base records, in the file's order;
          2. at most `LOG_KEYS_MAX` keys of the logs and `BASE_KEYS_MAX` keys that only the base has;
-         3. a key with more than `RECORDS_MAX` log records, or with more than `KEY_BYTES_MAX` of rows, is in no sample.
+         3. a key with more than `RECORDS_MAX` log records, or with more than `KEY_BYTES_MAX` of rows in logs and base
+            file together, is in no sample.
 """
 
 from __future__ import annotations
@@ -34,12 +35,16 @@ KEY_BYTES_MAX = 256 * 1024
 """Rows of the sample are Python's values, several times as large as Arrow's, and not in the budget of the merge."""
 _EVERYTHING = 2**64 - 1
 
+Places = npt.NDArray[np.int64]
+"""Places of rows in the base file."""
+
 
 @dataclass(slots=True)
 class SampledKey:
     """What the inputs of the merge say about one key."""
 
-    base: Row | None = None
+    base: list[Row] = field(default_factory=list)
+    """More than one where the base file has the key in several rows."""
     logs: list[LogRecord] = field(default_factory=list)
     ranks: list[int] = field(default_factory=list)
     """The rank of each log record."""
@@ -50,6 +55,9 @@ class SampledKey:
         self.ranks.insert(at, rank)
         self.logs.insert(at, record)
 
+    places: list[int] | None = None
+    """The places of the base records, where those of the logs name places."""
+
 
 class SampleTap:
     def __init__(self, *, passed_over: npt.NDArray[np.uint64] | None = None) -> None:
@@ -58,6 +66,17 @@ class SampleTap:
             passed_over: hashes of the keys that another tap passed over; then these are, and no others.
         """
         self._judges = passed_over is None
+        self._forget()
+        self.passed_over = np.zeros(0, dtype=np.uint64) if passed_over is None else passed_over
+        """Hashes of keys with too many or too large records."""
+
+    def begin_again(self) -> None:
+        """The slice is read once more, from its first log on."""
+        assert self._judges
+        self._forget()
+        self.passed_over = np.zeros(0, dtype=np.uint64)
+
+    def _forget(self) -> None:
         self._from_logs: dict[str, SampledKey] = {}
         self._base_only: dict[str, SampledKey] = {}
         self._hashes: dict[str, int] = {}
@@ -65,8 +84,6 @@ class SampleTap:
         self._base_threshold = _EVERYTHING
         self._log_hashes: npt.NDArray[np.uint64] | None = None
         self._bytes: dict[str, int] = {}
-        self.passed_over = np.zeros(0, dtype=np.uint64) if passed_over is None else passed_over
-        """Hashes of keys with too many or too large records."""
 
     @property
     def keys(self) -> dict[str, SampledKey]:
@@ -92,30 +109,41 @@ class SampleTap:
             # Below the logs' threshold every key of the logs is in the sample: what is not there, only the base has.
             self._base_threshold = self._log_threshold
 
-    def see_log_data(self, batch: pa.RecordBatch, *, lacking: Collection[str] = (), rank: int = 0) -> None:
+    def see_log_data(
+        self, batch: pa.RecordBatch, *, lacking: Collection[str] = (), rank: int = 0, places: Places | None = None
+    ) -> None:
         """
         Args:
             lacking: columns that the rows were written without.
             rank: the place of their log among the others, where the logs do not come one after the other.
+            places: those in the base file that the rows name.
         """
         chosen = self._chosen_of_logs(batch.column(RECORD_KEY_FIELD))
         kept = {place for place, _ in chosen if self._keeps(batch, place)}
         chosen = [(place, key) for place, key in chosen if place in kept and key in self._from_logs]
-        for (_, key), row in zip(chosen, _rows_at(batch, [place for place, _ in chosen]), strict=True):
+        for (at, key), row in zip(chosen, _rows_at(batch, [place for place, _ in chosen]), strict=True):
             has = {name: value for name, value in row.items() if name not in lacking} if lacking else row
-            self._from_logs[key].add(LogRecord(has), rank)
+            place = None if places is None else int(places[at])
+            self._from_logs[key].add(LogRecord(has, position=place), rank)
 
-    def see_log_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, rank: int = 0) -> None:
+    def see_log_deletes(
+        self, keys: pa.Array, ordering: pa.Array | None, *, rank: int = 0, places: Places | None = None
+    ) -> None:
         """`ordering` as values of the ordering column, null or None where the delete has the default."""
         chosen = self._chosen_of_logs(keys)
-        places = pa.array([place for place, _ in chosen], pa.int64())
-        values = [None] * len(chosen) if ordering is None else _plain(ordering.take(places))
+        rows = pa.array([row for row, _ in chosen], pa.int64())
+        values = [None] * len(chosen) if ordering is None else _plain(ordering.take(rows))
         values = [tuple(value.values()) if isinstance(value, dict) else value for value in values]
-        for (_, key), value in zip(chosen, values, strict=True):
-            self._from_logs[key].add(LogRecord(None, value), rank)
+        for (at, key), value in zip(chosen, values, strict=True):
+            place = None if places is None else int(places[at])
+            self._from_logs[key].add(LogRecord(None, value, place), rank)
 
-    def see_base(self, batch: pa.RecordBatch) -> None:
-        """Only after all log records, or keys: only then it is known which keys the logs have."""
+    def see_base(self, batch: pa.RecordBatch, *, first_place: int | None = None) -> None:
+        """Only after all log records, or keys: only then it is known which keys the logs have.
+
+        Args:
+            first_place: the place of the first row in the file, where log records name places.
+        """
         self.settle()
         assert self._log_hashes is not None
         hashes = hash_keys(batch.column(RECORD_KEY_FIELD))
@@ -127,19 +155,24 @@ class SampleTap:
         places, hashes = places[others], hashes[others]
         self._base_threshold = _lowered(self._base_threshold, hashes, BASE_KEYS_MAX)
         low = hashes <= np.uint64(self._base_threshold)
-        small = {
+        new = {
             int(place): int(number)
             for place, number in zip(places[low], hashes[low], strict=True)
-            if _row_bytes(batch, int(place)) <= KEY_BYTES_MAX
+            if self._keeps_base_only(batch, int(place), int(number))
         }
-        chosen = [*known, *small]
+        chosen = [*known, *new]
         for place, row in zip(chosen, _rows_at(batch, chosen), strict=True):
             key = str(row[RECORD_KEY_FIELD])
             if key in self._from_logs:
-                self._from_logs[key].base = row
+                found = self._from_logs[key]
+            elif place not in new or new[place] in self.passed_over:
+                continue
             else:
-                self._base_only[key] = SampledKey(base=row)
-                self._hashes[key] = small[place]
+                found = self._base_only.setdefault(key, SampledKey())
+                self._hashes[key] = new[place]
+            found.base.append(row)
+            if first_place is not None:
+                found.places = [*(found.places or ()), first_place + place]
         self._base_threshold = self._shrunk(self._base_only, self._base_threshold, BASE_KEYS_MAX)
 
     def _keeps(self, batch: pa.RecordBatch, place: int) -> bool:
@@ -153,6 +186,17 @@ class SampleTap:
         self.passed_over = np.append(self.passed_over, np.uint64(self._hashes[key]))
         del self._from_logs[key]
         del self._hashes[key]
+        return False
+
+    def _keeps_base_only(self, batch: pa.RecordBatch, place: int, number: int) -> bool:
+        """Whether the key of this row, which no log has, can be in the sample."""
+        key = batch.column(RECORD_KEY_FIELD)[place].as_py()
+        self._bytes[key] = self._bytes.get(key, 0) + _row_bytes(batch, place)
+        if self._bytes[key] <= KEY_BYTES_MAX:
+            return True
+        self.passed_over = np.append(self.passed_over, np.uint64(number))
+        if self._base_only.pop(key, None) is not None:
+            del self._hashes[key]
         return False
 
     def _chosen_of_logs(self, keys: pa.Array) -> list[tuple[int, str]]:

@@ -108,6 +108,8 @@ class MergeCounts:
     """Base rows that a log record deleted."""
     rows: int
     merged_by: MergedBy = MergedBy.HASHES
+    folded: int = 0
+    """Base rows over which another base row of their key won, where those are versions of one row."""
     row_groups_copied: int = 0
     """Row groups of the base file that went into the output as they are stored; their rows are among the others."""
 

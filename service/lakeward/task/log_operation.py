@@ -129,6 +129,13 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
                 why="Their blocks are empty, rolled back, or stand for logs that were compacted already.",
                 remedy="Compact the file group with --type full.",
             )
+        if run.records.repeats_in_block:
+            raise Unsupported(
+                f"The logs of file group {spec.slice.file_id} are not compacted into one log.",
+                why="They name several places in the base file for one record key. Hudi's readers go by these, and one "
+                "log would have none, so that other rows came out.",
+                remedy="Compact the file group with --type full.",
+            )
         digests = RecordDigests()
         write = _write_native if spec.native else _write_inline
         files = write(storage, spec, run, digests, task_attempt)
@@ -150,6 +157,7 @@ def _open_run(
         unpublished=unpublished,
         accept_damaged_logs=spec.slice.accept_damaged_logs,
         superseded=spec.slice.superseded,
+        watched_base=spec.slice.base_file,
         query=query,
         key_fields=spec.slice.key_fields,
     )

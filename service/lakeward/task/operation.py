@@ -14,8 +14,9 @@ Touches: reads the slice's files; writes one file, and one of changes where the 
          `task/operation_output` says.
 Keeps:   1. a result is returned only for a file that reads back as what was merged, and whose copied row groups are
             those of the base file, byte by byte, but for the file's name;
-         2. where a base file's footer is wrong about its order, what was written by then is no result, and the slice is
-            merged once more without relying on any order;
+         2. where a base file's footer is wrong about its order, or only in the midst of a merge it shows that places
+            count, what was written by then is no result, and the slice is merged once more without relying on any
+            order, or by places;
          3. a log of changes belongs to the result only if it reads back as what the merge told, and has as many changes
             as it counted.
 """
@@ -31,6 +32,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import required_columns
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.log.change_log import ChangedRows
@@ -50,6 +52,7 @@ from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
 from lakeward.read.log_run import Incoming
 from lakeward.read.made_keys import with_made_keys, without_made_keys
+from lakeward.read.positions import GoesByPlaces
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.slice_query import REWRITE
 from lakeward.storage.storage import Storage, join
@@ -75,7 +78,10 @@ def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> O
 
 def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Merge the slice into one new base file."""
-    result = relying_on_order(partial(merge_slice, storage, spec), task_attempt)
+    try:
+        result = relying_on_order(partial(merge_slice, storage, spec), task_attempt)
+    except GoesByPlaces:
+        result = merge_slice(storage, spec, task_attempt + 2 * ATTEMPTS_MAX, by_order=False, by_places=True)
     storage.create(spec.place.done_path(task_attempt, rows=result.counts.rows), b"")
     return result
 
@@ -102,6 +108,7 @@ def merge_slice(
     task_attempt: int,
     *,
     by_order: bool,
+    by_places: bool = False,
     incoming: Incoming | None = None,
     watch: Callable[[ChangedRows], object] | None = None,
 ) -> OperationResult:
@@ -109,6 +116,7 @@ def merge_slice(
 
     Args:
         by_order: rely on the order of a base file whose footer says that it is sorted.
+        by_places: merge by the places that logs name in the base file.
         incoming: records of no log, which are merged as those of a log behind all others are.
         watch: is told of every key that was changed.
     """
@@ -121,9 +129,22 @@ def merge_slice(
     with open_change_log(storage, spec, task_attempt) as changes:
         told = [tell for tell in (watch, None if changes is None else changes.add) if tell is not None]
         with open_slice(
-            storage, spec.slice, by_order=by_order, query=query, on_changes=_to_all(told), incoming=incoming
+            storage,
+            spec.slice,
+            by_order=by_order,
+            by_places=by_places,
+            query=query,
+            on_changes=_to_all(told),
+            incoming=incoming,
         ) as merged:
             stats, ranges = _write(storage, spec, merged, digest, task_attempt)
+        if changes is not None and merged.counts.folded:
+            raise Unsupported(
+                f"The changes of file group {spec.slice.file_id} cannot be captured.",
+                why=f"Its base file {spec.slice.base_file} has record keys in several rows, and what Hudi calls a "
+                "change of such rows is not known.",
+                remedy="Read the partition, and write it with insert_overwrite.",
+            )
         change_log = None if changes is None else changes.close()
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)

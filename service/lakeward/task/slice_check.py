@@ -1,8 +1,8 @@
 """Read one file slice as a query does and judge what comes out, as it runs in a Spark task or in process.
 
-    files as their commits say? -> merge: the rows that are due, no key twice, and of a sample of keys exactly what the
-    slow twin of the merge rules makes of the slice's records -> the same versions of the sample when it is read by its
-    keys alone, as readers do that skip row groups by their footers
+    files as their commits say? -> merge: the rows that are due, no key in more rows than the base file has it in, or
+    in one, and of a sample of keys exactly what the slow twin of the merge rules makes of the slice's records -> the
+    same versions of the sample when it is read by its keys alone, as readers do that skip row groups by their footers
 
 Like `task/operation.py` this travels to executors and knows neither SQL nor Spark.
 
@@ -21,11 +21,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported, VerificationFailed
+from lakeward.format.avro.schema import table_schema
+from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.logs.key_index import hash_keys
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.reference import Row
 from lakeward.read.file_slice import open_slice
+from lakeward.read.made_keys import with_made_keys
 from lakeward.read.predicate import keys_among
 from lakeward.read.sample import plain_rows
 from lakeward.read.slice_input import SliceInput
@@ -104,16 +107,30 @@ def _check_rows(storage: Storage, check: SliceCheck, first: _FirstMerge, meter: 
 def _check_keys(
     storage: Storage, slice_input: SliceInput, hashes: npt.NDArray[np.uint64], meter: ReadMeter
 ) -> Iterator[str]:
-    """Equal hashes are most likely equal keys, which the keys themselves decide."""
+    """Equal hashes are most likely equal keys, which the keys themselves decide. A base file may have a key in several
+    rows, where writers looked for none."""
     keys = Counter[str]()
     with open_slice(storage, slice_input, query=SliceQuery([RECORD_KEY_FIELD])) as again:
         for batch in again.batches():
             keys.update(_keys_of(batch, hashes))
     meter.add(again.meter)
-    twice = sorted(key for key, number in keys.items() if number > 1)
+    of_base = Counter(key for batch in _base_keys(storage, slice_input) for key in _keys_of(batch, hashes))
+    twice = sorted(key for key, number in keys.items() if number > max(1, of_base[key]))
     if twice:
         some = ", ".join(map(repr, twice[:DUPLICATES_TOLD]))
         yield f"record keys come out more than once, {len(twice)} of them, such as {some}"
+
+
+def _base_keys(storage: Storage, slice_input: SliceInput) -> Iterator[pa.RecordBatch]:
+    """The base file's rows, with their keys."""
+    name, key_fields = slice_input.base_file, slice_input.key_fields
+    if name is None:
+        return
+    schema = table_schema(slice_input.schema)
+    columns = pa.schema([schema.field(each) for each in (RECORD_KEY_FIELD, *key_fields)])
+    with storage.open_input(join(slice_input.base_path, name)) as source:
+        for batch in open_base_file(source, columns, name=name):
+            yield with_made_keys(batch, key_fields)
 
 
 def _check_by_keys(

@@ -12,6 +12,7 @@ Keeps:   1. a mismatch raises `VerificationFailed`, which publishes nothing;
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -19,19 +20,19 @@ import pyarrow as pa
 from lakeward.errors import VerificationFailed
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.ordering_type import integer_fields
-from lakeward.merge.rules.reference import Row, fold_key, merge_key
+from lakeward.merge.rules.reference import Row, fold_key, merge_rows
 from lakeward.read.sample import SampledKey, SampleTap, pick_rows
 from lakeward.read.slice_input import MergeCounts
 
 
 def check_counts(counts: MergeCounts, *, rows_written: int) -> None:
     """Raise unless the merge's counts fit each other and the file."""
-    expected = counts.base_rows + counts.inserted - counts.deleted
+    expected = counts.base_rows + counts.inserted - counts.deleted - counts.folded
     if counts.rows != expected:
         raise _failed(f"{counts.rows} rows came out where {expected} were due")
     if rows_written != counts.rows:
         raise _failed(f"the file has {rows_written} rows, the merge gave it {counts.rows}")
-    if counts.updated + counts.deleted > counts.base_rows:
+    if counts.updated + counts.deleted + counts.folded > counts.base_rows:
         raise _failed(f"{counts.updated} updates and {counts.deleted} deletes do not fit {counts.base_rows} base rows")
     if counts.updated + counts.deleted + counts.inserted > counts.log_keys:
         raise _failed(f"more rows changed than the {counts.log_keys} keys of the logs")
@@ -85,24 +86,22 @@ def check_sample(
 ) -> None:
     """Merge the sampled keys again and raise unless the output has exactly their surviving rows."""
     integers = integer_fields(rules, schema)
-    found: dict[str, Row] = {}
+    found: dict[str, list[Row]] = defaultdict(list)
     for row in output:
-        key = str(row["_hoodie_record_key"])
-        if key in found:
-            raise _failed(f"the key {key!r} came out twice")
-        found[key] = row
+        found[str(row["_hoodie_record_key"])].append(row)
     for key, inputs in sample.items():
-        expected = merge_key(inputs.base, inputs.logs, rules, integers=integers)
-        actual = found.get(key)
-        if expected is None and actual is None:
-            continue
-        if expected is None or actual is None:
-            raise _failed(f"the key {key!r} {'is missing' if actual is None else 'should have been deleted'}")
-        # A row that no other one fills holds null in the columns that it was written without.
-        names = {**expected, **actual}.keys() - {FILE_NAME_FIELD}
-        wrong = sorted(name for name in names if not _same(expected.get(name), actual.get(name)))
-        if wrong:
-            raise _failed(f"the key {key!r} has another value in {', '.join(wrong)}")
+        due = merge_rows(inputs.base, inputs.logs, rules, integers=integers, positions=inputs.places)
+        came = found[key]
+        if len(due) != len(came):
+            if len(due) > 1 or len(came) > 1:
+                raise _failed(f"the key {key!r} came out {len(came)} times where {len(due)} were due")
+            raise _failed(f"the key {key!r} {'should have been deleted' if came else 'is missing'}")
+        for expected, actual in zip(due, came, strict=True):
+            # A row that no other one fills holds null in the columns that it was written without.
+            names = {**expected, **actual}.keys() - {FILE_NAME_FIELD}
+            wrong = sorted(name for name in names if not _same(expected.get(name), actual.get(name)))
+            if wrong:
+                raise _failed(f"the key {key!r} has another value in {', '.join(wrong)}")
 
 
 def check_folded_counts(

@@ -86,6 +86,7 @@ class FileRuns:
     """Log records, deletes included."""
     fold: LogFold | None = None
     fits: bool = False
+    repeats_in_block: bool = False
 
     @property
     def keys_max(self) -> int:

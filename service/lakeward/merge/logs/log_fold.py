@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import Unsupported
+from lakeward.kernel import I64, I64_IN, kernel, types
 from lakeward.merge.logs.key_index import KeyIndex
 from lakeward.merge.rows.log_rows import LogRows
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
@@ -45,6 +46,16 @@ from lakeward.merge.rules.winner import LogRecordKind, decide_base_rows, fold_re
 _RANKED_BYTES = 17
 _ORDER_BYTES = 48
 """What `sort_key.order_of` takes for each key while it works."""
+
+
+@kernel(types.boolean(I64_IN, types.int64, I64))
+def _marks_again(ids: npt.NDArray[np.int64], block: int, marks: npt.NDArray[np.int64]) -> bool:
+    """Give the ids the mark of a block; True where one has it already."""
+    for i in range(len(ids)):
+        if marks[ids[i]] == block:
+            return True
+        marks[ids[i]] = block
+    return False
 
 
 @dataclass(slots=True)
@@ -83,7 +94,13 @@ class _Run:
 class LogFold:
     """Append records oldest first, `finish`, then ask. `schema` is that of every data batch."""
 
-    def __init__(self, schema: pa.Schema, rules: MergeRules, *, memory_bytes: int) -> None:
+    def __init__(
+        self, schema: pa.Schema, rules: MergeRules, *, memory_bytes: int, watches_blocks: bool = False
+    ) -> None:
+        """
+        Args:
+            watches_blocks: it is told whether a key came more than once in one block.
+        """
         self._memory_bytes = memory_bytes
         self._rules = rules
         self._by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
@@ -98,6 +115,10 @@ class LogFold:
         self._by_key: npt.NDArray[np.int64] | None = None
         self._records = 0
         self._is_finished = False
+        self._marks = np.zeros(512 if watches_blocks else 0, dtype=np.int64)
+        self._block, self._source = 0, ""
+        self.repeats_in_block = False
+        """A key came more than once in one block, where blocks are watched."""
 
     @property
     def records(self) -> int:
@@ -114,7 +135,7 @@ class LogFold:
         """What is held, and what putting the keys in order will take."""
         ranked = sum(run.values.nbytes + _RANKED_BYTES * len(run.ids) for run in self._runs)
         keys = self._keys.nbytes + self._states.nbytes + _ORDER_BYTES * len(self._keys)
-        return int(self._rows.nbytes + keys + ranked)
+        return int(self._rows.nbytes + keys + ranked + self._marks.nbytes)
 
     @property
     def is_full(self) -> bool:
@@ -269,11 +290,21 @@ class LogFold:
     ) -> None:
         self._records += len(ids)
         self._states.make_room(len(self._keys))
+        if len(self._marks) and not self.repeats_in_block:
+            self._watch(ids, source)
         if self._ranked:
             values = values_for_codes(values, self._ordering_type, len(ids))
             self._runs.append(_Run(ids, kinds, positions, values, source))
             return
         self._fold(ids, kinds, positions, encode_ordering(values, self._ordering_type, len(ids)), source)
+
+    def _watch(self, ids: npt.NDArray[np.int64], source: str) -> None:
+        if source != self._source:
+            self._block, self._source = self._block + 1, source
+        if len(self._keys) > len(self._marks):
+            more = max(len(self._keys), 2 * len(self._marks)) - len(self._marks)
+            self._marks = np.concatenate([self._marks, np.zeros(more, dtype=np.int64)])
+        self.repeats_in_block = bool(_marks_again(ids, self._block, self._marks))
 
     def _fold(
         self,

@@ -42,11 +42,18 @@ class LogRecords:
     """Append records oldest first, `finish`, then ask; close it afterwards."""
 
     def __init__(
-        self, schema: pa.Schema, rules: MergeRules, *, memory_bytes: int, spill_folder: str | None = None
+        self,
+        schema: pa.Schema,
+        rules: MergeRules,
+        *,
+        memory_bytes: int,
+        spill_folder: str | None = None,
+        watches_blocks: bool = False,
     ) -> None:
         """
         Args:
             schema: of every data batch.
+            watches_blocks: as in `LogFold`.
         """
         self._schema = schema
         self._rules = rules
@@ -58,10 +65,11 @@ class LogRecords:
         self._fold: LogFold | None = None
         self._sorter: RecordSorter | None = None
         if not rules.needs_all_records:
-            self._fold = LogFold(schema, rules, memory_bytes=memory_bytes)
+            self._fold = LogFold(schema, rules, memory_bytes=memory_bytes, watches_blocks=watches_blocks)
         else:
             self._sorter = self._new_sorter()
         self._spilled: list[SpilledRun] = []
+        self._repeats_in_block = False
         self.records = 0
         """Log records appended, deletes included."""
 
@@ -74,6 +82,11 @@ class LogRecords:
     def fits(self) -> bool:
         """All records that have come so far fit memory."""
         return self._fold is not None
+
+    @property
+    def repeats_in_block(self) -> bool:
+        """A key came more than once in one block, where blocks are watched and as long as the records fit memory."""
+        return self._repeats_in_block or (self._fold is not None and self._fold.repeats_in_block)
 
     @property
     def keys_max(self) -> int:
@@ -142,6 +155,7 @@ class LogRecords:
             return
         fold.finish()
         first = SpilledRun.of(self._folded(fold), self._record_schema, name=_NAME, is_base=False, folder=self._folder)
+        self._repeats_in_block = fold.repeats_in_block
         self._fold = None
         self._sorter = self._new_sorter(first)
 

@@ -36,6 +36,19 @@ class PartialUpdates(StrEnum):
     """Values of columns that the row was written without; a slice with partial log blocks has it, never a table."""
 
 
+class RepeatedKeys(StrEnum):
+    """What becomes of rows that have one key in one base file, as `insert` and `bulk_insert` leave them."""
+
+    APART = "apart"
+    """The first of them meets the records of the logs, the others stay as they are: Hudi's readers of the layout
+    `default`."""
+    VERSIONS = "versions"
+    """They are versions of one row, the later one in the file being the younger: Hudi's reader of `lsm_tree`, where a
+    slice has logs."""
+    REFUSED = "refused"
+    """What Hudi makes of them is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class MergeRules:
     """The merge properties of one table."""
@@ -59,6 +72,7 @@ class MergeRules:
     logs are folded among themselves, and what is left meets the base row."""
     ranked_since: str = ""
     """With `by_rank`: slices with logs up to this instant are from before the table got the layout."""
+    repeated: RepeatedKeys = RepeatedKeys.APART
 
     @property
     def base_is_first(self) -> bool:

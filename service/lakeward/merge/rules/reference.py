@@ -21,6 +21,7 @@ from lakeward.merge.rules.merge_rules import (
     MergeMode,
     MergeRules,
     PartialUpdates,
+    RepeatedKeys,
 )
 
 Row = Mapping[str, object]
@@ -34,6 +35,8 @@ class LogRecord:
     """Without the columns that a row of a partial log block was written without."""
     ordering: object = None
     """The ordering value of a delete block's record only; None where it has none. A data record's is in its row."""
+    position: int | None = None
+    """The place of the base row that it is for, where the slice is merged by places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,37 @@ class _Version:
 
     def is_commit_time_delete(self, *, zero_is_default: bool) -> bool:
         return self.is_delete and (self.ordering is None or (zero_is_default and self.ordering == 0))
+
+
+def merge_rows(
+    base: Sequence[Row],
+    logs: Sequence[LogRecord],
+    rules: MergeRules,
+    *,
+    integers: Collection[str],
+    positions: Sequence[int] | None = None,
+) -> list[Row]:
+    """What is left of the rows of one key in the base file, given in its order, and of the key's log records.
+
+    With `positions`, which are the places of the rows in the base file, each row meets those records that name it.
+    """
+    if positions is not None:
+        assert len(positions) == len(base) and all(record.position in positions for record in logs)
+        merged = [
+            merge_key(row, [record for record in logs if record.position == place], rules, integers=integers)
+            for row, place in zip(base, positions, strict=True)
+        ]
+        return [row for row in merged if row is not None]
+    first, others = (base[0] if base else None), list(base[1:])
+    if rules.repeated is RepeatedKeys.VERSIONS:
+        zero_is_default = _zero_is_default(rules, integers)
+        for row in others:
+            assert first is not None
+            versions = _base_version(first, rules, integers), _base_version(row, rules, integers)
+            first = row if _newer_wins(*versions, rules, zero_is_default=zero_is_default) else first
+        others = []
+    merged_first = merge_key(first, logs, rules, integers=integers)
+    return [*(() if merged_first is None else (merged_first,)), *others]
 
 
 def merge_key(

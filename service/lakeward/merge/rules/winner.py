@@ -70,6 +70,8 @@ class Role(IntEnum):
     BASE = 1
     LOST_BASE = 2
     """A base row that cannot win any more."""
+    APART = 3
+    """A base row behind another one of its key, which meets no log record."""
 
 
 class GroupCount(IntEnum):
@@ -79,6 +81,7 @@ class GroupCount(IntEnum):
     INSERTED = 1
     DELETED = 2
     LOG_KEYS = 3
+    FOLDED = 4
 
 
 _THROWS: Final = -1
@@ -98,6 +101,7 @@ _UPDATED: Final = int(GroupCount.UPDATED)
 _INSERTED: Final = int(GroupCount.INSERTED)
 _DELETED: Final = int(GroupCount.DELETED)
 _LOG_KEYS: Final = int(GroupCount.LOG_KEYS)
+_FOLDED: Final = int(GroupCount.FOLDED)
 
 _WINS: Final = types.int64(types.boolean, types.boolean, *(types.int64 for _ in range(6)))
 _DECIDE: Final = types.int64(types.boolean, types.boolean, *(types.int64 for _ in range(5)))
@@ -237,15 +241,16 @@ def fold_groups(
     kept: npt.NDArray[np.int8],
     counts: npt.NDArray[np.int64],
 ) -> int:
-    """Fold groups of records with one key each: a base row, if there is one, and its log records, oldest first.
+    """Fold groups of records with one key each: base rows, if there are any, and its log records, oldest first.
 
-    A group goes on as long as `joins` is 1. Its winner, which may be a delete, is marked in `kept`. Where
+    Of several base rows, which are versions of one, that is left which wins among them. A group goes on as long as
+    `joins` is 1. Its winner, which may be a delete, is marked in `kept`. Where
     `base_is_first` the base row is the oldest of the records; else the logs are folded before they meet it. Where the
     last group `is_open`, more of it is to come, and what the rest needs is marked instead: the record that won so far,
     and the base row, whose role becomes `LOST_BASE` where it cannot win any more.
 
     `counts` (places: `GroupCount`) go up by what the groups that are not open did. Returns -1, or the row at which Java
-    would throw, or -2 - row of a second base row.
+    would throw.
     """
     count = len(roles)
     start = 0
@@ -260,7 +265,21 @@ def fold_groups(
         for i in range(start, end):
             if roles[i] != _LOG:
                 if had_base >= 0:
-                    return -2 - i
+                    wins = _wins(
+                        by_event_time,
+                        default_compares,
+                        kinds[had_base],
+                        codes[had_base],
+                        classes[had_base],
+                        kinds[i],
+                        codes[i],
+                        classes[i],
+                    )
+                    if wins == _THROWS:
+                        return i
+                    counts[_FOLDED] += 1
+                    if wins == 0:
+                        continue
                 had_base = i
                 if roles[i] == _BASE:
                     base = i
@@ -361,8 +380,6 @@ def fold_filled_groups(
         for i in range(start, end):
             ranks[i] = NO_RANK
             if roles[i] != _LOG:
-                if base >= 0:
-                    return -2 - i
                 base = i
                 continue
             logs += 1

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from lakeward.errors import Unsupported
 from lakeward.format.file_name import HFILE, PARQUET, NativeLogKind, NativeLogName
 from lakeward.format.hfile.reader import HFileReader
-from lakeward.format.log.block import BlockType, LogBlock
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_parquet_footer
 from lakeward.format.log.native_log.footer import FOOTER_PREFIX, NativeLogFooter, broken_footer, decode_footer
 
@@ -55,10 +55,14 @@ def open_native_log(file: BinaryIO, size: int, name: NativeLogName, *, where: st
 
 
 def file_as_block(kind: BlockType, size: int, where: str, footer: NativeLogFooter | None = None) -> LogBlock:
-    """A whole file as the block that it would be in an inline log."""
+    """A whole file as the block that it would be in an inline log; its record positions stay in their own form."""
+    headers = {} if footer is None else footer.headers
+    if footer is not None and footer.positions is not None:
+        headers[HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS] = footer.positions.base_instant
+        headers[HeaderKey.RECORD_POSITIONS] = footer.positions.text
     return LogBlock(
         type=kind,
-        headers={} if footer is None else footer.headers,
+        headers=headers,
         content_offset=0,
         content_length=size,
         file=where,
