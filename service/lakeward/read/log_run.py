@@ -259,7 +259,8 @@ class LogRun:
 
     def _measured(self, block: LogBlock, opened: ExitStack) -> SortedLog:
         file = opened.enter_context(self._storage.open_input(self._path(block.file)))
-        return measure(block, file, self.schema, self._budget)
+        chosen = self._choose if self._query.prunes and block.type is not BlockType.DELETE else None
+        return measure(block, file, self.schema, self._budget, chosen)
 
     def _keys_of(self, log: SortedLog) -> Iterator[pa.Array]:
         """The keys of a log that are asked for."""

@@ -24,7 +24,7 @@ import pyarrow as pa
 from lakeward.format.file_name import PARQUET, parse_native_log
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import parquet_extent, read_data_block
-from lakeward.format.parquet.batches import BATCH_ROWS
+from lakeward.format.parquet.batches import BATCH_ROWS, ChooseGroups
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.runs.record_sorter import OPEN_RUNS_MAX
 from lakeward.merge.runs.sort_key import OrderWatch
@@ -47,10 +47,12 @@ class SortedLog:
     bytes_at_once: int
 
 
-def measure(block: LogBlock, file: BinaryIO, schema: pa.Schema, budget: MemoryBudget) -> SortedLog:
+def measure(
+    block: LogBlock, file: BinaryIO, schema: pa.Schema, budget: MemoryBudget, choose: ChooseGroups | None
+) -> SortedLog:
     """What the footer says of these columns, and the first rows of those that it says too little of. Raises
     `BrokenFile`."""
-    extent = parquet_extent(file, block, schema.names)
+    extent = parquet_extent(file, block, schema.names, choose)
     inflated = [
         each.name for each in schema if each.name in extent.in_dictionaries and not pa.types.is_dictionary(each.type)
     ]

@@ -315,14 +315,19 @@ class ParquetExtent:
     """Columns of byte strings of which values are stored once: decoded, they take more."""
 
 
-def parquet_extent(file: BinaryIO, block: LogBlock, columns: Collection[str]) -> ParquetExtent:
+def parquet_extent(
+    file: BinaryIO, block: LogBlock, columns: Collection[str], choose: ChooseGroups | None = None
+) -> ParquetExtent:
+    """What the row groups that are chosen have of these columns; without `choose` all of them."""
     _check_plain(file, block)
     in_dictionaries: set[str] = set()
     sizes: list[int] = []
+    rows = 0
     try:
-        metadata = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where).metadata
-        for number in range(metadata.num_row_groups):
-            group, size = metadata.row_group(number), 0
+        source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where)
+        for number in range(source.metadata.num_row_groups) if choose is None else choose(source):
+            group, size = source.metadata.row_group(number), 0
+            rows += int(group.num_rows)
             for chunk in (group.column(at) for at in range(group.num_columns)):
                 name = chunk.path_in_schema.split(".")[0]
                 if name in columns:
@@ -334,7 +339,7 @@ def parquet_extent(file: BinaryIO, block: LogBlock, columns: Collection[str]) ->
         if is_of_storage(broken):
             raise
         raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
-    return ParquetExtent(int(metadata.num_rows), sum(sizes), max(sizes, default=0), frozenset(in_dictionaries))
+    return ParquetExtent(rows, sum(sizes), max(sizes, default=0), frozenset(in_dictionaries))
 
 
 def repeated_in_block(file: BinaryIO, block: LogBlock) -> frozenset[str]:
