@@ -25,14 +25,19 @@ from lakeward.format.timeline.restore_plan import (
     read_restore_plan,
 )
 from lakeward.format.timeline.rollback_metadata import read_restored
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.called_storage import WRITES
 from tests.crash.compacting import FULL, LOG, age_temporary_files, compact, everything, is_leftover
+from tests.execute.clean.cleaning import clean
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE, PARTITION_PROPERTY, rollback_plan, set_property, timeline
+from tests.native_table import Group, NativeTable, Record
 from tests.object_lake import Lake
 from tests.our_reader import read_rows
 from tests.processes import LookedOn, ScriptedProcesses
@@ -309,6 +314,21 @@ def refused(base: Path, target: str, error: type[LakewardError], what: str) -> N
     with pytest.raises(error, match=what):
         go_back(base, target)
     assert [path for path in everything(base) if not is_leftover(path)] == [p for p in before if not is_leftover(p)]
+
+
+def test_native_logs_that_a_clean_deleted_are_missed(tmp_path: Path) -> None:
+    """A file group that began as a native log is compacted, a clean that names no instant takes the log, and its commit
+    is archived: as of the commit after it nothing of its rows is left, so the table does not go back there."""
+    table = NativeTable(tmp_path, by_event_time=True)
+    for file_id in ("f-0", "g-0"):
+        table.groups[file_id] = Group({})
+        table.write({file_id: [Record(file_id, 1, "a")]})
+    first, second = sorted(path.name.partition(".")[0] for path in table.timeline.glob("*.requested"))
+    full = planner_of(CompactionType.FULL, GroupFilter(file_groups=("f-0",)), {})
+    table.compacted(compact(tmp_path, FaultyStorage(), ScriptedProcesses(), full))
+    (taken,) = clean(tmp_path, LocalStorage()).cleans
+    assert taken.files == 1 and not taken.earliest_retained
+    refused(without(tmp_path, first), second, Refused, r"Clean \d+ deleted p/f-0.*\.log\.parquet, which it may need")
 
 
 def test_a_restore_of_hudi_that_died_is_ended(base: Path, tmp_path: Path) -> None:
