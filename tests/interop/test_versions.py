@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 
 from lakeward.format.file_name import is_native_log
-from tests.hudi.table import HudiTable
+from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward as command
+from tests.interop.test_change_capture import Captured, changes
 from tests.interop.test_our_writes import KINDS, Turns
 
 if TYPE_CHECKING:
@@ -68,3 +71,58 @@ def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name
     turns.check()
     exit_code, report = command("verify", str(base), "--all")
     assert exit_code == 0, report
+
+
+def test_incremental_queries_over_commits_of_version_10(spark: SparkSession, tmp_path: Path) -> None:
+    """The answers are those after any clean: of a range that ends behind the way down, and by default of others, the
+    rows whose newest commit lies in it; told not to scan the table instead, Hudi fails over the files that are gone."""
+    kind = KINDS["mor-buckets"]
+    p0, p1, _ = kind.partitions
+    turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
+    turns.theirs("upsert", {f"k{n}": (1, (p0, p1)[n % 2], "first") for n in range(4)})
+    turns.goes_to(10)
+    turns.ours("upsert", {"k1": (2, p1, "native"), "k2": (2, p0, "native")})
+    turns.ours("delete", {"k3": (3, p1, "")})
+    turns.ours("upsert", {"k1": (4, p1, "newest")})
+    commits = turns.table.completed_instants()
+    turns.goes_to(9)
+    ends = ["000", *(completed for _, completed in turns.table.completed_instants())]
+    told = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.incr.fallback.fulltablescan.enable": "false",
+    }
+    for begin, (_, end), keys in zip(ends, commits, [{"k0"}, {"k2"}, set(), {"k1"}], strict=False):
+        rows = [json.loads(row) for row in turns.table.incremental(begin, end)]
+        assert {row["id"]: row["v"] for row in rows} == {key: turns.rows[key][2] for key in keys}
+        window = {"hoodie.datasource.read.begin.instanttime": begin, "hoodie.datasource.read.end.instanttime": end}
+        with pytest.raises(Py4JJavaError, match="does not exist"):
+            turns.table.frame(**told, **window).collect()
+    for number, keys in enumerate([{"k0", "k1", "k2"}, {"k1", "k2"}, {"k1"}, {"k1"}, set()]):
+        rows = [json.loads(row) for row in turns.table.incremental(ends[number], ends[-1])]
+        assert {row["id"]: row["v"] for row in rows} == {key: turns.rows[key][2] for key in keys}
+
+
+def test_changes_that_are_given_up(spark: SparkSession, tmp_path: Path) -> None:
+    """A FULL at version 10 tells its changes in a native log, which is given up by name only: queries of changes on
+    Spark, which leave compactions out, say what they said; one that reads compactions fails over it."""
+    options = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE_AFTER"}
+    shape = TableShape(partition_fields="part", index="BUCKET", buckets=1, options=options)
+    table = Captured(spark, HudiTable(spark, tmp_path / "t", shape))
+    table.write(("a", 1, "first"), ("b", 1, "first"))
+    table.write(("a", 2, "second"))
+    told = changes(table.table, "000", table.ends()[-1])
+    words = (str(table.table.path), "--writers", "stopped")
+    assert command("table", "upgrade", *words, "--to", "10")[0] == 0
+    assert table.compact("--type", "full") == [("compaction", ["FULL"])]
+    (log,) = table.table.path.rglob("*.cdc.parquet")
+    assert command("table", "downgrade", *words, "--to", "9")[0] != 0 and log.exists()
+    exit_code, printed = command("table", "downgrade", *words, "--to", "9", "--drop-changes")
+    assert exit_code == 0, printed
+    assert [step["step"] for step in printed["steps"]] == ["changes", "properties"]
+    assert printed["steps"][0]["subjects"] == [f"{log.name.split('_')[2]}: p/{log.name}"] and not log.exists()
+    assert changes(table.table, "000", table.ends()[-1]) == told
+    with pytest.raises(Py4JJavaError):
+        changes(table.table, "000", table.ends()[-1], of_compactions=True)
+    table.write(("b", 3, "after"))
+    assert table.table.snapshot(with_meta=False)
+    assert changes(table.table, *table.ends()[-2:])

@@ -90,30 +90,21 @@ def test_each_native_file_has_a_fate(tmp_path: Path, seed: int) -> None:
 
 
 def test_what_is_held_by_others_is_named(tmp_path: Path) -> None:
-    """Keeps 1, 2 and 3 of plan/native_files: what a savepoint names, what is set aside, what no commit brought,
-    and logs of changes; the operator is told of each, and where to let go of it."""
+    """Keeps 1 and 2 of plan/native_files: what a savepoint names, what is set aside, and what no commit brought; the
+    operator is told of each, and where to let go of it."""
     base = copy_golden("v9", tmp_path / "table")
     native = with_native_logs(base)[-1]
     set_version(base, 10)
     file_id, token, instant, _ = native.split("_")
     (base / "p" / f"{file_id}_{token}_20261121043709157_1.deletes.parquet").write_bytes(b"deletes")
-    (base / "p" / f"{file_id}_{token}_{instant}_1.cdc.parquet").write_bytes(b"changes")
     snapshot = scan(base)
     found = find_native_files(snapshot, [f"q/{native}", "q/.x_1.log.1_0-0-0"])
     assert {each.path.rpartition(".")[0].rpartition(".")[2]: each.why for each in found.obstacles} == {
         "deletes": "no completed commit brought it",
-        "cdc": "it tells changes that no other file tells",
         "log": "it is set aside and could be brought back",
     }
 
-    for name in ("deletes", "cdc"):
-        next((base / "p").glob(f"*.{name}.parquet")).unlink()
-    file = base / ".hoodie/hoodie.properties"
-    before = file.read_text()
-    file.write_text(before.replace("hoodie.table.cdc.enabled=false", "hoodie.table.cdc.enabled=true"))
-    (captured,) = find_native_files(scan(base), ()).obstacles
-    assert captured.path == "hoodie.table.cdc.enabled", "a compaction would write logs of changes"
-    file.write_text(before)
+    next((base / "p").glob("*.deletes.parquet")).unlink()
     saved = replace(compacted(scan(base), random.Random(1)), savepointed={instant: frozenset([f"p/{native}"])})
     (obstacle,) = find_native_files(saved, ()).obstacles
     assert (obstacle.path, obstacle.why) == (f"p/{native}", f"savepoint {instant}")

@@ -36,6 +36,9 @@ class CompactionOptions:
     """What FULL makes is in the order of its keys, whatever order the base file before it has."""
     memory_bytes: int = 512 * 1024 * 1024
     """Peak memory of one operation."""
+    inline_changes: bool = False
+    """A FULL tells what it changes in an inline log, also where the table's version has native ones: on the way to a
+    version that has none."""
     accept_damaged_logs: bool = False
     """Go on, as Hudi's readers do, where logs are gone, cut or torn: their rows are lost for good, and the commit says
     which files they were in. Only ever said on the command line, for one run."""

@@ -20,6 +20,8 @@ class StepKind(StrEnum):
     layout."""
     SORTING = "sorting"
     """Base files are written anew, in the order of their keys."""
+    CHANGES = "changes"
+    """Logs of changes go, where the operator gives them up."""
     CLEAN = "clean"
     """The slices that have native logs go, and those behind them."""
     VERIFICATION = "verification"

@@ -7,6 +7,8 @@ Readers of version 9 take a native log for a base file, so none may be left anyw
     in an older slice, in a replaced group  the slice goes, with all that are older; below
     of a failed write                       rolled back before
     in the metadata table                   that goes as a whole, before
+    a log of changes in a slice             goes with its slice; where that stays, by the operator's word alone: what it
+                                            tells is in no other file
     anywhere else                           an obstacle, which is told: a savepoint or a plan names it, it is set
                                             aside, or no commit brought it
 
@@ -17,22 +19,23 @@ refuses such a query.
 Touches: nothing.
 Keeps:   1. every native file of the snapshot is merged, cleaned or an obstacle;
          2. nothing goes that is read as of E or later, nor what a savepoint or a pending plan names;
-         3. logs of changes are an obstacle: what they tell is not in any other file.
+         3. a log of changes whose slice stays is an obstacle, unless the operator gives it up.
 See:     docs/decisions/0068-upgrade-and-downgrade.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakeward.format.file_name import is_native_log
 from lakeward.format.timeline.clean_plan import CleanPlan, Retained
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.plan.clean.validity import find_needed
-from lakeward.table.file_group import FileGroup, FileSlice
+from lakeward.plan.clean.decision import SAVEPOINTED_TIMESTAMPS
+from lakeward.plan.clean.validity import DROPS_CHANGES, find_needed
+from lakeward.table.file_group import FileGroup, FileSlice, LogFile
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import CDC_ENABLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +56,48 @@ class NativeFiles:
     obstacles: tuple[NativeObstacle, ...]
     waiting: tuple[NativeObstacle, ...] = ()
     """Files of pending instants, which a step before may take away."""
+    changes: tuple[LogFile, ...] = ()
+    """Logs of changes that the operator gives up; their slices stay."""
 
 
 _SET_ASIDE = "Run `lakeward orphans set-aside` and then `lakeward quarantine purge`, or take it out by hand."
 _PURGE = "Run `lakeward quarantine purge --older-than 0s`, or bring it back, and then begin again."
 _INSPECT = "See `lakeward inspect`."
 _ROLL_BACK = "Have it rolled back, or carried out."
-_CAPTURED = "Leave a table that captures changes at version 10, or have Hudi downgrade it."
-_CLEAN = "Let the readers of changes come to the end, and remove it with a Hudi that reads version 10."
+_LET_GO = "Delete the savepoint, or have the plan carried out or unscheduled."
+_DROP = "Let the readers of changes come to the end, and give such logs up with --drop-changes."
 
 
-def find_native_files(snapshot: TableSnapshot, quarantined: Iterable[str]) -> NativeFiles:
+def find_native_files(
+    snapshot: TableSnapshot, quarantined: Iterable[str], *, drop_changes: bool = False
+) -> NativeFiles:
     """What there is to do on the table, its metadata table apart.
 
     Args:
         snapshot: a scan of the whole table, its failed writes rolled back.
         quarantined: paths of files that are set aside.
+        drop_changes: the operator gives up the logs of changes that would stay.
     """
-    merged = {group.group_id: group for group in _latest_with_native_files(snapshot)}
+    merged = {slice_.group_id: slice_ for slice_ in _latest_with_native_files(snapshot)}
     older = [
         slice_
         for group in (*snapshot.file_groups, *_replaced(snapshot))
         for number, slice_ in enumerate(group.slices)
-        if _native(slice_) and (number > 0 or (group.partition_path, group.file_id) in snapshot.replaced)
+        if _native(slice_) and (number > 0 or slice_.group_id in snapshot.replaced)
     ]
     strays, waiting = _strays(snapshot)
-    obstacles = [*strays, *_obstacles(snapshot, older, merged.keys()), *_set_aside(quarantined)]
     found = tuple(merged[each] for each in sorted(merged))
-    if found and snapshot.config.cdc_enabled:
-        obstacles.append(NativeObstacle(CDC_ENABLED, "FULL would write what changes into native logs", _CAPTURED))
-    if found or obstacles:
+    earliest, to_clean = ("", ()) if found else _to_clean(snapshot)
+    changes = _changes_that_stay(snapshot, merged.keys(), to_clean)
+    obstacles = [
+        *strays,
+        *_obstacles(snapshot, older, merged.keys()),
+        *_held_changes(snapshot, changes, drop_changes=drop_changes),
+        *_set_aside(quarantined),
+    ]
+    if obstacles:
         return NativeFiles(found, (), "", tuple(sorted(obstacles, key=lambda each: each.path)), tuple(waiting))
-    earliest, to_clean = _to_clean(snapshot)
-    return NativeFiles((), to_clean, earliest, (), tuple(waiting))
+    return NativeFiles(found, to_clean, earliest, (), tuple(waiting), changes)
 
 
 def clean_plan_of(snapshot: TableSnapshot) -> CleanPlan | None:
@@ -109,8 +121,42 @@ def clean_plan_of(snapshot: TableSnapshot) -> CleanPlan | None:
     )
 
 
+def changes_plan_of(snapshot: TableSnapshot, earliest: str) -> CleanPlan | None:
+    """The clean of the logs of changes that the operator gives up; None where there is none.
+
+    Args:
+        earliest: what the last clean names. It is named again: Hudi asks the last clean alone as of when the table can
+            be read.
+    """
+    found = find_native_files(snapshot, (), drop_changes=True)
+    if not found.changes:
+        return None
+    writes = snapshot.timeline.completed_writes
+    instant = next((each for each in writes if each.time == earliest), None)
+    action = "commit" if instant is None else instant.comparable_action
+    savepoints = ",".join(sorted(snapshot.timeline.savepoints, key=comparable_time))
+    return CleanPlan(
+        earliest_retained=Retained(earliest, action, "COMPLETED") if earliest else None,
+        last_completed=writes[-1].time if writes else "",
+        files=_names(found.changes),
+        extra_metadata={DROPS_CHANGES: "true", **({SAVEPOINTED_TIMESTAMPS: savepoints} if savepoints else {})},
+    )
+
+
+def _names(logs: Iterable[LogFile]) -> dict[str, tuple[str, ...]]:
+    names: dict[str, list[str]] = {}
+    for log in logs:
+        names.setdefault(log.partition_path, []).append(log.file_name)
+    return {partition: tuple(of) for partition, of in names.items()}
+
+
 def _native(slice_: FileSlice) -> list[str]:
-    return [log.path for log in slice_.log_files if is_native_log(log.file_name)]
+    """Paths of the native logs of rows and deletes."""
+    return [log.path for log in slice_.log_files if is_native_log(log.file_name) and not log.name.is_cdc]
+
+
+def _native_changes(slice_: FileSlice) -> list[LogFile]:
+    return [log for log in slice_.log_files if is_native_log(log.file_name) and log.name.is_cdc]
 
 
 def _replaced(snapshot: TableSnapshot) -> list[FileGroup]:
@@ -127,7 +173,7 @@ def _latest_with_native_files(snapshot: TableSnapshot) -> Iterator[FileSlice]:
 def _strays(snapshot: TableSnapshot) -> tuple[list[NativeObstacle], list[NativeObstacle]]:
     """(native logs that stand in the way as they are, those of pending instants, which are in no slice yet)"""
     groups = (*snapshot.file_groups, *_replaced(snapshot))
-    in_slices = {path for group in groups for slice_ in group.slices for path in _native(slice_)}
+    in_slices = {log.path for group in groups for slice_ in group.slices for log in slice_.log_files}
     frozen = {(each.partition_path, each.file_id): each.why for each in snapshot.frozen}
     pending = {instant.time for instant in snapshot.timeline.pending}
     obstacles, waiting = [], []
@@ -135,9 +181,7 @@ def _strays(snapshot: TableSnapshot) -> tuple[list[NativeObstacle], list[NativeO
         waits = log.path not in in_slices and log.instant in pending
         if waits:
             waiting.append(NativeObstacle(log.path, f"instant {log.instant} is pending", _ROLL_BACK))
-        if log.name.is_cdc:
-            obstacles.append(NativeObstacle(log.path, "it tells changes that no other file tells", _CLEAN))
-        elif (why := frozen.get((log.partition_path, log.name.file_id))) is not None:
+        if (why := frozen.get((log.partition_path, log.name.file_id))) is not None:
             obstacles.append(NativeObstacle(log.path, f"its file group cannot be told: {why}", _INSPECT))
         elif log.path not in in_slices and not waits:
             obstacles.append(NativeObstacle(log.path, "no completed commit brought it", _SET_ASIDE))
@@ -160,11 +204,45 @@ def _obstacles(
             of = names.setdefault(slice_.partition_path, [])
             of += [path.rpartition("/")[2] for path in _native(slice_)]
     for path, why in find_needed(snapshot, names).items():
-        yield NativeObstacle(path, why, "Delete the savepoint, or have the plan carried out or unscheduled.")
+        yield NativeObstacle(path, why, _LET_GO)
     for group_id, instant in snapshot.pending_clusterings.items():
         if group_id in waits:
             path = "/".join(part for part in group_id if part)
             yield NativeObstacle(path, f"clustering {instant} is pending on it", "Have it carried out or rolled back.")
+
+
+def _changes_that_stay(
+    snapshot: TableSnapshot, merged: Collection[GroupId], to_clean: Sequence[FileSlice]
+) -> tuple[LogFile, ...]:
+    """The native logs of changes of slices that no clean on the way takes. Where something is to be merged, all that is
+    older than the merge goes afterwards, but for what a savepoint names."""
+    dead = {(*slice_.group_id, slice_.base_instant) for slice_ in to_clean}
+    pinned = _pinned(snapshot)
+    found: list[LogFile] = []
+    for group in (*snapshot.file_groups, *_replaced(snapshot)):
+        for number, slice_ in enumerate(group.slices):
+            is_old = number > 0 or slice_.group_id in merged or slice_.group_id in snapshot.replaced
+            goes = bool(merged) and is_old and not any(file.path in pinned for file in slice_.files)
+            if not goes and (*slice_.group_id, slice_.base_instant) not in dead:
+                found += _native_changes(slice_)
+    return tuple(sorted(found, key=lambda log: log.path))
+
+
+def _held_changes(
+    snapshot: TableSnapshot, changes: Sequence[LogFile], *, drop_changes: bool
+) -> Iterator[NativeObstacle]:
+    held = find_needed(snapshot, _names(changes), drops_changes=True)
+    for log in changes:
+        if (why := held.get(log.path)) is not None:
+            yield NativeObstacle(log.path, why, _LET_GO)
+        elif not drop_changes:
+            why = f"it tells the changes of {log.instant}, which no other file tells"
+            yield NativeObstacle(log.path, why, _DROP)
+
+
+def _pinned(snapshot: TableSnapshot) -> set[str]:
+    """Paths that a savepoint names."""
+    return {path for paths in snapshot.savepointed.values() for path in paths}
 
 
 def _set_aside(quarantined: Iterable[str]) -> Iterator[NativeObstacle]:
@@ -195,5 +273,5 @@ def _to_clean(snapshot: TableSnapshot) -> tuple[str, tuple[FileSlice, ...]]:
     for group in replaced:
         if comparable_time(snapshot.replaced[group.partition_path, group.file_id]) <= limit:
             dead += group.slices
-    pinned = {path for paths in snapshot.savepointed.values() for path in paths}
+    pinned = _pinned(snapshot)
     return earliest, tuple(each for each in dead if not any(file.path in pinned for file in each.files))

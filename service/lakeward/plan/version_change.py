@@ -1,8 +1,9 @@
 """What an upgrade or a downgrade changes of a table: its properties and those of its metadata table in, steps out.
 
     9 -> 10    the metadata table's properties -> the table's
-    10 -> 9    the metadata table goes, where anything has native logs -> failed writes rolled back -> FULL -> clean,
-               until no native log is left anywhere (`plan/native_files.py`) -> the same properties
+    10 -> 9    the metadata table goes, where anything has native logs -> failed writes rolled back -> FULL -> logs of
+               changes that the operator gives up -> clean, until no native log is left anywhere
+               (`plan/native_files.py`) -> the same properties
 
 A step is what is next on the table as it is; what follows is found by looking again.
 
@@ -121,7 +122,7 @@ def plan_way_down(
     if natives.obstacles:
         raise _obstructed(base_path, natives.obstacles)
     steps: list[ChangeStep] = []
-    if of_metadata or (has_metadata and (natives.to_merge or natives.to_clean)):
+    if of_metadata or (has_metadata and (natives.to_merge or natives.changes or natives.to_clean)):
         why = "it has native logs, or gets some from what comes now; Hudi's next writer that has it on builds it anew"
         steps.append(ChangeStep(StepKind.METADATA_TABLE, why, subjects=tuple(of_metadata)))
     if failed:
@@ -133,6 +134,13 @@ def plan_way_down(
         size = sum(each.bytes for each in natives.to_merge)
         why = "the newest rows of these file groups are in native logs"
         steps.append(ChangeStep(StepKind.COMPACTION, why, subjects=groups, bytes=size))
+    if natives.changes:
+        logs = tuple(f"{log.instant}: {log.path}" for log in natives.changes)
+        size = sum(log.size for log in natives.changes)
+        why = "they are given up; a query of changes that reads one of these commits from its log fails from then on"
+        steps.append(ChangeStep(StepKind.CHANGES, why, subjects=logs, bytes=size))
+    if natives.to_merge:
+        size = sum(each.bytes for each in natives.to_merge)
         why = "what was merged stays in the slices before; the table can then be read as of the compaction and later"
         steps.append(ChangeStep(StepKind.CLEAN, why, subjects=_files(natives.to_merge), bytes=size))
     elif natives.to_clean:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -9,18 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, Refused
 from lakeward.execute.versions.changing import change_version
-from lakeward.format.file_name import is_native_log
+from lakeward.format.file_name import CDC_SUFFIX, is_native_log
 from lakeward.plan.change_step import StepKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import Planner, planner_of
 from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.table.table_config import CDC_ENABLED
 from tests.clocks import SkippingClock
-from tests.crash.compacting import FULL, LOG, age_temporary_files
+from tests.crash.compacting import FULL, LOG, age_temporary_files, everything
 from tests.crash.compacting import compact as compact_table
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
 from tests.processes import LookedOn, ScriptedProcesses
 from tests.runs import spread
@@ -64,17 +68,23 @@ class Upgraded:
 
 
 def change(
-    changed: Upgraded, target: int, storage: FaultyStorage | None = None, processes: ScriptedProcesses | None = None
+    changed: Upgraded,
+    target: int,
+    storage: FaultyStorage | None = None,
+    processes: ScriptedProcesses | None = None,
+    *,
+    drop_changes: bool = False,
 ) -> list[StepKind]:
     storage, processes, base = storage or FaultyStorage(), processes or ScriptedProcesses(), changed.base
     processes.stillness = LookedOn()
 
     def compact(file_ids: Sequence[str]) -> None:
         planner = planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {})
-        compact_table(base, storage, processes, planner, clock=changed.clock)
+        compact_table(base, storage, processes, planner, clock=changed.clock, inline_changes=True)
 
     table = replace(serviced_table(str(base), storage, processes), clock=changed.clock)
-    return [step.kind for step in change_version(table, target, compact, is_upgrade=target == 10).steps]
+    done = change_version(table, target, compact, is_upgrade=target == 10, drop_changes=drop_changes)
+    return [step.kind for step in done.steps]
 
 
 def upgrade(table: Upgraded) -> None:
@@ -163,30 +173,64 @@ def test_sorted_files_are_files(tmp_path: Path) -> None:
     assert values(read_rows(table.base)) == table.model and not table.native()
 
 
+def captured(table: Upgraded) -> None:
+    """Native logs of changes in the newest slices of both file groups, on one of them a native log of rows."""
+    native_on_inline(table)
+    table.upsert(b2="again")
+    set_property(table.base, CDC_ENABLED, "true")
+    table.compact()
+    set_property(table.base, CDC_ENABLED, "false")  # a write of ours would be refused
+    table.upsert(a1="d")
+    set_property(table.base, CDC_ENABLED, "true")
+
+
+def test_changes_are_given_up_by_word_alone(tmp_path: Path) -> None:
+    """Keeps 3 of plan/native_files: a log of changes goes with its slice, and where that stays only if the operator
+    says so. What the way down compacts itself is told in an inline log."""
+    table = Upgraded(tmp_path / "t", metadata=False)
+    captured(table)
+    names = [name for name in table.native() if ".cdc." in name]
+    before = everything(table.base)
+    with pytest.raises(Refused, match="--drop-changes") as refused:
+        change(table, 9)
+    stays = [name for name in names if name in str(refused.value.why)]
+    assert 0 < len(stays) < len(names), "one goes with its slice"
+    assert everything(table.base) == before
+
+    steps = change(table, 9, drop_changes=True)
+    assert steps == [StepKind.COMPACTION, StepKind.CHANGES, StepKind.CLEAN, StepKind.PROPERTIES]
+    assert not table.native() and len(list(table.base.rglob(f".*{CDC_SUFFIX}"))) == 1
+    assert values(read_rows(table.base)) == table.model
+
+
 @pytest.mark.crash
 @pytest.mark.wide
+@pytest.mark.parametrize("case", [native_on_inline, both_merged, captured])
 @pytest.mark.parametrize("kind", FaultKind)
-def test_the_way_down_stopped_at_every_call(kind: FaultKind, tmp_path: Path) -> None:
+def test_the_way_down_stopped_at_every_call(kind: FaultKind, case: Callable[[Upgraded], None], tmp_path: Path) -> None:
     """Keeps 1 of execute/versions/changing: the rows are there after each fault, and the next run comes to the end."""
+    drop_changes, made = case is captured, Upgraded(tmp_path / "made")
+    case(made)
 
-    def made(name: str) -> Upgraded:
-        table = Upgraded(tmp_path / name)
-        native_on_inline(table)
+    def copied(name: str) -> Upgraded:
+        table = copy.copy(made)
+        table.base = Path(shutil.copytree(made.base, tmp_path / name, copy_function=shutil.copy2))
         return table
 
     trial = FaultyStorage()
-    change(made("trial"), 9, trial)
+    change(copied("trial"), 9, trial, drop_changes=drop_changes)
     for fault in spread(faults_of(kind, trial.calls)):
-        table, processes = made(f"{fault.call}"), ScriptedProcesses()
+        table, processes = copied(f"{fault.call}"), ScriptedProcesses()
         with suppress(LakewardError, OSError, Killed):
-            change(table, 9, FaultyStorage(fault), processes)
+            change(table, 9, FaultyStorage(fault), processes, drop_changes=drop_changes)
         try:
             assert values(read_rows(table.base)) == table.model
             processes.kill_all()
             age_temporary_files(table.base)
-            change(table, 9, processes=processes)
+            change(table, 9, processes=processes, drop_changes=drop_changes)
             assert values(read_rows(table.base)) == table.model
             assert not table.native() and scan(table.base).config.version.number == 9
         except BaseException as error:
             error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")
             raise
+        shutil.rmtree(table.base)

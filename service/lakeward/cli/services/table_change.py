@@ -41,11 +41,14 @@ def check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) ->
         )
 
 
-def compact_groups(serviced: ServicedTable, engines: CommandEngines, *, sorts: bool = False) -> Compact:
+def compact_groups(
+    serviced: ServicedTable, engines: CommandEngines, *, sorts: bool = False, inline_changes: bool = False
+) -> Compact:
     """FULL of some file groups, whatever the configuration says of when it pays.
 
     Args:
         sorts: by their keys, whatever order their base files have.
+        inline_changes: what it changes is told in logs that versions below 10 have, too.
     """
 
     def compact(file_ids: Sequence[str]) -> None:
@@ -59,7 +62,7 @@ def compact_groups(serviced: ServicedTable, engines: CommandEngines, *, sorts: b
         report = Compactor(
             serviced.storage,
             serviced.base_path,
-            replace(serviced.options, sorts=sorts),
+            replace(serviced.options, sorts=sorts, inline_changes=inline_changes),
             planner=planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {}),
             choose_dispatcher=engines.choose,
             run_operation=partial(run_operation_at, serviced.base_path),

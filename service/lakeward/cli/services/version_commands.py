@@ -58,6 +58,14 @@ def downgrade(
     to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The table version to go to: 9, from 10.")],
     config: ConfigOption = None,
     stated: StatedLocks,
+    drop_changes: Annotated[
+        bool,
+        typer.Option(
+            "--drop-changes",
+            help="Give up the logs of changes (.cdc) of version 10 that would stay; --dry-run lists them with commits "
+            "and bytes. Hudi's queries of changes that would read them fail from then on.",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     engine: StatedEngine,
     timezone: TimezoneOption = None,
@@ -69,11 +77,24 @@ def downgrade(
     To its readers the logs of version 10 are base files, so none may be left anywhere. Failed writes are rolled back,
     the metadata table is removed if it has such logs (Hudi's next writer that has it on builds it anew), what they hold
     is compacted into base files, and the slices that have them are cleaned away, with all that is older: the table can
-    no longer be read as of then. --dry-run says how much that is. What holds such a log (a savepoint, the quarantine)
-    is named and the table refused. All writers must be stopped. Where the command was interrupted, give it
+    no longer be read as of then, and an incremental query that ends at a commit of then gives, by Hudi's default, only
+    the rows that no later commit wrote again, as after any clean. --dry-run says how much that is. What holds such a
+    log (a savepoint, the quarantine) is named and the table refused; logs of changes whose slices stay, which no other
+    file tells, go with --drop-changes only. All writers must be stopped. Where the command was interrupted, give it
     again: the version changes last.
     """
-    _change(table, config, stated, to, timezone, engine, is_upgrade=False, dry_run=dry_run, as_json=as_json)
+    _change(
+        table,
+        config,
+        stated,
+        to,
+        timezone,
+        engine,
+        is_upgrade=False,
+        drop_changes=drop_changes,
+        dry_run=dry_run,
+        as_json=as_json,
+    )
 
 
 def _change(
@@ -85,6 +106,7 @@ def _change(
     engine: StatedEngine | None,
     *,
     is_upgrade: bool,
+    drop_changes: bool = False,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -97,11 +119,12 @@ def _change(
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         if dry_run:
-            change = preview_version_change(serviced, to, is_upgrade=is_upgrade)
+            change = preview_version_change(serviced, to, is_upgrade=is_upgrade, drop_changes=drop_changes)
         else:
             engines = (engine or StatedEngine()).over(opened.settings.spark, memory_bytes=opened.table.memory)
             try:
-                change = change_version(serviced, to, compact_groups(serviced, engines), is_upgrade=is_upgrade)
+                compact = compact_groups(serviced, engines, inline_changes=True)
+                change = change_version(serviced, to, compact, is_upgrade=is_upgrade, drop_changes=drop_changes)
             finally:
                 engines.stop()
     if as_json:

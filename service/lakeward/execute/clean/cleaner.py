@@ -51,7 +51,7 @@ from lakeward.format.timeline.clean_plan import (
 )
 from lakeward.format.timeline.instant import Instant
 from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS
-from lakeward.plan.clean.validity import find_needed, groups_of_files
+from lakeward.plan.clean.validity import DROPS_CHANGES, find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
@@ -284,7 +284,7 @@ class Cleaner:
 
     def _needed(self, snapshot: TableSnapshot, plan: CleanPlan) -> dict[str, str]:
         """What stays, and of what no slice explains whatever is there at all."""
-        needed = find_needed(snapshot, plan.files)
+        needed = find_needed(snapshot, plan.files, drops_changes=DROPS_CHANGES in plan.extra_metadata)
         listed = set(_paths(snapshot))
         for partition, names in plan.files.items():
             for name in names:

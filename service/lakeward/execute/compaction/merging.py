@@ -104,7 +104,8 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
     snapshot, options = claim.snapshot, table.options
     assert snapshot.schema is not None, "eligibility refuses a table without a schema"
     rules, logging = merge_rules(snapshot), snapshot.config.supplemental_logging
-    committed = committed_writes(snapshot.timeline, snapshot.config.version)
+    version = snapshot.config.version
+    committed = committed_writes(snapshot.timeline, version)
     _check_schema_is_older(claim)
     return [
         OperationSpec(
@@ -121,7 +122,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 rules=rules,
                 memory_bytes=options.memory_bytes,
                 accept_damaged_logs=options.accept_damaged_logs,
-                widens_nested_floats=snapshot.config.version.widens_floats_alike,
+                widens_nested_floats=version.widens_floats_alike,
                 committed=committed,
                 superseded=target.superseded,
                 key_fields=snapshot.config.made_key_fields,
@@ -134,7 +135,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
             verify=options.verify,
             indexed=claim.indexed,
             supplemental_logging=logging if target.kind is OperationKind.FULL else None,
-            native=snapshot.config.version.has_native_logs,
+            native=version.has_native_logs and not (options.inline_changes and target.kind is OperationKind.FULL),
         )
         for index, target in enumerate(claim.targets.of)
     ]

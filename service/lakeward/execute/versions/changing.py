@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.table_properties import recover_properties, update_properties
@@ -41,9 +42,10 @@ from lakeward.execute.rollback.rolling_back import roll_back_writes
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import check_nothing_lives
 from lakeward.format.file_name import is_native_log
+from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.change_step import ChangeStep, StepKind
 from lakeward.plan.eligibility import TableService, find_refusals
-from lakeward.plan.native_files import clean_plan_of, find_native_files
+from lakeward.plan.native_files import changes_plan_of, clean_plan_of, find_native_files
 from lakeward.plan.refusal import refuse
 from lakeward.plan.rollback import Step
 from lakeward.plan.version_change import VersionChange, plan_version_change, plan_way_down
@@ -53,6 +55,7 @@ from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import BACKUP_FILE, VERSION, TableConfig, hoodie_folder, load_table_config
+from lakeward.table.timeline.cleans import read_cleans
 
 Compact = Callable[[Sequence[str]], object]
 """FULL of the file groups with these ids, and what pending plans hold of them."""
@@ -60,22 +63,38 @@ Compact = Callable[[Sequence[str]], object]
 _SERVICES = {
     StepKind.ROLLBACK: TableService.ROLLBACK,
     StepKind.COMPACTION: TableService.COMPACTION,
+    StepKind.CHANGES: TableService.CLEANING,
     StepKind.CLEAN: TableService.CLEANING,
+}
+_VERBS = {
+    StepKind.METADATA_TABLE: "metadata disable",
+    StepKind.ROLLBACK: "rollback",
+    StepKind.COMPACTION: "compact",
+    StepKind.CHANGES: "clean",
+    StepKind.CLEAN: "clean",
 }
 _PROPERTIES = (StepKind.METADATA_PROPERTIES, StepKind.PROPERTIES)
 
 _OTHERWISE = "it goes by the version that the table had when it began"
 
 
-def preview_version_change(table: ServicedTable, target: int, *, is_upgrade: bool) -> VersionChange:
+def preview_version_change(
+    table: ServicedTable, target: int, *, is_upgrade: bool, drop_changes: bool = False
+) -> VersionChange:
     """What `change_version` would do now, or why it would not: raises as that does. Writes nothing, and may wait for
     heartbeats."""
     watch_writers(table, _scan(table))
-    return _prepare(table, target, is_upgrade=is_upgrade)
+    return _prepare(table, target, is_upgrade=is_upgrade, drop_changes=drop_changes)
 
 
-def change_version(table: ServicedTable, target: int, compact: Compact, *, is_upgrade: bool) -> VersionChange:
+def change_version(
+    table: ServicedTable, target: int, compact: Compact, *, is_upgrade: bool, drop_changes: bool = False
+) -> VersionChange:
     """Bring the table to this version. Returns what was done. Idempotent.
+
+    Args:
+        compact: it tells what it changes in inline logs (`CompactionOptions.inline_changes`).
+        drop_changes: on the way down, the operator gives up the logs of changes whose slices stay.
 
     Raises:
         UsageError: the table has a version on the other side of it.
@@ -90,7 +109,7 @@ def change_version(table: ServicedTable, target: int, compact: Compact, *, is_up
     while True:
         watch_writers(table, _scan(table))
         with table.locked() as fence:
-            change = _prepare(table, target, is_upgrade=is_upgrade)
+            change = _prepare(table, target, is_upgrade=is_upgrade, drop_changes=drop_changes)
             if not change.steps or change.steps[0].kind in _PROPERTIES:
                 for step in change.steps:
                     _update(table, step.kind, step.changes, fence)
@@ -100,7 +119,7 @@ def change_version(table: ServicedTable, target: int, compact: Compact, *, is_up
                 raise TryLater(
                     f"{table.base_path} still needs {step.kind}: {', '.join(step.subjects[:3])}.",
                     why="It was done, and left this.",
-                    remedy=f"See what `lakeward {step.kind}` says of the table, and give the command again.",
+                    remedy=f"See what `lakeward {_VERBS[step.kind]}` says of the table, and give the command again.",
                 )
             if step.kind is StepKind.METADATA_TABLE:
                 remove_beside_restore(
@@ -111,6 +130,8 @@ def change_version(table: ServicedTable, target: int, compact: Compact, *, is_up
             roll_back_writes(table, step.subjects)
         elif step.kind is StepKind.COMPACTION:
             compact([each.rpartition("/")[2] for each in step.subjects])
+        elif step.kind is StepKind.CHANGES:
+            Cleaner(table, {}).clean(partial(_given_up, table))
         elif step.kind is StepKind.CLEAN:
             Cleaner(table, {}).clean(clean_plan_of)
         done.append(step)
@@ -128,7 +149,14 @@ def _scan(table: ServicedTable) -> TableSnapshot:
     return table.snapshot(only=(), service=TableService.UPGRADING)
 
 
-def _prepare(table: ServicedTable, target: int, *, is_upgrade: bool) -> VersionChange:
+def _given_up(table: ServicedTable, snapshot: TableSnapshot) -> CleanPlan | None:
+    """The clean of logs of changes."""
+    cleans = read_cleans(table.storage, table.base_path, snapshot.config, snapshot.timeline)
+    last = next((each.earliest_retained for each in reversed(cleans) if each.is_completed), "")
+    return changes_plan_of(snapshot, last)
+
+
+def _prepare(table: ServicedTable, target: int, *, is_upgrade: bool, drop_changes: bool) -> VersionChange:
     # All of its files, as the storage lists them: names of another version's logs, which readers of the new one would
     # take for the table's, are refused, and those of this one are found.
     snapshot = table.snapshot(service=TableService.UPGRADING, listing=ListingSource.STORAGE)
@@ -137,7 +165,7 @@ def _prepare(table: ServicedTable, target: int, *, is_upgrade: bool) -> VersionC
     change = plan_version_change(table.base_path, snapshot.config, metadata, target, is_upgrade=is_upgrade)
     if is_upgrade or not change.steps:
         return change
-    first = _way_down(table, snapshot, has_metadata=metadata is not None)
+    first = _way_down(table, snapshot, has_metadata=metadata is not None, drop_changes=drop_changes)
     without = any(step.kind is StepKind.METADATA_TABLE for step in first)
     then = _without_metadata_table(snapshot) if without else snapshot
     for service in [_SERVICES[step.kind] for step in first if step.kind in _SERVICES]:
@@ -146,12 +174,14 @@ def _prepare(table: ServicedTable, target: int, *, is_upgrade: bool) -> VersionC
     return replace(change, steps=(*first, *rest))
 
 
-def _way_down(table: ServicedTable, snapshot: TableSnapshot, *, has_metadata: bool) -> tuple[ChangeStep, ...]:
+def _way_down(
+    table: ServicedTable, snapshot: TableSnapshot, *, has_metadata: bool, drop_changes: bool
+) -> tuple[ChangeStep, ...]:
     quarantined = [file.path for run in load_quarantine(table.storage, table.base_path).runs for file in run.files]
     return plan_way_down(
         table.base_path,
         [each for each in judge(table, snapshot) if each.step is not Step.LEAVE],
-        find_native_files(snapshot, quarantined),
+        find_native_files(snapshot, quarantined, drop_changes=drop_changes),
         pending_cleans=[each.time for each in snapshot.timeline.pending if each.action == ServiceAction.CLEAN.pending],
         of_metadata=_native_files_of_metadata(table),
         has_metadata=has_metadata,

@@ -5,12 +5,14 @@ So the plan is held against the table once more, by the least that every policy 
 version): what readers of the newest slices read, what a pending plan reads, what a savepoint names. Of each file:
 
     in a slice that is dead by that                       it may go
+    a log of changes that the operator gave up            it may go, if no savepoint and no plan holds its slice
     in any other slice, or uncommitted, or of a group     it stays
     that is frozen, or of a name that we do not know
     not there                                             it has gone already
 
 Touches: nothing.
-Keeps:   1. a file that readers, a pending plan or a savepoint need stays, with all of its slice;
+Keeps:   1. a file that readers, a pending plan or a savepoint need stays, with all of its slice, but for logs of
+            changes that the operator gave up, which readers of rows do not need;
          2. while a restore, or a rollback of something that is completed, is under way everything stays;
          3. what no committed slice explains stays.
 """
@@ -19,8 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lakeward.format.file_name import parse_any_data_file
+from lakeward.format.file_name import is_change_log, parse_any_data_file
 from lakeward.format.timeline.instant import State
+from lakeward.plan.clean.decision import KeepReason
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.storage.storage import join
@@ -28,14 +31,22 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 _LEAST = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
+_HOLDS_CHANGES = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN})
+
+DROPS_CHANGES = "lakeward.drops-changes"
+"""A key of the extra metadata of a clean plan: the logs of changes that it names go though their slices stay, for the
+operator said so."""
 
 
-def find_needed(snapshot: TableSnapshot, files: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def find_needed(
+    snapshot: TableSnapshot, files: Mapping[str, Sequence[str]], *, drops_changes: bool = False
+) -> dict[str, str]:
     """Paths of those of the files that stay, each with the reason.
 
     Args:
         snapshot: it shows the partitions of the files whole.
         files: names by partition path.
+        drops_changes: the operator gave up the logs of changes among the files.
     """
     paths = [join(partition, name) for partition, names in files.items() for name in names]
     if (why := _is_going_back(snapshot)) is not None:
@@ -47,7 +58,9 @@ def find_needed(snapshot: TableSnapshot, files: Mapping[str, Sequence[str]]) -> 
             f"{keeper.reason}{f' {keeper.instant}' if keeper.instant else ''}" for keeper in decision.keepers
         )
         partition = decision.slice.partition_path
-        stays |= dict.fromkeys((join(partition, name) for name in decision.file_names), why)
+        gives_up = drops_changes and not any(keeper.reason in _HOLDS_CHANGES for keeper in decision.keepers)
+        names = (name for name in decision.file_names if not (gives_up and is_change_log(name)))
+        stays |= dict.fromkeys((join(partition, name) for name in names), why)
     stays |= dict.fromkeys(snapshot.uncommitted_files, "no completed commit brought it")
     stays |= dict.fromkeys(snapshot.unrecognised_files, "it is no data file")
     frozen = {(group.partition_path, group.file_id) for group in outcome.frozen}
