@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.cli.main import run
 from lakeward.errors import LakewardError, Refused
 from lakeward.execute.versions.changing import change_version
 from lakeward.format.file_name import CDC_SUFFIX, is_native_log
@@ -158,6 +159,19 @@ def test_a_case_and_its_way_back(case: str, tmp_path: Path) -> None:
     assert values(read_rows(table.base, as_of=newest)) == table.model
     table.upsert(a1="z", z1="new")
     assert values(read_rows(table.base)) == table.model and not table.native()
+
+
+def test_version_10_goes_on_without_its_metadata_table(tmp_path: Path) -> None:
+    """No Hudi writer builds one anew there: removed by our command, it is gone, and the table is written to, compacted
+    and read by listing."""
+    table = Upgraded(tmp_path / "t")
+    table.clock.slept = -600.0
+    native_on_inline(table)
+    assert run(["metadata", "disable", str(table.base), "--writers", "stopped"]) == 0
+    assert not (table.base / ".hoodie/metadata").exists()
+    table.upsert(a1="without")
+    table.compact()
+    assert values(read_rows(table.base)) == table.model
 
 
 def test_sorted_files_are_files(tmp_path: Path) -> None:
