@@ -19,6 +19,7 @@ from lakeward.plan.change_step import StepKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import Planner, planner_of
 from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.plan.native_files import changes_plan_of
 from lakeward.table.table_config import CDC_ENABLED
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, LOG, age_temporary_files, everything
@@ -210,6 +211,10 @@ def test_changes_are_given_up_by_word_alone(tmp_path: Path) -> None:
     stays = [name for name in names if name in str(refused.value.why)]
     assert 0 < len(stays) < len(names), "one goes with its slice"
     assert everything(table.base) == before
+    plan = changes_plan_of(scan(table.base), "20260101000000000")
+    assert plan is not None and plan.earliest_retained is not None
+    assert plan.earliest_retained.time == "20260101000000000", "Hudi asks the last clean alone"
+    assert sorted(name for of in plan.files.values() for name in of) == sorted(stays)
 
     steps = change(table, 9, drop_changes=True)
     assert steps == [StepKind.COMPACTION, StepKind.CHANGES, StepKind.CLEAN, StepKind.PROPERTIES]
