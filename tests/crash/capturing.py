@@ -41,6 +41,11 @@ def check_capturing(base: Path) -> None:
     """True at every moment: the rows are there; a log of changes is in a slice, and in the metadata table, where a
     completed commit names it, and no other is."""
     check_readable(base)
+    check_listed(base)
+
+
+def check_listed(base: Path) -> None:
+    """The metadata table lists the logs of changes that completed commits name."""
     seen = {
         log.path
         for group in snapshot_of(base, ListingSource.METADATA).file_groups

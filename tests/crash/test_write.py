@@ -15,9 +15,11 @@ import pytest
 
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import LakewardError
+from lakeward.format.file_name import is_change_log
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
 from tests.crash import metadata_compacting
+from tests.crash.capturing import capture_changes, check_listed, named_change_logs
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.memory_objects import MemoryObjects, Objects
@@ -44,13 +46,16 @@ SHAPES: dict[str, dict[str, Any]] = {
     "cow-simple": {"table_type": "COPY_ON_WRITE"},
     "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
     "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10},
+    "cow-captured": {"table_type": "COPY_ON_WRITE"},
 }
-"""The third one has a record index, and the write that is stopped brings a column; that to the last one leaves a native
-log of rows and one of deletes in a file group."""
+"""The third one has a record index, and the write that is stopped brings a column; that to the fourth leaves a native
+log of rows and one of deletes in a file group, and that to the last a log of changes beside each base file."""
 
 
 def written(shape: str, path: Path) -> Path:
     base = new_table(path, **SHAPES[shape])
+    if "captured" in shape:
+        capture_changes(base)
     write(base, with_deletes(FIRST) if "native" in shape else FIRST, **request_of(shape))
     return base
 
@@ -99,6 +104,15 @@ def check_done(base: Path, after: dict[str, str]) -> None:
     assert not scan(base).uncommitted_files
     if (base / METADATA).exists():
         metadata_compacting.check_agrees(base)
+    check_change_logs(base)
+
+
+def check_change_logs(base: Path) -> None:
+    """The logs of changes that stand are those that completed commits name, by the metadata table, too."""
+    named = named_change_logs(base)
+    assert {path for path in everything(base) if is_change_log(path.rpartition("/")[2])} == named.keys()
+    if (base / METADATA).exists():
+        check_listed(base)
 
 
 def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[object]:
@@ -112,6 +126,7 @@ def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[o
     [
         ("mor-buckets", "upsert", AFTER),
         ("cow-simple", "upsert", AFTER),
+        pytest.param("cow-captured", "upsert", AFTER, marks=pytest.mark.wide),
         pytest.param("mor-buckets", "insert_overwrite", OVERWRITTEN, marks=pytest.mark.wide),
         pytest.param("mor-column", "upsert", AFTER, marks=pytest.mark.wide),
         pytest.param("mor-buckets-native", "upsert", AFTER_NATIVE, marks=pytest.mark.wide),
@@ -125,6 +140,18 @@ def test_a_write_survives_every_fault(
     unhurt = unhurt_calls(table, shape, operation, after)
     for fault in spread(faults_of(kind, unhurt.calls)):
         check_survives(table, shape, operation, after, fault, unhurt)
+
+
+def test_a_log_of_changes_comes_with_its_base_file_or_not_at_all(tmp_path: Path) -> None:
+    """The process dies between the two, and behind them."""
+    shape = "cow-captured"
+    table = written(shape, tmp_path / "table")
+    unhurt = unhurt_calls(table, shape, "upsert", AFTER)
+    assert named_change_logs(table.with_name("whole"))
+    between = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".cdc"))
+    behind = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".commit"))
+    for number in (between, between + 1, behind):
+        check_survives(table, shape, "upsert", AFTER, Fault(FaultKind.KILL, number), unhurt)
 
 
 def test_a_write_of_native_logs_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -183,6 +210,7 @@ def check_survives(
     [
         ("mor-buckets", AFTER),
         ("cow-simple", AFTER),
+        pytest.param("cow-captured", AFTER, marks=pytest.mark.wide),
         pytest.param("mor-column", AFTER, marks=pytest.mark.wide),
         pytest.param("mor-buckets-native", AFTER_NATIVE, marks=pytest.mark.wide),
     ],

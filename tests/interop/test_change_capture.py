@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from lakeward.clock import SystemClock
@@ -19,6 +20,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.savepoints import read_savepoints
 from lakeward.table.timeline.timeline import load_timeline
+from lakeward.write import write as write_rows
 from tests.execute.clean.cleaning import clean, data_files
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.hybrid_table import OPTIONS
@@ -79,6 +81,11 @@ class Captured:
     def write(self, *rows: tuple[str, int, str], operation: str = "upsert", part: str = "p") -> None:
         values = ", ".join(f"('{key}', '{part}', {ts}L, '{value}')" for key, ts, value in rows)
         self.table.write(self._spark.sql(f"SELECT * FROM VALUES {values} AS t(id, part, ts, v)"), operation)
+
+    def write_ours(self, *rows: tuple[str, int, str], operation: str, **options: Any) -> None:
+        keys, orders, values = (list(each) for each in zip(*rows, strict=True))
+        batch = {"id": keys, "part": ["p"] * len(keys), "ts": pa.array(orders, pa.int64()), "v": values}
+        write_rows(pa.table(batch), str(self.table.path), operation=operation, writers_stopped=True, **options)
 
     def compact(self, *options: str) -> list[tuple[str, list[str]]]:
         """What was carried out: action, and the kinds of its operations."""
@@ -146,6 +153,59 @@ def test_changes_are_those_of_hudis_compaction(spark: SparkSession, tmp_path: Pa
         assert changes(log.table, *window) == changes(hudis.table, *window)
     if mode == "DATA_BEFORE_AFTER":  # what a log is to other services, no mode changes
         assert_kept_and_cleaned(spark, full, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table_type", "index", "mode"),
+    [
+        ("COPY_ON_WRITE", "SIMPLE", "DATA_BEFORE_AFTER"),
+        ("COPY_ON_WRITE", "BUCKET", "OP_KEY_ONLY"),
+        ("MERGE_ON_READ", "SIMPLE", "DATA_BEFORE"),
+        ("MERGE_ON_READ", "BUCKET", "DATA_BEFORE_AFTER"),
+    ],
+)
+def test_changes_are_those_of_hudis_writes(
+    spark: SparkSession, tmp_path: Path, table_type: str, index: str, mode: str
+) -> None:
+    """One table that Hudi writes to and a copy that we write to: Hudi's reader finds the same changes in each commit,
+    rows that lose, go and come among them. Of an insert into a small file it finds ours, and fails at its own."""
+    options = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": mode,
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.parquet.small.file.limit": "104857600",
+    }
+    hudis = Captured(
+        spark,
+        HudiTable(
+            spark, tmp_path / "hudis", TableShape(partition_fields="part", index=index, buckets=1, options=options)
+        ),
+    )
+    hudis.write(*((f"k{number}", 10, "a") for number in range(5)), operation="insert")
+    ours = hudis.copy_to(tmp_path / "ours")
+    into_buckets: dict[str, Any] = {"buckets": 1} if index == "BUCKET" else {"index": "simple"}
+    for operation, rows in (
+        ("upsert", [("k1", 11, "b"), ("k7", 11, "new"), ("k2", 5, "late")]),
+        ("upsert", [("k2", 5, "late")]),
+        ("delete", [("k3", 11, ""), ("zz", 11, "")]),
+        ("upsert", [("k4", 10, "a")]),
+        ("delete", [(f"k{number}", 0, "") for number in range(8)]),
+    ):
+        hudis.write(*rows, operation=operation)
+        ours.write_ours(*rows, operation=operation, **into_buckets)
+        assert changes(ours.table, *ours.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
+        assert ours.table.snapshot(with_meta=False) == hudis.table.snapshot(with_meta=False)
+    for each in (hudis, ours):
+        each.write(("k9", 12, "again"))
+    assert changes(ours.table, *ours.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
+
+    ours.write_ours(("n1", 1, "x"), operation="insert", **into_buckets)
+    assert [json.loads(change)[0] for change in changes(ours.table, *ours.ends()[-2:])] == ["i"]
+    if table_type == "COPY_ON_WRITE":
+        hudis.write(("n1", 1, "x"), operation="insert")
+        with pytest.raises(Exception, match="There should be a cdc log file"):
+            changes(hudis.table, *hudis.ends()[-2:])
 
 
 def assert_kept_and_cleaned(spark: SparkSession, captured: Captured, folder: Path) -> None:

@@ -579,7 +579,6 @@ def test_timezone_disagrees(table: Path) -> None:
 
 
 CASES_OF_WRITING: list[tuple[str, str, Change]] = [
-    ("cdc-enabled", "hoodie.table.cdc.enabled", CAPTURING),
     ("no-meta-fields", "hoodie.populate.meta.fields", prop("hoodie.populate.meta.fields", "false")),
     (
         "dropped-partition-columns",
@@ -684,6 +683,10 @@ def test_what_is_broken_stops_every_service() -> None:
             set(TableService) - {TableService.COMPACTION, TableService.WRITING},
         ),
         (
+            both(CAPTURING, pending_plan(operation_type="LOG")),
+            set(TableService) - {TableService.COMPACTION},
+        ),
+        (
             prop("hoodie.table.type", "COPY_ON_WRITE"),
             set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
         ),
@@ -730,6 +733,7 @@ def test_what_is_broken_stops_every_service() -> None:
     ],
     ids=[
         "cdc",
+        "cdc-with-log",
         "copy-on-write",
         "payload",
         "no-schema",

@@ -23,7 +23,7 @@ from enum import StrEnum
 from lakeward.plan import findings
 from lakeward.plan.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import CDC_ENABLED, PARTIAL_UPDATE_MODE
+from lakeward.table.table_config import PARTIAL_UPDATE_MODE
 
 
 class TableService(StrEnum):
@@ -258,20 +258,19 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "cdc-enabled",
-        "change data capture, but from version 9 on in the layout `default` (whole rows, known modes, no LOG in a "
-        "pending compaction)",
-        _COMPACTION,
+        "change data capture, but from version 9 on in the layout `default` (whole rows, known modes)",
+        _COMPACTION | _WRITING,
         findings.changes_cannot_be_captured,
-        "A compaction of this table must write the changes that it makes, and {why}.",
-        _LEAVE,
+        "What makes a base file of this table anew must write the changes beside it, and {why}.",
+        "Leave compaction of this table, and writing into it, to Hudi.",
     ),
     RefusalRow(
         "cdc-enabled",
-        "change data capture",
-        _WRITING,
-        findings.property_is_true(CDC_ENABLED),
-        "A write that makes a base file anew must note its changes beside it, which this release does not.",
-        _LET_HUDI_WRITE,
+        "change data capture, with a LOG in a pending compaction",
+        _COMPACTION,
+        findings.log_among_captured_changes,
+        "The pending compaction {instant} has a LOG in it, at which readers of changes fail.",
+        _LEAVE,
     ),
     RefusalRow(
         "no-meta-fields",

@@ -326,12 +326,15 @@ def changes_cannot_be_captured(snapshot: TableSnapshot) -> Iterator[Finding]:
         yield _at(CDC_ENABLED, why="which those are of rows without keys is not known")
     elif snapshot.schema_on_read:
         yield _at(CDC_ENABLED, why="how Hudi writes them with schema on read was not tried")
-    else:
-        compactions = {instant.time for instant in snapshot.timeline.pending if instant.action == "compaction"}
-        for instant, plan in snapshot.plans.items():
-            if instant in compactions and any(each.operation_type == "LOG" for each in plan.operations):
-                why = f"the pending compaction {instant} has a LOG in it, at which readers of changes fail"
-                yield _at(CDC_ENABLED, why=why)
+
+
+def log_among_captured_changes(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if not snapshot.config.cdc_enabled:
+        return
+    compactions = {instant.time for instant in snapshot.timeline.pending if instant.action == "compaction"}
+    for instant, plan in snapshot.plans.items():
+        if instant in compactions and any(each.operation_type == "LOG" for each in plan.operations):
+            yield _at(CDC_ENABLED, instant=instant)
 
 
 def partial_update_mode(snapshot: TableSnapshot) -> Iterator[Finding]:

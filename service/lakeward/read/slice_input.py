@@ -113,6 +113,11 @@ class MergeCounts:
     row_groups_copied: int = 0
     """Row groups of the base file that went into the output as they are stored; their rows are among the others."""
 
+    @property
+    def changes(self) -> int:
+        """How many keys a log of changes tells of."""
+        return self.inserted + self.updated + self.deleted
+
 
 def count_merges(counts: Iterable[MergeCounts]) -> dict[str, int]:
     """How many slices were merged by what."""

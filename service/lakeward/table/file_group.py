@@ -74,6 +74,11 @@ class FileSlice:
         return self.log_files if self.base_file is None else (self.base_file, *self.log_files)
 
     @property
+    def row_logs(self) -> tuple[LogFile, ...]:
+        """The logs of rows and deletes. Logs of changes tell how the base file came to be, and are not merged."""
+        return tuple(log for log in self.log_files if not log.name.is_cdc)
+
+    @property
     def bytes(self) -> int:
         return self.base_bytes + self.log_bytes
 

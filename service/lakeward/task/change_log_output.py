@@ -1,4 +1,4 @@
-"""The log of changes that a FULL operation writes beside its base file, where the table captures changes.
+"""The log of changes beside a base file that is written anew, where the table captures changes.
 
 It is an inline log, and a native one where the table's version has these.
 
@@ -21,7 +21,6 @@ from lakeward.format.log.change_log import ChangedRows, ChangeLogWriter, read_ch
 from lakeward.format.log.native_log.change_file import NativeChangeWriter, read_native_changes
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.merge.digest import Digest
-from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.storage import Storage
 from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.operation_spec import ChangeLog, OperationSpec
@@ -60,14 +59,14 @@ class ChangeLogOutput:
         self._size, self._changes = stats.size_bytes, stats.rows
         return ChangeLog(self._name, stats.size_bytes)
 
-    def verify(self, counts: MergeCounts) -> None:
+    def verify(self, *, changes_made: int) -> None:
         """Read the file back and judge it."""
         read_back = Digest()
         with self._storage.open_input(self._path) as file:
             for records in self._records(file):
                 read_back.update(records)
         check_digest(self._digest.hexdigest, read_back.hexdigest)
-        check_changes(counts, changes_written=self._changes)
+        check_changes(changes_made=changes_made, changes_written=self._changes)
 
     def _records(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         name, of = parse_native_log(self._name), self._spec.slice

@@ -149,7 +149,7 @@ def merge_slice(
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)
         if changes is not None:
-            changes.verify(merged.counts)
+            changes.verify(changes_made=merged.counts.changes)
     column_stats = _column_stats(storage, path, spec, ranges)
     return OperationResult(
         kind=spec.kind,

@@ -14,7 +14,7 @@ from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName, Nat
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.read.slice_input import MergeCounts, SliceInput
-from lakeward.storage.storage import FileStatus
+from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.task.output_place import OutputPlace
@@ -79,10 +79,14 @@ class OperationSpec:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLog:
-    """A log of changes that an operation wrote beside its base file."""
+    """A log of changes that stands beside a new base file."""
 
     file_name: str
     size_bytes: int
+
+    def stats_in(self, partition_path: str) -> dict[str, int]:
+        """What the write stat of the base file says of it, `cdcStats`; readers of changes find it by this alone."""
+        return {join(partition_path, self.file_name): self.size_bytes}
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.keyed_rows import BUCKET_DIGITS
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
-from lakeward.write.target import Assignment, HandleKind, Share, Workload, WriteTarget, rows_of_targets
+from lakeward.write.target import Assignment, HandleKind, Share, SliceNames, Workload, WriteTarget, rows_of_targets
 
 _LIKELY_BUCKETS: Final = 10_000
 """A random id has eight decimal digits in front in one of forty cases, and a number below this in one of 400,000."""
@@ -113,8 +113,8 @@ def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> in
 def slice_to_merge(
     snapshot: TableSnapshot, slice_: FileSlice, *, instant: str, schema: str, rules: MergeRules, memory_bytes: int
 ) -> SliceInput:
-    """A slice without logs, as a MERGE of the write of this instant reads it."""
-    assert slice_.base_file is not None and not slice_.log_files
+    """A slice without logs of rows, as a MERGE of the write of this instant reads it."""
+    assert slice_.base_file is not None and not slice_.row_logs
     return SliceInput(
         partition_path=slice_.partition_path,
         file_id=slice_.file_id,
@@ -134,6 +134,13 @@ def bucket_of(file_id: str) -> int | None:
     """The number of the bucket that a file id begins with; None where it begins with none."""
     digits = file_id[:BUCKET_DIGITS]
     return int(digits) if len(digits) == BUCKET_DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def _names_of(slice_: FileSlice | None) -> SliceNames:
+    if slice_ is None:
+        return SliceNames("", ())
+    base_file = "" if slice_.base_file is None else slice_.base_file.name
+    return SliceNames(base_file, tuple(log.name.text for log in slice_.log_files))
 
 
 def _replaced(snapshot: TableSnapshot, workload: Workload, request: WriteRequest) -> dict[str, tuple[str, ...]]:
@@ -275,7 +282,10 @@ class _Placing:
             group_id = (partition_path, file_id)
             slice_ = self._groups[partition_path][file_id].latest_slice
             held = (self._snapshot.pending_clusterings, self._snapshot.pending_compactions)
-            if slice_ is None or slice_.base_file is None or slice_.log_files or any(group_id in by for by in held):
+            if slice_ is None or slice_.base_file is None or any(group_id in by for by in held):
+                continue
+            # Hudi takes a log of changes for a log here, on tables that are merged on read.
+            if slice_.log_files if self._is_merge_on_read else slice_.row_logs:
                 continue
             if slice_.base_file.size < sizes.small_file:
                 candidates.append(slice_)
@@ -300,8 +310,9 @@ class _Placing:
                 group.file_id,
                 prev_commit=NO_COMMIT if slice_ is None else slice_.base_instant,
                 counts_as_updates=counts_as_updates,
+                beneath=_names_of(slice_) if self._snapshot.config.cdc_enabled else None,
             )
-        if slice_ is None or slice_.base_file is None or slice_.log_files:
+        if slice_ is None or slice_.base_file is None or slice_.row_logs:
             raise Refused(
                 f"File group {group.file_id} in partition '{group.partition_path}' is not written.",
                 why="The table is copied on write, and the group's newest slice is no single base file.",
@@ -339,6 +350,7 @@ class _Placing:
         prev_commit: str = NO_COMMIT,
         keeps_duplicates: bool = False,
         counts_as_updates: bool = False,
+        beneath: SliceNames | None = None,
         rolls_over: bool = False,
         rows_expected: int | None = None,
     ) -> int:
@@ -351,6 +363,7 @@ class _Placing:
                 prev_commit=prev_commit,
                 keeps_duplicates=keeps_duplicates,
                 counts_as_updates=counts_as_updates,
+                beneath=beneath,
                 rolls_over=rolls_over,
                 rows_expected=rows_expected,
             )

@@ -12,11 +12,13 @@ from enum import StrEnum
 from itertools import chain
 
 from lakeward.format.metadata.record import ColumnStatsRecord
+from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, WriteStat
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.table.index_definitions import IndexedColumns
+from lakeward.task.operation_spec import ChangeLog
 from lakeward.task.output_place import OutputPlace
 from lakeward.write.request import FileSizes, WriteOperation
 
@@ -28,6 +30,16 @@ class HandleKind(StrEnum):
     """The rows onto a base file: a new one in its place."""
     APPEND = "append"
     """Logs on a slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceNames:
+    """The names of a slice's files."""
+
+    base_file: str
+    """Empty where there is none."""
+    log_files: tuple[str, ...]
+    """Logs of changes are among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,9 @@ class WriteTarget:
     counts_as_updates: bool = False
     """For APPEND into a bucket that has a group: Hudi looks for no key there, and counts every row as an update. Keys
     may be new, and the record index is told of all of them."""
+    beneath: SliceNames | None = None
+    """For APPEND, where the table captures changes: what the logs come to lie on. Their stats name it, and readers of
+    changes look there for the rows before."""
     rolls_over: bool = True
     """For CREATE: False for a bucket, however large its file grows: Hudi refuses a bucket with two file groups."""
     rows_expected: int | None = None
@@ -76,6 +91,8 @@ class WriteContext:
     memory_bytes: int = MEMORY_BYTES
     has_native_logs: bool = False
     """Logs are files of the base files' format (`TableVersion.has_native_logs`)."""
+    supplemental_logging: SupplementalLogging | None = None
+    """What is noted of each change where a base file is written anew; None where the table captures none."""
 
     @property
     def budget(self) -> MemoryBudget:
@@ -96,6 +113,8 @@ class WrittenFile:
     stat: WriteStat
     column_stats: tuple[ColumnStatsRecord, ...]
     replaces_base_file: bool
+    change_log: ChangeLog | None = None
+    """What stands beside it where the table captures changes; its stat names it."""
 
 
 @dataclass(frozen=True, slots=True)

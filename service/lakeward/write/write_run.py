@@ -14,7 +14,7 @@ Keeps:   1. what is published meets nothing that completed since the write began
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
 from lakeward.write.planning import Assign, assign_rows
 from lakeward.write.request import IndexKind, WriteOperation
-from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext
+from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
 from lakeward.write.touched import read_touched
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ class WriteRun:
             wants_keys=RECORD_INDEX in config.built_metadata_partitions,
             memory_bytes=table.options.memory_bytes,
             has_native_logs=config.version.has_native_logs,
+            supplemental_logging=config.supplemental_logging,
         )
 
     def _tell(self, what: str) -> Callable[[Progress], None]:
@@ -272,16 +273,17 @@ class WriteRun:
             assert target.slice is not None
             slice_ = newest.get(group)
             base = None if slice_ is None or slice_.base_file is None else slice_.base_file.path
-            if base != target.slice.base_file or (slice_ is not None and slice_.log_files):
+            if base != target.slice.base_file or (slice_ is not None and slice_.row_logs):
                 raise _met(self.name, "Its newest file slice is another one now.", group)
             if group in held:
                 raise _met(self.name, f"Since it began {held[group]} is planned over it.", group)
 
     def _winners(self) -> list[Winner]:
         return [
-            Winner(result.partition_path, file.name, file.replaces_base_file)
+            winner
             for result in self.results
             for file in result.files
+            for winner in _winners(result.partition_path, file)
         ]
 
     def _new_files(self) -> list[NewFile]:
@@ -295,6 +297,8 @@ class WriteRun:
                 files.append(
                     NewFile(result.partition_path, name.file_id, file.name, file.size_bytes, file.column_stats)
                 )
+                if (log := file.change_log) is not None:
+                    files.append(NewFile(result.partition_path, name.file_id, log.file_name, log.size_bytes, ()))
         return files
 
     def _open_writer(self) -> DeltaCommitWriter:
@@ -309,6 +313,12 @@ class WriteRun:
             measured=self._done.context.indexed,
             clock=self._table.clock,
         )
+
+
+def _winners(partition_path: str, file: WrittenFile) -> Iterator[Winner]:
+    yield Winner(partition_path, file.name, file.replaces_base_file)
+    if (log := file.change_log) is not None:
+        yield Winner(partition_path, log.file_name, replaces_base_file=False)
 
 
 def _met(name: str, why: str, group: GroupId) -> Conflict:

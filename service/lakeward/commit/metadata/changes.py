@@ -176,7 +176,7 @@ def _names(group: FileGroup, *, since: str) -> list[str]:
     for slice_ in group.slices:
         if since and comparable_time(slice_.base_instant) < comparable_time(since):
             break
-        names.extend(log.name.text for log in slice_.log_files if not log.name.is_cdc)
+        names.extend(log.name.text for log in slice_.row_logs)
         if slice_.base_file is not None:
             names.append(slice_.base_file.name)
             break

@@ -78,14 +78,8 @@ def _base_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:
         num_update_writes=result.counts.updated,
         num_inserts=result.counts.inserted,
         total_log_size_compacted=slice_.log_bytes,
-        cdc_stats=_cdc_stats(slice_, result),
+        cdc_stats=None if result.change_log is None else result.change_log.stats_in(slice_.partition_path),
     )
-
-
-def _cdc_stats(slice_: FileSlice, result: OperationResult) -> dict[str, int] | None:
-    """The log of changes, by its path and size; readers of changes find it by this alone."""
-    log = result.change_log
-    return None if log is None else {join(slice_.partition_path, log.file_name): log.size_bytes}
 
 
 def _log_stats(slice_: FileSlice, result: OperationResult) -> list[WriteStat]:

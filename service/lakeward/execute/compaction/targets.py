@@ -157,7 +157,7 @@ def _full_target(
 ) -> Target:
     base_file = slice_.base_file.name if slice_ is not None and slice_.base_file is not None else None
     # Hudi's plans and ours name logs of changes, too; nothing of them is merged, so it does not matter if one does not.
-    logs = {log.name.text for log in slice_.log_files if not log.name.is_cdc} if slice_ is not None else set()
+    logs = {log.name.text for log in slice_.row_logs} if slice_ is not None else set()
     planned = {name for name in operation.log_files if not is_change_log(name)}
     if slice_ is None or base_file != operation.base_file or logs != planned:
         raise Conflict(

@@ -97,6 +97,7 @@ class _File:
         place = context.place(target)
         self._rows = TableRows(context, target, with_dictionaries=True)
         self._is_sorted = True
+        self._captures_changes = context.supplemental_logging is not None
         self._output = BaseFileOutput(
             storage,
             context,
@@ -132,7 +133,8 @@ class _File:
             name=found.name,
             size_bytes=found.size_bytes,
             rows=found.rows,
-            deletes=deletes,
+            # Where they are counted, readers of changes look for a log of changes, and fail.
+            deletes=0 if self._captures_changes else deletes,
             seconds=time.monotonic() - self._started,
         )
         return WrittenFile(found.name, found.size_bytes, stat, found.column_stats, replaces_base_file=False)

@@ -13,7 +13,10 @@ Where no row came and the file is to be sorted (`write/sorting`), its rows are w
 Where rows are added without looking for their keys (Hudi's `insert`), they stand beside those of the base file: by the
 order of their keys where the base file is sorted, else behind them.
 
-Touches: the new file, where `task/operation_output` says, and that of keys; reads the base file.
+Where the table captures changes, what was replaced, added or removed is noted in a log of changes beside the new file.
+Hudi's `insert` writes none there, and its own readers of changes fail at such a commit; ours does.
+
+Touches: the new file and the log of changes, where `task/operation_output` says, and that of keys; reads the base file.
 Keeps:   1. rows that nothing came for keep their commit time and sequence number;
          2. a file says that it is sorted only if no key is in it twice;
          3. a result is returned only for a file that reads back as what was merged;
@@ -44,6 +47,7 @@ from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.read.log_run import Incoming
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
+from lakeward.task.change_log_output import ChangeLogOutput, open_change_log
 from lakeward.task.operation import find_form_before, merge_slice, relying_on_order
 from lakeward.task.operation_spec import OperationSpec
 from lakeward.write.handles.base_file_output import BaseFileOutput
@@ -126,17 +130,7 @@ class _Merging:
         return relying_on_order(partial(self._fold_once, None), task_attempt)
 
     def _fold_once(self, incoming: Incoming | None, task_attempt: int, *, by_order: bool) -> TargetResult:
-        context, target = self._context, self._target
-        spec = OperationSpec(
-            index=target.index,
-            slice=self._slice,
-            attempt=context.attempt,
-            attempt_folder=context.attempt_folder,
-            input_bytes=0,
-            codec=context.codec,
-            verify=context.verify,
-            indexed=context.indexed,
-        )
+        context, target, spec = self._context, self._target, self._spec
         with open_key_changes(self._storage, self._place, task_attempt, wanted=context.wants_keys) as keys:
             watch = None if keys is None else partial(_note, keys, target.file_id)
             done = merge_slice(self._storage, spec, task_attempt, by_order=by_order, incoming=incoming, watch=watch)
@@ -151,8 +145,9 @@ class _Merging:
             deleted=counts.deleted,
             prev_base_file=self._base_name,
             seconds=time.monotonic() - self._started,
+            change_log=done.change_log,
         )
-        file = WrittenFile(done.file_name, done.size_bytes, stat, done.column_stats, replaces_base_file=True)
+        file = WrittenFile(done.file_name, done.size_bytes, stat, done.column_stats, True, done.change_log)
         return self._result(file, keys)
 
     def add(self, coming: Iterable[IncomingRows], task_attempt: int) -> TargetResult:
@@ -168,6 +163,7 @@ class _Merging:
         base_path = join(context.base_path, self._base_file)
         with (
             open_key_changes(self._storage, self._place, task_attempt, wanted=context.wants_keys) as keys,
+            open_change_log(self._storage, self._spec, task_attempt) as changes,
             self._storage.open_input(base_path) as source,
             BaseFileOutput(
                 self._storage,
@@ -179,7 +175,7 @@ class _Merging:
                 replaces_base_file=True,
             ) as output,
         ):
-            rows.keys = keys
+            rows.keys, rows.changes = keys, changes
             schema = pa.schema([column for column in table if column.name != FILE_NAME_FIELD])
             base = open_base_file(source, schema, name=self._base_file, bytes_max=context.budget.batch)
             both = in_order(base, rows.batches()) if self._before.is_sorted else chain(base, rows.batches())
@@ -187,6 +183,9 @@ class _Merging:
                 order.see(batch.column(RECORD_KEY_FIELD))
                 output.write(batch)
             found = output.finish(is_sorted=order.is_strict)
+            change_log = None if changes is None else changes.close()
+        if changes is not None and context.verify:
+            changes.verify(changes_made=rows.count)
         assert found.rows == self._before.rows + rows.count, "a row was lost"
         stat = merged_stat(
             target,
@@ -198,8 +197,26 @@ class _Merging:
             deleted=rows.deletes,
             prev_base_file=self._base_name,
             seconds=time.monotonic() - self._started,
+            change_log=change_log,
         )
-        return self._result(WrittenFile(name, found.size_bytes, stat, found.column_stats, True), keys)
+        return self._result(WrittenFile(name, found.size_bytes, stat, found.column_stats, True, change_log), keys)
+
+    @property
+    def _spec(self) -> OperationSpec:
+        """The merge as one of a FULL operation."""
+        context = self._context
+        return OperationSpec(
+            index=self._target.index,
+            slice=self._slice,
+            attempt=context.attempt,
+            attempt_folder=context.attempt_folder,
+            input_bytes=0,
+            codec=context.codec,
+            verify=context.verify,
+            indexed=context.indexed,
+            supplemental_logging=context.supplemental_logging,
+            native=context.has_native_logs,
+        )
 
     @property
     def _base_name(self) -> str:
@@ -224,6 +241,7 @@ class _Added:
         self._coming = coming
         self._file_id = file_id
         self.keys: KeyChangesFile | None = None
+        self.changes: ChangeLogOutput | None = None
         self.count = 0
         self.deletes = 0
 
@@ -235,7 +253,10 @@ class _Added:
                 self.count += kept.num_rows
                 if self.keys is not None:
                     self.keys.add(kept.column(RECORD_KEY), self._file_id)
-                yield self._rows.of(kept)
+                added = self._rows.of(kept)
+                if self.changes is not None:
+                    self.changes.add(ChangedRows(ChangeOperation.INSERT, None, added))
+                yield added
 
 
 def in_order(one: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, RuntimeStats, WriteStat, file_stat, log_stat
-from lakeward.write.target import WriteTarget
+from lakeward.task.operation_spec import ChangeLog
+from lakeward.write.target import SliceNames, WriteTarget
 
 
 def created_stat(
@@ -44,6 +45,7 @@ def merged_stat(
     deleted: int,
     prev_base_file: str,
     seconds: float,
+    change_log: ChangeLog | None,
 ) -> WriteStat:
     """
     Args:
@@ -57,6 +59,7 @@ def merged_stat(
         num_inserts=inserted,
         num_update_writes=updated,
         num_deletes=deleted,
+        cdc_stats=None if change_log is None else change_log.stats_in(target.partition_path),
         runtime_stats=RuntimeStats(0, 0, _milliseconds(seconds)),
     )
 
@@ -79,9 +82,12 @@ def appended_stat(
         version: of the log.
         names_before: the files of the same target that were written before this one, which it names, too.
     """
+    beneath = target.beneath or SliceNames("", ())
+    stat = _stat(target, name, size_bytes)
     return replace(
-        log_stat(_stat(target, name, size_bytes), version=version, names_before=names_before),
-        prev_commit=instant,
+        log_stat(stat, version=version, names_before=(*beneath.log_files, *names_before)),
+        base_file=beneath.base_file,
+        prev_commit=instant if target.beneath is None else target.prev_commit,
         num_writes=rows,
         num_update_writes=rows,
         num_deletes=deletes,
