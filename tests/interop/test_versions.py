@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 
+from lakeward.clock import SystemClock
 from lakeward.format.file_name import is_native_log
+from lakeward.write.request import IndexKind
+from tests.crash.capturing import capture_changes
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward as command
 from tests.interop.test_change_capture import Captured, changes
 from tests.interop.test_our_writes import KINDS, Turns
+from tests.write.writing import new_table, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,3 +131,28 @@ def test_changes_that_are_given_up(spark: SparkSession, tmp_path: Path) -> None:
     table.write(("b", 3, "after"))
     assert table.table.snapshot(with_meta=False)
     assert changes(table.table, *table.ends()[-2:])
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_changes_whose_files_are_gone(spark: SparkSession, tmp_path: Path, table_type: str) -> None:
+    """Writes at version 10, whose native logs the way down takes: a query of changes over one of them fails, and never
+    gives fewer; of what comes afterwards it says all."""
+    base = new_table(tmp_path / "t", table_type=table_type, version=10)
+    capture_changes(base)
+    said: dict[str, Any] = {"index": IndexKind.SIMPLE, "clock": SystemClock()}  # as the commands that follow have it
+    write(base, [("k1", 1, "p", "a"), ("k2", 1, "p", "a")], **said)
+    write(base, [("k1", 2, "p", "b")], **said)
+    write(base, [("k2", 2, "p", "c")], "delete", **said)
+    exit_code, printed = command("table", "downgrade", str(base), "--writers", "stopped", "--to", "9", "--drop-changes")
+    assert exit_code == 0, printed
+    shape = TableShape(
+        partition_fields="part",
+        options={"hoodie.table.cdc.enabled": "true", "hoodie.datasource.write.table.type": table_type},
+    )
+    table = Captured(spark, HudiTable(spark, base, shape))
+    ends = table.ends()
+    for begin, end in [("000", ends[-1]), *pairwise(ends[:3])]:
+        with pytest.raises(Py4JJavaError):
+            changes(table.table, begin, end)
+    table.write(("k3", 3, "after"))
+    assert [json.loads(change)[0] for change in changes(table.table, *table.ends()[-2:])] == ["i"]
