@@ -13,17 +13,21 @@ import pytest
 
 from lakeward.cli.main import run
 from lakeward.errors import LakewardError, Refused
+from lakeward.execute.clean.cleaner import Cleaner
 from lakeward.execute.versions.changing import change_version
 from lakeward.format.file_name import CDC_SUFFIX, is_native_log
+from lakeward.format.timeline.clean_plan import CleanPlan, Retained
 from lakeward.plan.change_step import StepKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import Planner, planner_of
 from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.plan.native_files import changes_plan_of
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import CDC_ENABLED
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, LOG, age_temporary_files, everything
 from tests.crash.compacting import compact as compact_table
+from tests.execute.clean.cleaning import completed_cleans
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.metadata_golden import set_property
@@ -194,9 +198,7 @@ def captured(table: Upgraded) -> None:
     table.upsert(b2="again")
     set_property(table.base, CDC_ENABLED, "true")
     table.compact()
-    set_property(table.base, CDC_ENABLED, "false")  # a write of ours would be refused
     table.upsert(a1="d")
-    set_property(table.base, CDC_ENABLED, "true")
 
 
 def test_changes_are_given_up_by_word_alone(tmp_path: Path) -> None:
@@ -220,6 +222,31 @@ def test_changes_are_given_up_by_word_alone(tmp_path: Path) -> None:
     assert steps == [StepKind.COMPACTION, StepKind.CHANGES, StepKind.CLEAN, StepKind.PROPERTIES]
     assert not table.native() and len(list(table.base.rglob(f".*{CDC_SUFFIX}"))) == 1
     assert values(read_rows(table.base)) == table.model
+
+
+def all_but_the_newest(snapshot: TableSnapshot) -> CleanPlan:
+    """The clean of older slices, as of the newest commit."""
+    newest = snapshot.timeline.completed_writes[-1]
+    older = [slice_ for group in snapshot.file_groups for slice_ in group.slices[1:]]
+    files = {slice_.partition_path: tuple(file.file_name for file in slice_.files) for slice_ in older}
+    return CleanPlan(Retained(newest.time, newest.comparable_action, "COMPLETED"), newest.time, files)
+
+
+def test_a_clean_of_changes_says_no_less_than_the_one_before(tmp_path: Path) -> None:
+    """Hudi asks the last clean alone as of when the table can be read, so one that cleans no slice names that again."""
+    table = Upgraded(tmp_path / "t", metadata=False)
+    upgrade(table)
+    set_property(table.base, CDC_ENABLED, "true")
+    table.upsert(a1="a")
+    table.upsert(a1="b")
+    table.compact()
+    serviced = replace(serviced_table(str(table.base), FaultyStorage(), ScriptedProcesses()), clock=table.clock)
+    Cleaner(serviced, {}).clean(all_but_the_newest)
+    assert [name for name in table.native() if ".cdc." not in name] == []
+
+    assert change(table, 9, drop_changes=True) == [StepKind.CHANGES, StepKind.PROPERTIES]
+    before, after = completed_cleans(table.base).values()
+    assert after.earliest_retained == before.earliest_retained != ""
 
 
 @pytest.mark.crash
