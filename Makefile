@@ -68,7 +68,7 @@ interop-full: .venv/ready ## Judge tables by chance, of any kind that there can 
 	LAKEWARD_INTEROP_FULL=$(or $(SEED),0):$(or $(COUNT),30) $(BIN)/python -m pytest -v -n 2 --dist worksteal -m wide \
 		tests/interop/test_compaction.py -k by_chance
 
-crashes: .venv/ready ## Stop each service at every storage call, also at all reads of a row: some 20 minutes
+crashes: .venv/ready ## Stop each service at every storage call, also at all reads of a row: some 40 minutes
 	LAKEWARD_RUNS=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide or (crash and not interop)" tests/crash tests/execute tests/commit
 
 soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes and it compacts, cleans, archives; on both stores
