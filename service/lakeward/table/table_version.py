@@ -162,6 +162,11 @@ class TableVersion:
         return self._is_at_least(10)
 
     @property
+    def is_released(self) -> bool:
+        """A release of Hudi writes tables of this version, and so does what a message says that Hudi's writers do."""
+        return not self._is_at_least(10)
+
+    @property
     def has_native_logs(self) -> bool:
         """Logs may be files of the base files' format. To readers of older tables these are base files."""
         return self._is_at_least(10)

@@ -13,6 +13,7 @@ from tests.crash.compacting import everything
 from tests.execute.metadata.test_aborting import INSTANT as INDEXING
 from tests.execute.metadata.test_aborting import begin_indexing
 from tests.golden_tables import copy_golden
+from tests.write.writing import new_table
 
 STOPPED = ("--writers", "stopped")
 
@@ -64,6 +65,14 @@ def test_rebuild_and_disable(table: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert "Nothing to remove." in capfd.readouterr().out
     assert run(["verify", str(table), "--timezone", "UTC"]) == 0
     assert "has no metadata table" in capfd.readouterr().out
+
+
+def test_nothing_builds_that_of_version_10_anew(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """There is no release of Hudi that would, and what is said of it is true."""
+    base = new_table(tmp_path / "t", version=10)
+    assert run(["metadata", "disable", str(base), "--writers", "stopped"]) == 0
+    told = capfd.readouterr().out
+    assert "nothing builds it anew before the way down" in told and "The next Hudi writer" not in told
 
 
 def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -248,5 +248,10 @@ def _told(removal: Removal, *, dry_run: bool) -> list[str]:
         lines.append(f"{verb} {', '.join(removal.folders)}: {removal.files} files, {size}.")
     if not dry_run:
         what = "it" if removal.partition is None else removal.partition
-        lines.append(f"The next Hudi writer whose options keep {what} builds it anew.")
+        lines.append(
+            f"The next Hudi writer whose options keep {what} builds it anew."
+            if removal.is_built_anew
+            else f"No release of Hudi writes tables of version 10, so nothing builds {what} anew before the way down "
+            "(`lakeward table downgrade`). The table goes on without."
+        )
     return lines
