@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import VerificationFailed
+from lakeward.errors import Refused, VerificationFailed
 from lakeward.format.file_name import is_change_log
 from lakeward.format.log.change_log import read_changes
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
@@ -24,6 +24,7 @@ from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
 from tests.clocks import SkippingClock
 from tests.crash.capturing import capture_changes
+from tests.crash.compacting import everything
 from tests.metadata_golden import DATA_TIMELINE
 from tests.our_reader import read_rows
 from tests.runs import runs
@@ -164,3 +165,14 @@ def test_a_log_of_changes_that_lacks_one_is_none(tmp_path: Path, monkeypatch: py
     with pytest.raises(VerificationFailed, match="0 changes, 2 were made"):
         write(base, [("k2", 1, "p", "b"), ("k3", 1, "p", "b")], "insert", index=IndexKind.SIMPLE)
     assert [row["id"] for row in read_rows(base)] == ["k1"]
+
+
+@pytest.mark.parametrize("shape", [{"version": 8}, {"version": 10, "is_lsm_tree": True}])
+def test_tables_whose_changes_are_not_told(shape: dict[str, Any], tmp_path: Path) -> None:
+    """What Hudi calls a change there is not known, so nothing is written."""
+    base = new_table(tmp_path / "t", **shape)
+    capture_changes(base)
+    before = everything(base)
+    with pytest.raises(Refused, match=r"the layout lsm_tree|version 9 only"):
+        write(base, [("k1", 1, "p", "a")], **BUCKETS)
+    assert everything(base) == before

@@ -129,7 +129,6 @@ def test_bad_rows_leave_the_table_as_it_was(tmp_path: Path, batch: pa.RecordBatc
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
         ("hoodie.datasource.write.drop.partition.columns", "true"),
