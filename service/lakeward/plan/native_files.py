@@ -33,7 +33,7 @@ from lakeward.format.timeline.clean_plan import CleanPlan, Retained
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.clean.decision import SAVEPOINTED_TIMESTAMPS
 from lakeward.plan.clean.validity import DROPS_CHANGES, find_needed
-from lakeward.table.file_group import FileGroup, FileSlice, LogFile
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -85,12 +85,12 @@ def find_native_files(
         for number, slice_ in enumerate(group.slices)
         if _native(slice_) and (number > 0 or slice_.group_id in snapshot.replaced)
     ]
-    strays, waiting = _strays(snapshot)
+    in_the_way, waiting = _in_the_way(snapshot)
     found = tuple(merged[each] for each in sorted(merged))
     earliest, to_clean = ("", ()) if found else _to_clean(snapshot)
     changes = _changes_that_stay(snapshot, merged.keys(), to_clean)
     obstacles = [
-        *strays,
+        *in_the_way,
         *_obstacles(snapshot, older, merged.keys()),
         *_held_changes(snapshot, changes, drop_changes=drop_changes),
         *_set_aside(quarantined),
@@ -105,9 +105,6 @@ def clean_plan_of(snapshot: TableSnapshot) -> CleanPlan | None:
     found = find_native_files(snapshot, ())
     if not found.to_clean:
         return None
-    names: dict[str, list[str]] = {}
-    for slice_ in found.to_clean:
-        names.setdefault(slice_.partition_path, []).extend(file.file_name for file in slice_.files)
     writes = snapshot.timeline.completed_writes
     instant = next((each for each in writes if each.time == found.earliest), None)
     # Hudi looks no more where nothing was written since E; so E is named only where all that is older goes.
@@ -117,7 +114,7 @@ def clean_plan_of(snapshot: TableSnapshot) -> CleanPlan | None:
         if instant is not None and is_whole
         else None,
         last_completed=writes[-1].time if writes else "",
-        files={partition: tuple(of) for partition, of in names.items()},
+        files=_names(file for slice_ in found.to_clean for file in slice_.files),
     )
 
 
@@ -143,10 +140,11 @@ def changes_plan_of(snapshot: TableSnapshot, earliest: str) -> CleanPlan | None:
     )
 
 
-def _names(logs: Iterable[LogFile]) -> dict[str, tuple[str, ...]]:
+def _names(files: Iterable[BaseFile | LogFile]) -> dict[str, tuple[str, ...]]:
+    """The names of files, by partition path."""
     names: dict[str, list[str]] = {}
-    for log in logs:
-        names.setdefault(log.partition_path, []).append(log.file_name)
+    for file in files:
+        names.setdefault(file.partition_path, []).append(file.file_name)
     return {partition: tuple(of) for partition, of in names.items()}
 
 
@@ -170,7 +168,7 @@ def _latest_with_native_files(snapshot: TableSnapshot) -> Iterator[FileSlice]:
             yield group.slices[0]
 
 
-def _strays(snapshot: TableSnapshot) -> tuple[list[NativeObstacle], list[NativeObstacle]]:
+def _in_the_way(snapshot: TableSnapshot) -> tuple[list[NativeObstacle], list[NativeObstacle]]:
     """(native logs that stand in the way as they are, those of pending instants, which are in no slice yet)"""
     groups = (*snapshot.file_groups, *_replaced(snapshot))
     in_slices = {log.path for group in groups for slice_ in group.slices for log in slice_.log_files}
