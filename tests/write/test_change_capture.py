@@ -26,7 +26,7 @@ from tests.clocks import SkippingClock
 from tests.crash.capturing import capture_changes
 from tests.crash.compacting import everything
 from tests.metadata_golden import DATA_TIMELINE
-from tests.our_reader import read_rows
+from tests.our_reader import read_rows, scan
 from tests.runs import runs
 from tests.write.writing import BUCKETS, COLUMNS, Row, new_table, rows_of, write
 
@@ -134,6 +134,18 @@ def test_a_delete_of_an_unknown_key_beside_new_ones_leaves_them_readable(tmp_pat
     write(base, batch.append_column("_hoodie_is_deleted", pa.array([False, True])), **BUCKETS | {"buckets": 1})
 
     assert told_changes(base) == [("i", "k1", None, ("k1", 1, "p", "a"))]
+
+
+@pytest.mark.parametrize(("table_type", "groups"), [("COPY_ON_WRITE", 1), ("MERGE_ON_READ", 2)])
+def test_a_log_of_changes_beside_a_small_file(table_type: str, groups: int, tmp_path: Path) -> None:
+    """Copied on write, new keys go on filling up the file; merged on read, Hudi takes the log for one of rows."""
+    base = new_table(tmp_path / "t", table_type=table_type)
+    capture_changes(base)
+    for key in ("k1", "k2", "k3"):
+        write(base, [(key, 1, "p", "a")], index=IndexKind.SIMPLE)
+
+    assert len(scan(base).latest_slices) == groups
+    assert [row["id"] for row in read_rows(base)] == ["k1", "k2", "k3"]
 
 
 @pytest.mark.parametrize("version", [9, 10])
