@@ -18,8 +18,9 @@ from typing import Final
 
 import pyarrow as pa
 
-RECORD_KEY: Final = "_hoodie_record_key"
-PARTITION_PATH: Final = "_hoodie_partition_path"
+from lakeward.index.location import PARTITION_PATH as PARTITION_PATH
+from lakeward.index.location import RECORD_KEY as RECORD_KEY
+
 ORDER: Final = "_lakeward_order"
 PLACE: Final = "_lakeward_place"
 TARGET: Final = "_lakeward_target"

@@ -1,27 +1,20 @@
 """Keys are found where tables of released Hudi have them."""
 
-import json
-import pickle
-import tarfile
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakeward.errors import Refused, UsageError
-from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
-from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.snapshot import take_snapshot
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.choosing import choose_tagging
-from lakeward.write.tagging.record_index import RecordIndexTagging
-from lakeward.write.tagging.simple import SimpleTagging
-from lakeward.write.tagging.tagging import NewKeys
+from lakeward.write.tagging.tagging import LookupTagging, NewKeys
 from tests.clocks import SkippingClock
-from tests.golden_tables import GOLDEN, copy_golden
+from tests.golden_tables import copy_golden
 from tests.synthetic_table import file_group, minute, snapshot_of
 from tests.write.flow.rows import keying, rows
 
@@ -73,50 +66,19 @@ def test_a_new_key_in_two_partitions(hudis):
 
 def test_a_key_in_two_groups(tmp_path):
     """What inserts left twice is tagged in both places, and counted once in a group that has it twice."""
-    found = simple_tagging(tmp_path, {"a-0": ["k1", "k1", "k2"], "b-0": ["k1"]})
+    found = LookupTagging(simple_index(tmp_path, {"a-0": ["k1", "k1", "k2"], "b-0": ["k1"]}))
     flow = InProcessFlow(STORAGE, [rows(("k1", "p", 1, ""), ("k2", "p", 1, ""))])
 
     assert flow.tag(keying(), found, on_progress=lambda progress: None).rows == {("p", "a-0"): 2, ("p", "b-0"): 1}
 
 
-def simple_tagging(base, files):
+def simple_index(base, files):
     (base / "p").mkdir()
     for file_id, keys in files.items():
         path = base / "p" / f"{file_id}_0-0-0_{minute(1)}.parquet"
         pq.write_table(pa.table({"_hoodie_record_key": keys, "id": keys}), path)
     groups = [file_group("p", file_id, base=(minute(1), 1), logs=[]) for file_id in files]
-    return SimpleTagging.of(snapshot_of(groups, [], base_path=str(base)))
-
-
-def test_a_group_of_logs_alone_has_another_index():
-    """Its keys are in no base file, so the simple index is refused in its partition, and there alone."""
-    tagging = SimpleTagging.of(snapshot_of([file_group("p", "a-0", base=None, logs=[(minute(1), 1)])], []))
-
-    assert tagging.parts(["q"]) == []
-    with pytest.raises(Refused, match="a-0 in partition 'p' has no base file"):
-        tagging.parts(["p", "q"])
-
-
-def test_parts_of_the_record_index(tmp_path):
-    """Each key is in one part, which finds it; entries of groups that are not there lead nowhere. Version 8."""
-    with tarfile.open(GOLDEN / "v8_metadata" / "table.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    expected = json.loads((GOLDEN / "v8_metadata" / "expected.json").read_text())["locations"]
-    snapshot = take_snapshot(STORAGE, str(tmp_path), clock=SkippingClock())
-    table = load_metadata_table(
-        STORAGE, str(tmp_path), snapshot.config, snapshot.timeline, clock=SkippingClock(), partitions=[RECORD_INDEX]
-    )
-    tagging = RecordIndexTagging(table, frozenset((of[0], of[1]) for of in expected.values()))
-    keys = pa.array([*expected, "k-unknown"])
-
-    def found(of):
-        batches = [batch for part in of.parts(()) for batch in of.look_up(STORAGE, part, keys)]
-        assert sum(batch.num_rows for batch in batches) in (0, len(expected)), "no key in two parts"
-        return {row["_hoodie_record_key"]: [*row.values()][1:] for batch in batches for row in batch.to_pylist()}
-
-    assert tagging.count == 2 and set(tagging.parts_of(keys)) == {0, 1}
-    assert found(pickle.loads(pickle.dumps(tagging))) == expected
-    assert found(RecordIndexTagging(table, frozenset())) == {}
+    return SimpleIndex.of(snapshot_of(groups, [], base_path=str(base)))
 
 
 def test_what_is_chosen(hudis, tmp_path):
@@ -127,7 +89,7 @@ def test_what_is_chosen(hudis, tmp_path):
 
     assert chosen(index=IndexKind.BUCKET, buckets=4) == BucketTagging(("id",), 4)
     assert isinstance(chosen(WriteOperation.INSERT), NewKeys)
-    assert isinstance(chosen(WriteOperation.DELETE), SimpleTagging)
+    assert isinstance(chosen(WriteOperation.DELETE).index, SimpleIndex)
     for wrong, message in (
         ({"index": IndexKind.BUCKET}, "needs the number of buckets"),
         ({"index": IndexKind.BUCKET, "buckets": 4, "bucket_fields": ("name",)}, "cannot go by name"),

@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from lakeward.dispatch.dispatcher import Progress
 from lakeward.errors import Conflict, Refused
+from lakeward.index.index import Index, record_locations
+from lakeward.index.location import INSTANT
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.quantities import format_size
@@ -24,7 +26,7 @@ from lakeward.write.flow.shares import targets_of
 from lakeward.write.flow.winning_partition import winning_partitions
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY
-from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging
+from lakeward.write.tagging.tagging import BatchTagging, Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
 
 _ROWS_AT_ONCE = 16_384
@@ -75,7 +77,7 @@ class InProcessFlow:
         if isinstance(tagging, BatchTagging):
             tagged = keyed.append_column(PLACE, tagging.places(keyed))
         else:
-            tagged = _looked_up(self._storage, keyed, tagging)
+            tagged = _looked_up(self._storage, keyed, tagging.index)
             if tagging.folded_by is not None:
                 tagged = _in_one_partition(tagged, tagging.folded_by)
         self._tagged = tagged
@@ -127,23 +129,23 @@ def _one_batch(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
     return batch
 
 
-def _looked_up(storage: Storage, keyed: pa.RecordBatch, tagging: LookupTagging) -> pa.RecordBatch:
+def _looked_up(storage: Storage, keyed: pa.RecordBatch, index: Index) -> pa.RecordBatch:
     """The rows with the places that are found for their keys; a row with several is there as often."""
     partitions = pc.unique(keyed.column(PARTITION_PATH)).to_pylist()
     keys = pc.unique(keyed.column(RECORD_KEY))
-    batches = (batch for part in tagging.parts(partitions) for batch in tagging.look_up(storage, part, keys))
-    found = pa.Table.from_batches(batches, FOUND)
+    found = record_locations(storage, index, keys, partitions).drop_columns([INSTANT])
+    found = found.rename_columns([RECORD_KEY, PARTITION_PATH, PLACE])
     rows = pa.table(
         [keyed.column(RECORD_KEY), keyed.column(PARTITION_PATH), np.arange(keyed.num_rows)],
         [RECORD_KEY, PARTITION_PATH, _ROW],
     )
-    if tagging.is_global:
+    if index.is_global:
         joined = rows.join(found, RECORD_KEY, join_type="left outer", left_suffix="_new")
     else:
         joined = rows.join(found, [RECORD_KEY, PARTITION_PATH], join_type="left outer")
     joined = joined.sort_by(_ROW).combine_chunks()
     tagged = keyed.take(joined[_ROW].combine_chunks())
-    if tagging.is_global:
+    if index.is_global:
         moved = pc.coalesce(joined[PARTITION_PATH], joined[f"{PARTITION_PATH}_new"]).combine_chunks()
         tagged = tagged.set_column(tagged.schema.get_field_index(PARTITION_PATH), PARTITION_PATH, moved)
     return tagged.append_column(PLACE, joined[PLACE].combine_chunks())

@@ -44,6 +44,8 @@ from lakeward.dispatch.spark_failure import carried, carry, mark, what_happened
 from lakeward.dispatch.spark_session import LocalSession
 from lakeward.errors import Conflict, EngineLost, LakewardError, TaskFailed, VerificationFailed
 from lakeward.format.projection import project
+from lakeward.index.index import HashedIndex, Index
+from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.storage.opening import open_storage
 from lakeward.task.operation import ATTEMPTS_MAX
@@ -64,8 +66,7 @@ from lakeward.write.keyed_rows import (
     placed_schema,
     tagged_schema,
 )
-from lakeward.write.tagging.record_index import RecordIndexTagging
-from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging
+from lakeward.write.tagging.tagging import BatchTagging, Tagging
 from lakeward.write.target import Assignment, Share, TargetResult, Workload, WriteContext, WriteTarget
 
 if TYPE_CHECKING:
@@ -168,10 +169,10 @@ class SparkFlow:
             self._tagged = self._keyed
         else:
             self._let_go()
-            if isinstance(tagging, RecordIndexTagging):
-                found = self._by_record_index(tagging)
+            if isinstance(tagging.index, HashedIndex):
+                found = self._by_hash(tagging.index)
             else:
-                found = self._by_files(tagging)
+                found = self._by_files(tagging.index)
             self._tagged = self._keep(found.select(*tagged_schema(keying.columns).names))
             if tagging.folded_by is not None:
                 self._tagged = self._in_one_partition(self._tagged, keying, tagging.folded_by)
@@ -197,27 +198,27 @@ class SparkFlow:
         """From 0 on, each in a task of its own."""
         return self._sql.range(0, count, 1, numPartitions=max(count, 1))
 
-    def _by_files(self, tagging: LookupTagging) -> DataFrame:
+    def _by_files(self, index: Index) -> DataFrame:
         """The keyed rows with the places that files have for them."""
         assert self._keyed is not None
         partitions = [row[0] for row in self._keyed.select(PARTITION_PATH).distinct().collect()]
-        parts = tagging.parts(partitions)
-        look_up = _carrying(partial(_look_up_parts, self._location, tagging, parts))
-        found = self._numbers(len(parts)).mapInArrow(look_up, _spark_schema(FOUND))
+        parts = index.parts(partitions)
+        look_up = _carrying(partial(_look_up_parts, self._location, index, parts))
+        found = _places(self._numbers(len(parts)).mapInArrow(look_up, _spark_schema(LOCATIONS)))
         return self._keyed.join(found, [RECORD_KEY, PARTITION_PATH], "left_outer")
 
-    def _by_record_index(self, tagging: RecordIndexTagging) -> DataFrame:
-        """The keyed rows with the places that the record index has for their keys, and its partitions."""
+    def _by_hash(self, index: HashedIndex) -> DataFrame:
+        """The keyed rows with the places that the index has for their keys, and its partitions."""
         assert self._keyed is not None
         numbered = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(_NUMBER, pa.int32())])
-        numbers = numbers_into(tagging.count)
+        numbers = numbers_into(index.count)
         keys = (
             self._keyed.select(RECORD_KEY)
             .distinct()
-            .mapInArrow(_carrying(partial(_number_keys, tagging, numbers)), _spark_schema(numbered))
+            .mapInArrow(_carrying(partial(_number_keys, index, numbers)), _spark_schema(numbered))
         )
-        look_up = _carrying(partial(_look_up_keys, self._location, tagging, numbers))
-        found = keys.repartition(tagging.count, _NUMBER).mapInArrow(look_up, _spark_schema(FOUND))
+        look_up = _carrying(partial(_look_up_keys, self._location, index, numbers))
+        found = _places(keys.repartition(index.count, _NUMBER).mapInArrow(look_up, _spark_schema(LOCATIONS)))
         joined = self._keyed.join(found.withColumnRenamed(PARTITION_PATH, _MOVED), RECORD_KEY, "left_outer")
         return joined.withColumn(PARTITION_PATH, functions.coalesce(_MOVED, PARTITION_PATH))
 
@@ -389,6 +390,10 @@ def _carrying(work: _MapBatches) -> _MapBatches:
     return run
 
 
+def _places(found: DataFrame) -> DataFrame:
+    return found.drop(INSTANT).withColumnRenamed(FILE_ID, PLACE)
+
+
 def _read_parts(
     parts: Sequence[InputPart], keying: Keying, tagging: BatchTagging | None, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -443,29 +448,29 @@ def _key_rows(
 
 
 def _look_up_parts(
-    location: str, tagging: LookupTagging, parts: Sequence[Any], numbers: Iterable[pa.RecordBatch]
+    location: str, index: Index, parts: Sequence[Any], numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     storage, _ = open_storage(location)
     for number in _values(numbers):
-        yield from tagging.look_up(storage, parts[number], None)
+        yield from index.look_up(storage, parts[number], None)
 
 
 def _number_keys(
-    tagging: RecordIndexTagging, numbers: npt.NDArray[np.int32], batches: Iterable[pa.RecordBatch]
+    index: HashedIndex, numbers: npt.NDArray[np.int32], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         keys = batch.column(0)
-        yield pa.RecordBatch.from_arrays([keys, pa.array(numbers[tagging.parts_of(keys)])], [RECORD_KEY, _NUMBER])
+        yield pa.RecordBatch.from_arrays([keys, pa.array(numbers[index.parts_of(keys)])], [RECORD_KEY, _NUMBER])
 
 
 def _look_up_keys(
-    location: str, tagging: RecordIndexTagging, numbers: npt.NDArray[np.int32], batches: Iterable[pa.RecordBatch]
+    location: str, index: HashedIndex, numbers: npt.NDArray[np.int32], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     storage, _ = open_storage(location)
     held = pa.Table.from_batches(batches, pa.schema([(RECORD_KEY, pa.string()), (_NUMBER, pa.int32())]))
     for part in np.flatnonzero(np.isin(numbers, held[_NUMBER].to_numpy())):
         keys = held.filter(pc.equal(held[_NUMBER], int(numbers[part])))[RECORD_KEY].combine_chunks()
-        yield from tagging.look_up(storage, int(part), keys)
+        yield from index.look_up(storage, int(part), keys)
 
 
 def _win(keying: Keying, rules: MergeRules, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

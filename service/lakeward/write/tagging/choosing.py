@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from lakeward.clock import Clock
 from lakeward.errors import Refused, UsageError
+from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
+from lakeward.index.simple import SimpleIndex
+from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
-from lakeward.write.tagging.record_index import RecordIndexTagging, check_record_index
-from lakeward.write.tagging.simple import SimpleTagging
-from lakeward.write.tagging.tagging import NewKeys, Tagging
+from lakeward.write.tagging.tagging import LookupTagging, NewKeys, Tagging
 
 
 def check_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
@@ -47,8 +48,9 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
         return NewKeys()
     if request.index is IndexKind.RECORD:
         folds = request.deduplicates and request.operation is not WriteOperation.DELETE
-        return RecordIndexTagging.of(storage, snapshot, folds=folds, clock=clock)
-    return SimpleTagging.of(snapshot)
+        found = MetadataRecordIndex.of(storage, snapshot, clock=clock)
+        return LookupTagging(found, merge_rules(snapshot) if folds else None)
+    return LookupTagging(SimpleIndex.of(snapshot))
 
 
 def _check_buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:

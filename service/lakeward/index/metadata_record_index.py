@@ -1,12 +1,8 @@
-"""Tagging through the record index of the metadata table: where each key lives, in all of the table.
-
-A key is one in the whole table. So a row goes to the partition that has its key, with that partition's path in its meta
-column, while its own columns keep what they say (Hudi's `hoodie.record.index.update.partition.path` at its default).
-Rows of a new key for several partitions are folded to one, and the key goes where that one belongs.
+"""The record index that Hudi keeps in the metadata table: where each key lives, in all of the table.
 
 An entry leads nowhere where its file group is not there: a commit that was rolled back leaves such. Then no row of the
-table has the key, and it is a new one. A group that was replaced is another matter: its rows went on in others, so the
-entry should have changed, and the write is refused (`write/placing`).
+table has the key. A group that was replaced is another matter: its rows went on in others, so the entry should have
+changed, and a write by it is refused (`write/placing`).
 
 Touches: the metadata table's record index, whose files are searched for the keys alone.
 Source:  SparkMetadataTableGlobalRecordLevelIndex, HoodieIndexUtils (Hudi 1.2)
@@ -14,6 +10,7 @@ Source:  SparkMetadataTableGlobalRecordLevelIndex, HoodieIndexUtils (Hudi 1.2)
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,46 +23,45 @@ from lakeward.errors import Refused
 from lakeward.format.metadata.key import file_group_indexes
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import RecordIndexRecord
-from lakeward.merge.rules.merge_rules import MergeRules
-from lakeward.read.table_rules import merge_rules
+from lakeward.format.timeline.instant import format_instant_time
+from lakeward.index.location import LOCATIONS
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.tagging.tagging import FOUND
 
 _KEYS_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class RecordIndexTagging:
+class MetadataRecordIndex:
     table: MetadataTable
     groups: frozenset[GroupId]
     """File groups that are there, or were replaced."""
-    folded_by: MergeRules | None = None
+    zone: datetime.tzinfo | None = None
+    """The timeline's: without it the instants of entries cannot be told."""
 
     is_global = True
+    can_index_log_files = True
 
     @classmethod
-    def of(cls, storage: Storage, snapshot: TableSnapshot, *, folds: bool, clock: Clock) -> RecordIndexTagging:
+    def of(cls, storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> MetadataRecordIndex:
         """The table is one that `check_record_index` passed."""
         table = load_metadata_table(
             storage, snapshot.base_path, snapshot.config, snapshot.timeline, clock=clock, partitions=[RECORD_INDEX]
         )
         groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
         frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
-        return cls(
-            table, frozenset(groups | frozen | snapshot.replaced.keys()), merge_rules(snapshot) if folds else None
-        )
+        return cls(table, frozenset(groups | frozen | snapshot.replaced.keys()), snapshot.zone.zone)
 
     @property
     def count(self) -> int:
         """The file groups that the index's keys are spread over."""
         return len(self.table.slices[RECORD_INDEX])
 
-    def parts(self, partitions: Collection[str]) -> Sequence[int]:
+    def parts(self, partitions: Collection[str] | None) -> Sequence[int]:
         """One file group of the index each."""
         return range(self.count)
 
@@ -75,19 +71,24 @@ class RecordIndexTagging:
 
     def look_up(self, storage: Storage, part: int, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The places of those keys that are in the part."""
-        assert keys is not None, "of an index nothing is read but what is asked for"
+        assert keys is not None, "nothing is read of it but what is asked for"
         reader = MetadataReader(storage, self.table)
         wanted = keys.filter(pa.array(self.parts_of(keys) == part)).to_pylist()
         for start in range(0, len(wanted), _KEYS_AT_ONCE):
             found = reader.lookup(RECORD_INDEX, wanted[start : start + _KEYS_AT_ONCE])
-            places = [
-                (key, record.partition or "", record.file_id)
+            there = [
+                (key, record.partition or "", record.file_id, self._instant(record))
                 for key, record in found.items()
-                if isinstance(record, RecordIndexRecord)
+                if isinstance(record, RecordIndexRecord) and (record.partition or "", record.file_id) in self.groups
             ]
-            there = [place for place in places if place[1:] in self.groups]
             if there:
-                yield pa.RecordBatch.from_arrays([pa.array(each) for each in zip(*there, strict=True)], schema=FOUND)
+                columns = [pa.array(each, pa.string()) for each in zip(*there, strict=True)]
+                yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
+
+    def _instant(self, record: RecordIndexRecord) -> str | None:
+        if self.zone is None or record.instant_millis is None:
+            return None
+        return format_instant_time(record.instant_millis, self.zone)
 
 
 def check_record_index(storage: Storage, snapshot: TableSnapshot) -> None:

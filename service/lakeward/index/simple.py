@@ -1,4 +1,4 @@
-"""Tagging by the keys of base files: those of the newest one of each file group in the partitions that rows come for.
+"""The simple index: the keys of the newest base file of each file group in the partitions that rows come for.
 
 What logs hold is left unread, as in Hudi: writers with this index put a new key into base files alone, and a key that a
 log deleted is written onto its group again. A group of logs alone therefore has another index, and is refused.
@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 
 from lakeward.errors import Refused
 from lakeward.format.parquet.base_file import open_base_file
+from lakeward.index.location import LOCATIONS, RECORD_KEY
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.keyed_rows import RECORD_KEY
-from lakeward.write.tagging.tagging import FOUND
 
 _KEYS = pa.schema([pa.field(RECORD_KEY, pa.string())])
 
@@ -30,10 +29,11 @@ class KeyFile:
     file_id: str
     path: str
     """Relative to the base path."""
+    instant: str
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleTagging:
+class SimpleIndex:
     base_path: str
     files: Mapping[str, Sequence[KeyFile]]
     """The newest base file of each group, by partition path."""
@@ -41,10 +41,10 @@ class SimpleTagging:
     """A file group without any base file, by partition path."""
 
     is_global = False
-    folded_by = None
+    can_index_log_files = False
 
     @classmethod
-    def of(cls, snapshot: TableSnapshot) -> SimpleTagging:
+    def of(cls, snapshot: TableSnapshot) -> SimpleIndex:
         files: dict[str, list[KeyFile]] = {}
         groups_of_logs = {}
         for group in snapshot.file_groups:
@@ -53,13 +53,14 @@ class SimpleTagging:
                 groups_of_logs[group.partition_path] = group.file_id
             else:
                 files.setdefault(group.partition_path, []).append(
-                    KeyFile(group.partition_path, group.file_id, base.path)
+                    KeyFile(group.partition_path, group.file_id, base.path, base.instant)
                 )
         return cls(snapshot.base_path, files, groups_of_logs)
 
-    def parts(self, partitions: Collection[str]) -> Sequence[KeyFile]:
+    def parts(self, partitions: Collection[str] | None) -> Sequence[KeyFile]:
         """One base file each. Raises `Refused` where keys may be in logs alone."""
-        for partition_path in sorted(partitions):
+        wanted = sorted(self.files.keys() | self.groups_of_logs if partitions is None else partitions)
+        for partition_path in wanted:
             if (file_id := self.groups_of_logs.get(partition_path)) is not None:
                 raise Refused(
                     f"File group {file_id} in partition '{partition_path}' has no base file, whose keys could be read.",
@@ -68,7 +69,7 @@ class SimpleTagging:
                     "Nothing was written.",
                     file_group=(partition_path, file_id),
                 )
-        return [file for partition_path in sorted(partitions) for file in self.files.get(partition_path, ())]
+        return [file for partition_path in wanted for file in self.files.get(partition_path, ())]
 
     def look_up(self, storage: Storage, part: KeyFile, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The keys of a base file, each once."""
@@ -79,5 +80,7 @@ class SimpleTagging:
         if keys is not None:
             found = found.filter(pc.is_in(found, keys))
         if len(found):
-            places = [pa.repeat(part.partition_path, len(found)), pa.repeat(part.file_id, len(found))]
-            yield pa.RecordBatch.from_arrays([found, *places], schema=FOUND)
+            where = (part.partition_path, part.file_id, part.instant)
+            yield pa.RecordBatch.from_arrays(
+                [found, *(pa.repeat(each, len(found)) for each in where)], schema=LOCATIONS
+            )

@@ -1,0 +1,71 @@
+"""The port of all indexes: keys in, locations out.
+
+    Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
+                   is found for it
+    HashedIndex    an index of which one part has a key, told by the key alone
+
+An index of ours is changed a commit of the table at a time, by its own writer; those that Hudi keeps are read here, and
+written with the metadata table.
+
+Touches: nothing; what is looked up where, the implementations say.
+Source:  HoodieIndex (Hudi 1.2); RFC-08
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.index.location import LOCATIONS
+from lakeward.storage.storage import Storage
+
+
+class Index(Protocol):
+    """Picklable, as its parts are: both travel to tasks."""
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is one in all of the table, and found whatever the partition that is asked for."""
+
+    @property
+    def can_index_log_files(self) -> bool:
+        """Whether keys are found that are in logs alone. Writers that go by an index without put new keys into base
+        files."""
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[Any]:
+        """What there is to look into for keys of these partitions; None: of all. Raises `Refused`."""
+
+    def look_up(self, storage: Storage, part: Any, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        """What the part holds, in `LOCATIONS`, each location once.
+
+        Args:
+            keys: the keys that matter, of any partition, in no order; None: all, where the index can say all.
+                More may come back.
+        """
+
+
+@runtime_checkable
+class HashedIndex(Index, Protocol):
+    @property
+    def count(self) -> int:
+        """The parts that keys are spread over; the parts are their numbers."""
+
+    def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
+        """The part that each key is in."""
+
+
+def record_locations(
+    storage: Storage, index: Index, keys: pa.Array, partitions: Collection[str] | None = None
+) -> pa.Table:
+    """The locations of these keys, in `LOCATIONS`, in no order, looked up in this process.
+
+    Args:
+        partitions: where the keys are looked for, of an index that is not global; None: in all.
+    """
+    batches = (batch for part in index.parts(partitions) for batch in index.look_up(storage, part, keys))
+    found = pa.Table.from_batches(batches, LOCATIONS)
+    return found.join(pa.table([keys.unique()], [LOCATIONS.names[0]]), LOCATIONS.names[0], join_type="left semi")

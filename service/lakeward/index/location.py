@@ -1,0 +1,33 @@
+"""Locations of records, which are what every index answers, as Arrow.
+
+    _hoodie_record_key        text
+    _hoodie_partition_path    text
+    file id                   text: the file group that has the key
+    instant                   text: the commit that says so; null where the index does not keep it
+
+A location with neither partition nor file group says that the key is gone: it is part of what changes an index, and in
+no answer.
+
+Touches: nothing.
+Source:  HoodieRecordLocation, HoodieRecordGlobalLocation (Hudi 1.2); RFC-08, getRecordLocations
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+RECORD_KEY: Final = "_hoodie_record_key"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+FILE_ID: Final = "_lakeward_file_id"
+INSTANT: Final = "_lakeward_instant"
+
+LOCATIONS: Final = pa.schema(
+    [
+        pa.field(RECORD_KEY, pa.string()),
+        pa.field(PARTITION_PATH, pa.string()),
+        pa.field(FILE_ID, pa.string()),
+        pa.field(INSTANT, pa.string()),
+    ]
+)
