@@ -8,6 +8,7 @@ An index of ours is changed a commit of the table at a time, by its own writer; 
 written with the metadata table.
 
 Touches: nothing; what is looked up where, the implementations say.
+See:     docs/decisions/0078-one-port-for-all-indexes.md
 Source:  HoodieIndex (Hudi 1.2); RFC-08
 """
 
