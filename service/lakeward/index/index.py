@@ -3,6 +3,7 @@
     Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
                    is found for it
     HashedIndex    an index of which one part has a key, told by the key alone
+    WritableIndex  an index of ours, changed a commit of the table at a time
 
 An index of ours is changed a commit of the table at a time, by its own writer; those that Hudi keeps are read here, and
 written with the metadata table.
@@ -14,13 +15,15 @@ Source:  HoodieIndex (Hudi 1.2); RFC-08
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.location import LOCATIONS
 from lakeward.storage.storage import Storage
 
@@ -57,6 +60,39 @@ class HashedIndex(Index, Protocol):
 
     def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
         """The part that each key is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Which commits of the table an index has whole."""
+
+    through: str | None = None
+    """A completion time: of what completed up to it the index needs nothing more."""
+    instants: frozenset[str] = frozenset()
+    """Commits that it has besides."""
+
+    def has(self, instant: str, completed: str) -> bool:
+        if self.through is not None and comparable_time(completed) <= comparable_time(self.through):
+            return True
+        return instant in self.instants
+
+
+class WritableIndex(Index, Protocol):
+    """Changed by one process at a time: the table's lock, or the daemon's lease, is its caller's."""
+
+    def indexed(self) -> Indexed: ...
+
+    def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
+        """Take in what one commit did to the places of keys, whole or not at all. Done again, it comes to the same.
+
+        Args:
+            changes: in `LOCATIONS`, of which the instants are not read; a key may come in several batches, and where
+                it is gone in one and located in another, it is located.
+            completed: when the commit became visible; None of a writer that has yet to complete it.
+        """
+
+    def rollback(self, instant: str) -> None:
+        """Forget the commit: each key is where it was before. Nothing happens where the index has none of it."""
 
 
 def record_locations(

@@ -5,8 +5,8 @@
     file id                   text: the file group that has the key
     instant                   text: the commit that says so; null where the index does not keep it
 
-A location with neither partition nor file group says that the key is gone: it is part of what changes an index, and in
-no answer.
+A location without a file group says that the key is gone, from its partition, or where that is null, too, from all of
+the table: it is part of what changes an index, and in no answer.
 
 Touches: nothing.
 Source:  HoodieRecordLocation, HoodieRecordGlobalLocation (Hudi 1.2); RFC-08, getRecordLocations
