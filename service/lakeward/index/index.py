@@ -88,7 +88,8 @@ class WritableIndex(Index, Protocol):
         Args:
             changes: in `LOCATIONS`, of which the instants are not read; a key may come in several batches, and where
                 it is gone in one and located in another, it is located.
-            completed: when the commit became visible; None of a writer that has yet to complete it.
+            completed: when the commit became visible; all that completed before is in, so that what is `Indexed` goes
+                through it. None of a writer that has yet to complete it.
         """
 
     def rollback(self, instant: str) -> None:
