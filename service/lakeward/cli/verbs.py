@@ -13,6 +13,7 @@ from lakeward.cli.daemon.reload_command import reload as reload_daemon
 from lakeward.cli.daemon.run_command import run as run_daemon
 from lakeward.cli.daemon.state_commands import state_app
 from lakeward.cli.explain_command import explain as explain_table
+from lakeward.cli.index.verbs import index_app
 from lakeward.cli.inspect_command import inspect as inspect_table
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.plan_command import plan as plan_table
@@ -59,6 +60,7 @@ table_app.command(name="downgrade")(downgrade_table)
 table_app.command(name="convert")(convert_table)
 app.add_typer(table_app, name="table")
 app.add_typer(metadata_app, name="metadata")
+app.add_typer(index_app, name="index")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(orphans_app, name="orphans")

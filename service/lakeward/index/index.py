@@ -15,7 +15,7 @@ Source:  HoodieIndex (Hudi 1.2); RFC-08
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -97,13 +97,23 @@ class WritableIndex(Index, Protocol):
 
 
 def record_locations(
-    storage: Storage, index: Index, keys: pa.Array, partitions: Collection[str] | None = None
+    storage: Storage,
+    index: Index,
+    keys: pa.Array,
+    partitions: Collection[str] | None = None,
+    *,
+    on_part: Callable[[int, int], None] = lambda done, of: None,
 ) -> pa.Table:
     """The locations of these keys, in `LOCATIONS`, in no order, looked up in this process.
 
     Args:
         partitions: where the keys are looked for, of an index that is not global; None: in all.
+        on_part: told before each part how many were looked into, and of how many.
     """
-    batches = (batch for part in index.parts(partitions) for batch in index.look_up(storage, part, keys))
+    parts = index.parts(partitions)
+    batches: list[pa.RecordBatch] = []
+    for done, part in enumerate(parts):
+        on_part(done, len(parts))
+        batches += index.look_up(storage, part, keys)
     found = pa.Table.from_batches(batches, LOCATIONS)
     return found.join(pa.table([keys.unique()], [LOCATIONS.names[0]]), LOCATIONS.names[0], join_type="left semi")

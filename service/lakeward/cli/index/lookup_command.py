@@ -1,0 +1,65 @@
+"""`lakeward index lookup TABLE KEYS…`: where an index says that record keys are. Reads only, and takes no lock.
+
+Touches: stdin where the keys come from it; stdout, stderr; the table, reading only.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.group import KeysFileOption, PartitionsOption, given_keys, index_app, parts_watched
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.clock import SystemClock
+from lakeward.errors import UsageError
+from lakeward.index.index_type import IndexType
+
+
+@index_app.command()
+def lookup(
+    table: TableArgument,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEYS]...",
+            help="Record keys, as `_hoodie_record_key` has them: `a:1,b:2` where a key has several fields.",
+        ),
+    ] = None,
+    keys_file: KeysFileOption = None,
+    index_type: Annotated[
+        IndexType | None,
+        typer.Option(
+            "--type", help="The index that is asked; default metadata where Hudi keeps a record index, else simple."
+        ),
+    ] = None,
+    partition: PartitionsOption = None,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Say in which partition and file group each record key is, and which commit put it there. Reads only.
+
+    The simple index reads the keys of base files, all of them but for --partition, and knows no key that is in logs
+    alone. A key that is not found is said to be not found: that is an answer, and the exit code is 0.
+    """
+    from lakeward.cli.views.index.looked_up import looked_up_as_json, render_looked_up
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.index.index import record_locations
+    from lakeward.index.opening import open_index, type_of_choice
+
+    wanted = given_keys(keys, keys_file)
+    if not len(wanted):
+        raise UsageError("No record key is given.", remedy="Name keys behind the table, or a file with --keys-file.")
+    opened = open_table(table, config)
+    snapshot = opened.snapshot(timezone=timezone)
+    chosen = index_type or type_of_choice(snapshot)
+    index = open_index(opened.storage, snapshot, chosen, clock=SystemClock())
+    with parts_watched() as on_part:
+        found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
+    if as_json:
+        print_json(looked_up_as_json(opened.base_path, chosen, wanted, found))
+    else:
+        render_looked_up(chosen, wanted, found, Terminal())

@@ -1,0 +1,16 @@
+"""The types of indexes, by which an operator names one.
+
+    simple      keys of the newest base files
+    metadata    the record index that Hudi keeps in the metadata table
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class IndexType(StrEnum):
+    SIMPLE = "simple"
+    METADATA = "metadata"

@@ -1,0 +1,32 @@
+"""The index of a type, opened for lookups as of one moment of its table.
+
+Touches: what the indexes do when they are opened.
+"""
+
+from __future__ import annotations
+
+from lakeward.clock import Clock
+from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.index import Index
+from lakeward.index.index_type import IndexType
+from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
+from lakeward.index.simple import SimpleIndex
+from lakeward.storage.storage import Storage
+from lakeward.table.snapshot import TableSnapshot
+
+
+def open_index(storage: Storage, snapshot: TableSnapshot, type_: IndexType, *, clock: Clock) -> Index:
+    """The index of this type as of the snapshot. Raises `Refused` for a table that has none, `BrokenFile` and
+    `Unsupported`."""
+    match type_:
+        case IndexType.SIMPLE:
+            return SimpleIndex.of(snapshot)
+        case IndexType.METADATA:
+            check_record_index(storage, snapshot)
+            return MetadataRecordIndex.of(storage, snapshot, clock=clock)
+
+
+def type_of_choice(snapshot: TableSnapshot) -> IndexType:
+    """The type that lookups go by where none is named: the one that need not read base files, if there is such."""
+    has_record_index = RECORD_INDEX in snapshot.config.built_metadata_partitions
+    return IndexType.METADATA if has_record_index else IndexType.SIMPLE

@@ -1,0 +1,147 @@
+"""Which indexes a table has that say where a key is, and which spare readers files; what each covers and takes.
+
+    simple           the base files themselves, whose keys are read
+    bloom            the filters in the footers of base files, of which a sample is opened
+    metadata         the partitions of the metadata table, Hudi's: the record index tells places, the others prune
+
+Touches: storage, reading only: footers of a sample of base files, listings of the metadata table's folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from lakeward.errors import NotFound
+from lakeward.format.metadata.base_file_stats import read_bloom_filter
+from lakeward.format.metadata.partition import FILES, RECORD_INDEX
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_group import BaseFile
+from lakeward.table.index_definitions import load_index_definitions
+from lakeward.table.metadata.metadata_table import metadata_base_path
+from lakeward.table.snapshot import TableSnapshot
+
+FOOTERS = 20
+"""How many footers are opened to see whether base files have bloom filters."""
+
+
+class IndexState(StrEnum):
+    IN_USE = "in use"
+    BUILDING = "being built"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedIndex:
+    type: str
+    """What `--type` calls it."""
+    name: str
+    """The name of it among those of one type; empty where there is but one."""
+    state: IndexState
+    locates: bool
+    """Whether it says where a key is; others spare readers files."""
+    scope: str
+    """What a key is one in, by this index: `table` or `partition`; empty for what does not locate."""
+    covered: int | None
+    """How many base files or file groups it knows, where that can be told."""
+    of: int | None
+    unit: str
+    bytes: int | None
+    """What is stored for it alone."""
+    behind_commits: int | None
+    """Commits of the table that it does not know yet; 0 where each commit brings its part."""
+    note: str = ""
+
+
+def list_indexes(storage: Storage, snapshot: TableSnapshot, *, seed: int = 0) -> tuple[ListedIndex, ...]:
+    """All indexes of the table, those that it always has first. Raises `BrokenFile`."""
+    return (
+        _simple(snapshot),
+        *_bloom(storage, snapshot, seed),
+        *_metadata(storage, snapshot),
+    )
+
+
+def _simple(snapshot: TableSnapshot) -> ListedIndex:
+    groups = len(snapshot.file_groups)
+    of_logs = groups - len(_bases(snapshot))
+    return ListedIndex(
+        "simple",
+        "",
+        IndexState.IN_USE,
+        True,
+        "partition",
+        groups - of_logs,
+        groups,
+        "file groups",
+        0,
+        0,
+        "Keys in logs alone are not found; partitions with a file group of logs alone are refused." if of_logs else "",
+    )
+
+
+def _bloom(storage: Storage, snapshot: TableSnapshot, seed: int) -> Iterator[ListedIndex]:
+    bases = _bases(snapshot)
+    chosen = sorted(Random(seed).sample(range(len(bases)), min(FOOTERS, len(bases))))
+    filters = [found for at in chosen if (found := _filter_bytes(storage, snapshot, bases[at])) is not None]
+    if not chosen:
+        return
+    without = len(chosen) - len(filters)
+    seen = f"{len(chosen)} of {len(bases)} footers were opened, {len(filters)} of them with a filter."
+    yield ListedIndex(
+        "bloom",
+        "",
+        IndexState.IN_USE,
+        True,
+        "partition",
+        len(bases) if without == 0 else None,
+        len(bases),
+        "base files",
+        round(sum(filters) / len(chosen) * len(bases)),
+        0,
+        seen if without == 0 else f"{seen} Of a file without one all keys are read.",
+    )
+
+
+def _filter_bytes(storage: Storage, snapshot: TableSnapshot, base: BaseFile) -> int | None:
+    try:
+        with storage.open_input(join(snapshot.base_path, base.path)) as file:
+            found = read_bloom_filter(file, file_name=base.name)
+    except NotFound:
+        return None  # cleaned meanwhile
+    return None if found is None else len(found[1])
+
+
+def _metadata(storage: Storage, snapshot: TableSnapshot) -> Iterator[ListedIndex]:
+    config = snapshot.config
+    definitions = load_index_definitions(storage, snapshot.base_path, config)
+    for name in config.metadata_partitions:
+        if name == FILES:
+            continue
+        locates = name == RECORD_INDEX
+        scope = "partition" if definitions.is_partitioned_record_index else "table"
+        folder = join(metadata_base_path(snapshot.base_path), name)
+        yield ListedIndex(
+            "metadata",
+            name,
+            IndexState.IN_USE if name in config.built_metadata_partitions else IndexState.BUILDING,
+            locates,
+            scope if locates else "",
+            None,
+            None,
+            "",
+            sum(status.size for status in storage.list(folder) if not status.is_folder),
+            0,
+            _note(name, definitions.by_name[name].source_fields if name in definitions.by_name else ()),
+        )
+
+
+def _note(name: str, fields: tuple[str, ...]) -> str:
+    return f"Over {', '.join(fields)}." if fields and name != RECORD_INDEX else ""
+
+
+def _bases(snapshot: TableSnapshot) -> list[BaseFile]:
+    """The base files that lookups read, in the order of their paths."""
+    found = [base for group in snapshot.file_groups if (base := group.read_slices[-1].base_file) is not None]
+    return sorted(found, key=lambda base: base.path)
