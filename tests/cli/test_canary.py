@@ -71,6 +71,8 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "index list": [("TABLE",)],
+    "index verify": [("TABLE",)],
+    "index compare": [("TABLE", "--type", "simple", "--type", "simple")],
     "index lookup": [("TABLE", "k1"), (f"no-such?sig={CANARY}-sas", "k1")],
     "quarantine restore": [("TABLE", "orphans-20260101000000000", "--writers", "stopped")],
     "orphans list": [("TABLE",)],

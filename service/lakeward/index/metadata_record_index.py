@@ -11,8 +11,9 @@ Source:  SparkMetadataTableGlobalRecordLevelIndex, HoodieIndexUtils (Hudi 1.2)
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from lakeward.clock import Clock
 from lakeward.errors import Refused
 from lakeward.format.metadata.key import file_group_indexes
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.format.metadata.record import RecordIndexRecord
+from lakeward.format.metadata.record import MetadataRecord, RecordIndexRecord
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.index.location import LOCATIONS
 from lakeward.storage.storage import Storage
@@ -70,20 +71,26 @@ class MetadataRecordIndex:
         return file_group_indexes(keys.to_pylist(), self.count)
 
     def look_up(self, storage: Storage, part: int, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
-        """The places of those keys that are in the part."""
-        assert keys is not None, "nothing is read of it but what is asked for"
+        """The places of those keys that are in the part, or of all that it has."""
         reader = MetadataReader(storage, self.table)
+        if keys is None:
+            records = iter(reader.scan(RECORD_INDEX, group=part))
+            while some := list(islice(records, _KEYS_AT_ONCE)):
+                yield from self._locations(some)
+            return
         wanted = keys.filter(pa.array(self.parts_of(keys) == part)).to_pylist()
         for start in range(0, len(wanted), _KEYS_AT_ONCE):
-            found = reader.lookup(RECORD_INDEX, wanted[start : start + _KEYS_AT_ONCE])
-            there = [
-                (key, record.partition or "", record.file_id, self._instant(record))
-                for key, record in found.items()
-                if isinstance(record, RecordIndexRecord) and (record.partition or "", record.file_id) in self.groups
-            ]
-            if there:
-                columns = [pa.array(each, pa.string()) for each in zip(*there, strict=True)]
-                yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
+            yield from self._locations(reader.lookup(RECORD_INDEX, wanted[start : start + _KEYS_AT_ONCE]).items())
+
+    def _locations(self, records: Iterable[tuple[str, MetadataRecord]]) -> Iterator[pa.RecordBatch]:
+        there = [
+            (key, record.partition or "", record.file_id, self._instant(record))
+            for key, record in records
+            if isinstance(record, RecordIndexRecord) and (record.partition or "", record.file_id) in self.groups
+        ]
+        if there:
+            columns = [pa.array(each, pa.string()) for each in zip(*there, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
 
     def _instant(self, record: RecordIndexRecord) -> str | None:
         if self.zone is None or record.instant_millis is None:

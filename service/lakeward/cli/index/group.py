@@ -14,6 +14,7 @@ import typer
 
 from lakeward.cli.verb_group import new_group
 from lakeward.errors import UsageError
+from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,12 @@ PartitionsOption = Annotated[
         metavar="PATH",
         help="Look in this partition alone, '' for that of a table without; of an index over all of the table the keys "
         "are found anyway. Repeatable.",
+    ),
+]
+TypeOption = Annotated[
+    IndexType | None,
+    typer.Option(
+        "--type", help="The index that is asked; default metadata where Hudi keeps a record index, else simple."
     ),
 ]
 KeysFileOption = Annotated[
@@ -56,8 +63,9 @@ def given_keys(keys: list[str] | None, keys_file: Path | None) -> pa.Array:
 
 
 @contextmanager
-def parts_watched() -> Iterator[Callable[[int, int], None]]:
-    """Lookups of parts, one after the other, which are shown on stderr once they take longer than a moment."""
+def work_watched() -> Iterator[Callable[[str, int, int], None]]:
+    """A long reading, which is shown on stderr once it takes longer than a moment: what is done (with two gaps for
+    figures), how much of it, and how much there is."""
     from lakeward.cli.views.progress import open_view
     from lakeward.cli.views.terminal import Terminal
     from lakeward.clock import SystemClock
@@ -66,9 +74,9 @@ def parts_watched() -> Iterator[Callable[[int, int], None]]:
     began = clock.monotonic()
     with open_view(Terminal(stderr=True), clock) as view:
 
-        def on_part(done: int, of: int) -> None:
+        def on_step(what: str, done: int, of: int) -> None:
             seconds = clock.monotonic() - began
             if seconds >= _MOMENT_SECONDS:
-                view.waiting(f"looked into {done:,} of {of:,} parts of the index", seconds)
+                view.waiting(what.format(f"{done:,}", f"{of:,}"), seconds)
 
-        yield on_part
+        yield on_step

@@ -5,16 +5,16 @@ Touches: stdin where the keys come from it; stdout, stderr; the table, reading o
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.group import KeysFileOption, PartitionsOption, given_keys, index_app, parts_watched
+from lakeward.cli.index.group import KeysFileOption, PartitionsOption, TypeOption, given_keys, index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.errors import UsageError
-from lakeward.index.index_type import IndexType
 
 
 @index_app.command()
@@ -28,12 +28,7 @@ def lookup(
         ),
     ] = None,
     keys_file: KeysFileOption = None,
-    index_type: Annotated[
-        IndexType | None,
-        typer.Option(
-            "--type", help="The index that is asked; default metadata where Hudi keeps a record index, else simple."
-        ),
-    ] = None,
+    index_type: TypeOption = None,
     partition: PartitionsOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -57,7 +52,8 @@ def lookup(
     snapshot = opened.snapshot(timezone=timezone)
     chosen = index_type or type_of_choice(snapshot)
     index = open_index(opened.storage, snapshot, chosen, clock=SystemClock())
-    with parts_watched() as on_part:
+    with work_watched() as on_step:
+        on_part = partial(on_step, "looked into {} of {} parts of the index")
         found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
     if as_json:
         print_json(looked_up_as_json(opened.base_path, chosen, wanted, found))

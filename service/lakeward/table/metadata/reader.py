@@ -75,9 +75,14 @@ class MetadataReader:
         """The number of file groups that keys are spread over."""
         return len(self._groups(partition, data_partition))
 
-    def scan(self, partition: str) -> Iterator[Entry]:
-        """Every record of the partition, one file group after the other."""
-        for slice_ in self._table.slices[partition]:
+    def scan(self, partition: str, *, group: int | None = None) -> Iterator[Entry]:
+        """Every record of the partition, one file group after the other.
+
+        Args:
+            group: the number of the one file group that is scanned; None for all.
+        """
+        slices = self._table.slices[partition]
+        for slice_ in slices if group is None else slices[group : group + 1]:
             with ExitStack() as files:
                 yield from _scan_group(self._open(slice_, files))
 

@@ -1,0 +1,96 @@
+"""`lakeward index compare TABLE --type A --type B`: two indexes asked for the same keys. Reads only.
+
+Touches: stdin where the keys come from it; stdout, stderr; the table, reading only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.group import KeysFileOption, PartitionsOption, given_keys, index_app, work_watched
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.verify_command import PROBLEMS_EXIT
+from lakeward.clock import SystemClock
+from lakeward.errors import UsageError
+from lakeward.index.index_type import IndexType
+
+if TYPE_CHECKING:
+    from lakeward.index.index import Index
+    from lakeward.storage.storage import Storage
+
+
+@index_app.command()
+def compare(
+    table: TableArgument,
+    types: Annotated[list[IndexType], typer.Option("--type", help="The two indexes that are compared; given twice.")],
+    keys_file: KeysFileOption = None,
+    sample: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many rows are drawn from the table, where no keys are given.")
+    ] = 10_000,
+    absent: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How many keys that are in no row are asked for beside them.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which rows are drawn.")] = 0,
+    partition: PartitionsOption = None,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Ask two indexes for the same keys: which answers differ, which of them are right, and what each takes.
+
+    Reads only; exit 6 where answers differ. They may for good reason: the simple index still finds a key that a log
+    deleted, and no key that is in logs alone; the column of false and missed locations tells such from a broken index.
+    """
+    from lakeward.cli.views.index.compared import compared_as_json, render_compared
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.index.opening import open_index
+    from lakeward.verify.index_comparison import ComparedIndex, compare_indexes, draw_keys
+    from lakeward.verify.index_comparison import given_keys as keys_given
+    from lakeward.verify.index_listing import list_indexes
+
+    if len(types) != 2:
+        raise UsageError(
+            f"{len(types)} index{'' if len(types) == 1 else 'es'} named, and two are compared.",
+            remedy="Give --type twice: --type A --type B.",
+        )
+    opened = open_table(table, config)
+    snapshot, clock = opened.snapshot(timezone=timezone), SystemClock()
+
+    def opens(kind: IndexType, storage: Storage) -> Index:
+        return open_index(storage, snapshot, kind, clock=clock)
+
+    stored = {each.type: each.bytes for each in list_indexes(opened.storage, snapshot) if each.locates}
+    first, second = (ComparedIndex(kind.value, partial(opens, kind), stored.get(kind.value)) for kind in types)
+    with work_watched() as on_step:
+        if keys_file is not None:
+            asked = keys_given(given_keys(None, keys_file), absent=absent)
+        else:
+            asked = draw_keys(
+                opened.storage,
+                snapshot,
+                number=sample,
+                absent=absent,
+                seed=seed,
+                on_slice=partial(on_step, "drew rows of {} of {} file slices"),
+            )
+        compared = compare_indexes(
+            opened.storage,
+            snapshot,
+            first,
+            second,
+            asked,
+            clock=clock,
+            partitions=partition,
+            on_part=partial(on_step, "looked into {} of {} parts of an index"),
+        )
+    if as_json:
+        print_json(compared_as_json(opened.base_path, compared))
+    else:
+        render_compared(compared, Terminal())
+    if compared.differing:
+        raise typer.Exit(PROBLEMS_EXIT)
