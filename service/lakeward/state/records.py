@@ -9,7 +9,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -90,6 +90,42 @@ class CleanerProgress:
     instant: str
     files: int
     files_total: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBuildRecord:
+    """The making of an index of a table; without a result while it goes on, also after its process died."""
+
+    id: str
+    table: str
+    index_name: str
+    index_type: str
+    settings: str
+    """The settings that it is made by, as text: with others, nothing of it can be gone on with."""
+    began_at: float
+    instant: str | None = None
+    """The newest commit of the table whose rows it takes from file groups; later ones it catches up with."""
+    file_groups: int = 0
+    """How many there are to read."""
+    ended_at: float | None = None
+    result: str | None = None
+    error: str | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheckpoint:
+    """What a build has of one file group. The files that it names are looked for before they are relied on."""
+
+    partition_path: str
+    file_id: str
+    instant: str
+    """The commit as of which the group was read."""
+    entries: int
+    bytes: int
+    made: Sequence[str]
+    """Files that hold these entries, below the folder of the build."""
     at: float
 
 

@@ -1,7 +1,7 @@
 """The tables of the store, as SQLAlchemy Core knows them; `migrations/` is how a database gets them.
 
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
-    about our work    jobs  attempts  cleaner_progress
+    about our work    jobs  attempts  cleaner_progress  index_builds  index_checkpoints
     between daemons   leases  daemons
     from an operator  controls  parked_groups
     about the past    events
@@ -182,6 +182,37 @@ cleaner_progress = Table(
     Column("instant", StorableText, primary_key=True),
     Column("files", BigInteger, nullable=False),
     Column("files_total", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
+)
+
+index_builds = Table(
+    "index_builds",
+    metadata,
+    Column("id", StorableText, primary_key=True),
+    Column("table_name", StorableText, nullable=False),
+    Column("index_name", StorableText, nullable=False),
+    Column("index_type", StorableText, nullable=False),
+    Column("settings", StorableText, nullable=False),
+    Column("instant", StorableText),
+    Column("file_groups", BigInteger, nullable=False),
+    Column("began_at", Double, nullable=False),
+    Column("ended_at", Double),
+    Column("result", StorableText),
+    Column("error", StorableText),
+    Column("figures", JSON, nullable=False),
+    Index(None, "table_name", "index_name"),
+)
+
+index_checkpoints = Table(
+    "index_checkpoints",
+    metadata,
+    Column("build_id", StorableText, primary_key=True),
+    Column("partition_path", StorableText, primary_key=True),
+    Column("file_id", StorableText, primary_key=True),
+    Column("instant", StorableText, nullable=False),
+    Column("entries", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("made", JSON, nullable=False),
     Column("at", Double, nullable=False),
 )
 

@@ -1,6 +1,7 @@
 """What Lakeward remembers across restarts: one database, opened once, and its subjects.
 
-    Store -> observations, jobs, controls, events, leases, daemons -> StoreAccess -> Database -> SQLite or PostgreSQL
+    Store -> observations, jobs, index builds, controls, events, leases, daemons
+          -> StoreAccess -> Database -> SQLite or PostgreSQL
 
 Nothing in here is the truth about a table. Decisions and plans are what a daemon saw; a job is a promise whose
 keeping the timeline shows; a lease saves two daemons the same work. What only the store knows is what operators asked
@@ -28,6 +29,7 @@ from lakeward.state.controls import Controls
 from lakeward.state.daemons import Daemons
 from lakeward.state.engine import TIMEOUT_SECONDS, Database, open_database
 from lakeward.state.events import Events
+from lakeward.state.index_builds import IndexBuilds
 from lakeward.state.jobs import Jobs
 from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.migration import ensure_usable, migrate_database
@@ -40,6 +42,8 @@ from lakeward.state.schema import (
     controls,
     daemons,
     events,
+    index_builds,
+    index_checkpoints,
     jobs,
     parked_groups,
     storage_samples,
@@ -99,6 +103,7 @@ class Store:
         self._access = access = StoreAccess(database, clock=clock, on_operation=on_operation)
         self.observations = Observations(access)
         self.jobs = Jobs(access)
+        self.index_builds = IndexBuilds(access)
         self.controls = Controls(access)
         self.events = Events(access)
         self.leases = LeaseRows(access)
@@ -139,6 +144,14 @@ class Store:
                 (
                     cleaner_progress,
                     and_(cleaner_progress.c.job_id.not_in(select(jobs.c.id)), older(cleaner_progress.c.at, 1)),
+                ),
+                (index_builds, older(index_builds.c.ended_at, keep.job_days)),
+                (
+                    index_checkpoints,
+                    and_(
+                        index_checkpoints.c.build_id.not_in(select(index_builds.c.id)),
+                        older(index_checkpoints.c.at, 1),
+                    ),
                 ),
                 (storage_samples, older(storage_samples.c.at, keep.storage_days)),
                 (storage_samples, _thinned(HOUR_SLOTS, older(storage_samples.c.at, keep.storage_slot_days))),
