@@ -35,6 +35,7 @@ U32_IN = types.Array(types.uint32, 1, "C", readonly=True)
 I64_IN = types.Array(types.int64, 1, "C", readonly=True)
 U64_IN = types.Array(types.uint64, 1, "C", readonly=True)
 
+BOOL = types.Array(types.boolean, 1, "C")
 I8 = types.Array(types.int8, 1, "C")
 U8 = types.Array(types.uint8, 1, "C")
 I32 = types.Array(types.int32, 1, "C")

@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import BLOCK_BYTES, HFileWriter
@@ -65,7 +67,11 @@ def reader(data: bytes, *, offset: int = 0, length: int | None = None) -> HFileR
 
 
 def block(magic: bytes, payload: bytes, form: Form, previous: int = -1) -> bytes:
-    stored = gzip.compress(payload, mtime=0) if form.codec is HFileCodec.GZIP else payload
+    stored = {
+        HFileCodec.NONE: lambda: payload,
+        HFileCodec.GZIP: lambda: gzip.compress(payload, mtime=0),
+        HFileCodec.ZSTD: lambda: pa.compress(payload, "zstd", asbytes=True),
+    }[form.codec]()
     with_header = 33 + len(stored)
     count = -(-with_header // form.bytes_per_checksum) if form.bytes_per_checksum else 0
     head = struct.pack(

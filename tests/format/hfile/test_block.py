@@ -10,10 +10,11 @@ import pytest
 
 from lakeward.errors import BrokenFile
 from lakeward.format.hfile.block import HFileBlockType, HFileCodec, encode_block, read_block
+from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.range import HFileRange
 from tests.format.hfile.hfile_files import Form, block
 
-GZIP, NONE = HFileCodec.GZIP, HFileCodec.NONE
+GZIP, NONE, ZSTD = HFileCodec.GZIP, HFileCodec.NONE, HFileCodec.ZSTD
 META = HFileBlockType.META
 
 
@@ -24,11 +25,12 @@ def read(data: bytes, codec: HFileCodec = GZIP, size: int | None = None) -> byte
 
 
 @pytest.mark.parametrize("payload", [b"", b"x", b"payload" * 100_000])
-@pytest.mark.parametrize("codec", [GZIP, NONE])
+@pytest.mark.parametrize("codec", [GZIP, NONE, ZSTD])
 def test_a_block_comes_back(payload: bytes, codec: HFileCodec):
     """A block of ours and one with checksums give back what went in, with the index's word for its size and without."""
     for data in (
         encode_block(META, payload, codec),
+        encode_block(META, payload, codec, checksum=ChecksumType.CRC32),
         *(block(META.value, payload, Form(codec=codec, checksum=kind, bytes_per_checksum=1000)) for kind in (0, 1, 2)),
     ):
         assert read(data + b"next", codec) == payload
@@ -41,7 +43,7 @@ def header(data: bytes, **changes: int) -> bytes:
     return data[:8] + struct.pack(">iiqBii", *values.values()) + data[33:]
 
 
-@pytest.mark.parametrize("codec", [GZIP, NONE])
+@pytest.mark.parametrize("codec", [GZIP, NONE, ZSTD])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -110,3 +112,18 @@ def test_another_kind_of_block_is_broken():
         read(encode_block(META, b"abc", NONE) + b"next", NONE, size=41)
     with pytest.raises(BrokenFile, match="3 bytes"):
         read(encode_block(META, b"abc", NONE), NONE, size=3)
+
+
+def test_checksum_of_ours_tells_every_bit():
+    """A block that was written with a checksum is refused with any bit changed but those that say nothing: the way to
+    the block before, and whether there is a checksum at all."""
+    data = encode_block(META, b"payload" * 5, ZSTD, checksum=ChecksumType.CRC32)
+    for place in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            try:
+                assert read(bytes(changed), ZSTD, len(data)) == b"payload" * 5
+            except BrokenFile:
+                continue
+            assert place == 24, place

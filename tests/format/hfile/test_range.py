@@ -21,6 +21,33 @@ def test_offsets_are_relative_to_the_range():
         assert source.read(offset, length, "it") == DATA[1000 + offset : 1000 + offset + length]
 
 
+def test_what_was_read_ahead_is_not_read_again():
+    """Bytes of a stretch that was read ahead come out of memory; those around it, and it once another is, do not."""
+
+    class Counting(io.BytesIO):
+        reads = 0
+
+        def read(self, size: Any = -1) -> bytes:
+            self.reads += 1
+            return super().read(size)
+
+    file = Counting(DATA)
+    source = HFileRange(file, offset=1000, length=200_000, name="x")
+    source.read_ahead(500, 1000, "it")
+    file.reads = 0
+
+    for offset, length in ((500, 10), (600, 900), (1500, 0)):
+        assert source.read(offset, length, "it") == DATA[1000 + offset : 1000 + offset + length]
+    assert file.reads == 0
+    for offset, length in ((499, 10), (600, 901)):
+        assert source.read(offset, length, "it") == DATA[1000 + offset : 1000 + offset + length]
+    assert file.reads == 2
+    source.read_ahead(2000, 10, "it")
+    assert source.read(500, 10, "it") == DATA[1500:1510]
+    with pytest.raises(BrokenFile, match="lies outside"):
+        source.read_ahead(199_999, 2, "it")
+
+
 @pytest.mark.parametrize(("offset", "length"), [(-1, 5), (0, 200_001), (199_999, 2), (200_001, 0), (5, -1), (2**70, 1)])
 def test_nothing_outside_of_the_range_is_read(offset: int, length: int):
     """A length or place that the range does not hold is an error before anything is read."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, LakewardError
+from lakeward.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.reader import HFileReader
 from tests.format.hfile.hfile_files import (
@@ -295,3 +295,15 @@ def test_an_index_that_leads_back_is_broken():
 
     with pytest.raises(BrokenFile, match="leads back to the block DATABLK"):
         list(reader(bytes(data)).entries())
+
+
+def test_data_blocks_are_read_by_their_numbers():
+    """The entries of some blocks that follow each other come block by block; a file with several levels of index, which
+    none of ours has, is refused."""
+    entries = [(b"%02d" % number, b"v") for number in range(20)]
+    found = reader(hfile(entries, Form(block_entries=3)))
+
+    assert [entry.key for entry in found.data_blocks] == [b"%02d" % number for number in range(0, 20, 3)]
+    assert [block.keys.to_pylist() for block in found.read_data(2, 4)] == [[b"06", b"07", b"08"], [b"09", b"10", b"11"]]
+    with pytest.raises(Unsupported, match="several levels"):
+        _ = reader(hfile(entries, HBASE)).data_blocks

@@ -6,13 +6,16 @@ import io
 import os
 import random
 import struct
+from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.errors import Unsupported
 from lakeward.format.hfile.block import HFileCodec
+from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.writer import HFileWriter
 from tests.format.hfile.hfile_files import SUFFIX, Entries, Form, hadoop_vint, hfile, ours, reader
 
@@ -34,6 +37,54 @@ def test_what_is_written_is_read(model: dict[bytes, bytes], codec: HFileCodec, b
     assert list(written.entries()) == entries
     assert written.lookup(model) == model
     assert list(written.with_prefixes([b""])) == entries
+
+
+@given(
+    model=st.dictionaries(st.binary(max_size=20), st.binary(max_size=60), max_size=60),
+    codec=st.sampled_from(HFileCodec),
+    checksum=st.sampled_from(ChecksumType),
+    block_bytes=st.integers(1, 400),
+    cuts=st.lists(st.integers(0, 60), max_size=5),
+    offset=st.integers(0, 3),
+)
+def test_columns_give_the_same_bytes(
+    model: dict[bytes, bytes], codec: HFileCodec, checksum: ChecksumType, block_bytes: int, cuts: list[int], offset: int
+):
+    """Entries that are added as columns, in batches of any size, give the bytes that they give one by one."""
+    entries = sorted(model.items())
+    one_by_one, as_columns = io.BytesIO(), io.BytesIO()
+    writer = HFileWriter(one_by_one, codec=codec, block_bytes=block_bytes, checksum=checksum)
+    for key, value in entries:
+        writer.add(key, value)
+    expected = writer.finish()
+    # In front of each column are values that do not belong to it.
+    keys, values = (
+        pa.array([b"before"] * offset + [entry[column] for entry in entries], pa.binary())[offset:] for column in (0, 1)
+    )
+
+    writer = HFileWriter(as_columns, codec=codec, block_bytes=block_bytes, checksum=checksum)
+    for start, end in pairwise([0, *sorted(cuts), 61]):
+        writer.add_batch(keys[start:end], values[start:end])
+
+    assert writer.finish() == expected
+    assert as_columns.getvalue() == one_by_one.getvalue()
+    assert list(reader(as_columns.getvalue()).entries()) == entries
+
+
+@pytest.mark.parametrize("keys", [[b"b", b"a"], [b"a", b"a"], [b"abcdefgh1", b"abcdefgh0"], [b"ab", b"a"], [b"0"]])
+def test_columns_must_ascend(keys: list[bytes]):
+    """A column whose keys do not ascend, or go back behind what was written, is not written."""
+    writer = HFileWriter(io.BytesIO())
+    writer.add(b"0", b"")
+
+    with pytest.raises(AssertionError, match="does not come after"):
+        writer.add_batch(pa.array(keys), pa.array([b""] * len(keys)))
+
+
+def test_columns_have_bounds():
+    """A key that no HFile holds is refused in a column too, by itself."""
+    with pytest.raises(Unsupported, match="b'kkkk"):
+        HFileWriter(io.BytesIO()).add_batch(pa.array([b"a", b"k" * 0x8000]), pa.array([b"", b""]))
 
 
 def blocks(data: bytes) -> list[tuple[int, tuple[int, ...]]]:

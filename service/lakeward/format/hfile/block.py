@@ -10,12 +10,13 @@ All integers are big-endian:
      24    1  checksum type: 0 none, 1 CRC32, 2 CRC32C
      25    4  bytesPerChecksum               stretch that one checksum covers
      29    4  onDiskDataSizeWithHeader       33 + payload as stored
-     33    .  payload, a gzip stream of its own where the file is compressed
+     33    .  payload, a gzip stream or a zstd frame of its own where the file is compressed
       .    .  4 bytes of checksum for each stretch of header and stored payload, zeros for type 0
 
-What we write has no checksums and a bytesPerChecksum of 0x7FFFFFFF, so one stretch: readers up to Hudi 1.2.0 take four
-bytes for each stretch off the end of the decompressed payload, where the checksums are not, and lose the entries that
-lie in them. Four bytes are less than any entry. The four zeros on disk are wanted by HBase's reader.
+What we write for Hudi has no checksums and a bytesPerChecksum of 0x7FFFFFFF, so one stretch: readers up to Hudi 1.2.0
+take four bytes for each stretch off the end of the decompressed payload, where the checksums are not, and lose the
+entries that lie in them. Four bytes are less than any entry. The four zeros on disk are wanted by HBase's reader. Files
+that no reader but ours opens (`index/record`) have one CRC32 in those four bytes.
 
 Touches: the range it is given, by reading; encoding gives bytes.
 Keeps:   1. the payload's length is the header's word for it and nothing else's, so the last entry is never lost;
@@ -29,6 +30,8 @@ import struct
 import zlib
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+import pyarrow as pa
 
 from lakeward.format.hfile.checksum import CHECKSUM_BYTES, ChecksumType, checksums
 from lakeward.format.hfile.range import HFileRange
@@ -44,6 +47,9 @@ _GZIP_WBITS = 31
 _GZIP_LEVEL = 6
 _DEFLATE_RATIO_MAX = 1032
 """A deflate stream cannot become more than this many times longer."""
+_ZSTD_LEVEL = 1
+_ZSTD_RATIO_MAX = 32 * 1024
+"""A zstd block has four bytes at least, and 128 KiB at most of what they stand for."""
 
 
 class HFileBlockType(Enum):
@@ -58,10 +64,11 @@ class HFileBlockType(Enum):
 
 
 class HFileCodec(IntEnum):
-    """How payloads are compressed, by the number on disk. Others, 0 and 3 to 6, are written by no Hudi release."""
+    """How payloads are compressed, by HBase's number on disk. Of others than GZIP and NONE Hudi writes none."""
 
     GZIP = 1
     NONE = 2
+    ZSTD = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +104,35 @@ def read_block(
         raise source.broken(offset, f"{what} has {HEADER_BYTES + on_disk} bytes, and {size} by the index")
     _check(source, offset, data, with_header, checksum, bytes_each, what)
     stored = data[HEADER_BYTES:with_header]
-    payload = stored if codec is HFileCodec.NONE else _decompress(source, offset, stored, uncompressed, what)
+    payload = _decompress(source, offset, stored, uncompressed, codec, what)
     if len(payload) != uncompressed:
         raise source.broken(offset, f"{what} holds {len(payload)} bytes instead of {uncompressed}")
     return HFileBlock(offset, len(data), payload)
 
 
 def encode_block(
-    kind: HFileBlockType, payload: bytes, codec: HFileCodec, *, previous: int = NO_PREVIOUS_BLOCK
+    kind: HFileBlockType,
+    payload: bytes,
+    codec: HFileCodec,
+    *,
+    previous: int = NO_PREVIOUS_BLOCK,
+    checksum: ChecksumType = ChecksumType.NULL,
 ) -> bytes:
     """`previous` is the offset of the data block before this one."""
-    # Without a time in its head, so that equal payloads give equal blocks.
-    stored = payload if codec is HFileCodec.NONE else _compress(payload)
+    stored = _compress(payload, codec)
     head = _HEADER.pack(
         kind.value,
         len(stored) + CHECKSUM_BYTES,
         len(payload),
         previous,
-        ChecksumType.NULL,
+        checksum,
         _BYTES_PER_CHECKSUM,
         HEADER_BYTES + len(stored),
     )
-    return head + stored + bytes(CHECKSUM_BYTES)
+    data = head + stored
+    if checksum is ChecksumType.NULL:
+        return data + bytes(CHECKSUM_BYTES)
+    return data + checksums(data, bytes_each=_BYTES_PER_CHECKSUM, kind=checksum)
 
 
 def _check(
@@ -134,9 +148,19 @@ def _check(
         raise source.broken(offset, f"{what} does not have the checksum that was written with it")
 
 
-def _decompress(source: HFileRange, offset: int, stored: bytes, uncompressed: int, what: str) -> bytes:
-    if uncompressed > _DEFLATE_RATIO_MAX * len(stored):
+def _decompress(
+    source: HFileRange, offset: int, stored: bytes, uncompressed: int, codec: HFileCodec, what: str
+) -> bytes:
+    if codec is HFileCodec.NONE:
+        return stored
+    if uncompressed > _RATIOS_MAX[codec] * len(stored):
         raise source.broken(offset, f"{what} claims {uncompressed} bytes, which {len(stored)} cannot hold")
+    if codec is HFileCodec.ZSTD:
+        try:
+            payload: bytes = pa.Codec("zstd").decompress(stored, decompressed_size=uncompressed, asbytes=True)
+        except (OSError, ValueError) as error:
+            raise source.broken(offset, f"{what} cannot be decompressed: {error}") from None
+        return payload
     stream = zlib.decompressobj(wbits=_GZIP_WBITS)
     try:
         # One byte more than is wanted, to see the end of the stream behind it.
@@ -148,6 +172,15 @@ def _decompress(source: HFileRange, offset: int, stored: bytes, uncompressed: in
     return payload
 
 
-def _compress(payload: bytes) -> bytes:
+_RATIOS_MAX = {HFileCodec.GZIP: _DEFLATE_RATIO_MAX, HFileCodec.ZSTD: _ZSTD_RATIO_MAX}
+
+
+def _compress(payload: bytes, codec: HFileCodec) -> bytes:
+    """Without a time in a head, so that equal payloads give equal bytes."""
+    if codec is HFileCodec.NONE:
+        return payload
+    if codec is HFileCodec.ZSTD:
+        compressed: bytes = pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(payload, asbytes=True)
+        return compressed
     stream = zlib.compressobj(level=_GZIP_LEVEL, wbits=_GZIP_WBITS)
     return stream.compress(payload) + stream.flush()

@@ -19,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.addresses import copy_bytes, load_u64
+from lakeward.format.bloom_filter import key_buffers
 from lakeward.format.hfile.block import HFileBlock
 from lakeward.format.hfile.index import KEY_SUFFIX
 from lakeward.format.hfile.range import HFileRange
-from lakeward.kernel import I32, I64, U8, U8_IN, kernel, types
+from lakeward.kernel import I32, I32_IN, I64, TWO_I64, U8, U8_IN, kernel, types
 
 ENTRY_OVERHEAD = 21
 
@@ -45,6 +47,60 @@ class HFileEntries:
 def encode_entry(key: bytes, value: bytes) -> bytes:
     head = _HEAD.pack(len(key) + _KEY_OVERHEAD, len(value), len(key))
     return b"".join((head, key, KEY_SUFFIX, value, _VERSION))
+
+
+class EntryColumns:
+    """Entries as two columns, to be encoded a stretch at a time."""
+
+    def __init__(self, keys: pa.Array, values: pa.Array) -> None:
+        """Both are binary (or text) of the same length, and neither has a null."""
+        assert len(keys) == len(values) and keys.null_count == values.null_count == 0
+        self._keys, self._key_bytes = key_buffers(keys)
+        self._values, self._value_bytes = key_buffers(values)
+
+    def __len__(self) -> int:
+        return len(self._keys) - 1
+
+    @property
+    def key_bytes(self) -> int:
+        return int(self._keys[-1] - self._keys[0])
+
+    @property
+    def value_bytes(self) -> int:
+        return int(self._values[-1] - self._values[0])
+
+    @property
+    def longest_key(self) -> bytes:
+        return self.key(int(np.diff(self._keys).argmax()))
+
+    @property
+    def value_bytes_max(self) -> int:
+        return int(np.diff(self._values).max())
+
+    def key(self, entry: int) -> bytes:
+        return self._key_bytes[self._keys[entry] : self._keys[entry + 1]].tobytes()
+
+    def first_not_ascending(self) -> int:
+        """The first entry whose key does not come after the one before it; -1 where all do."""
+        return int(_first_not_ascending(self._keys, self._key_bytes))
+
+    def fitting(self, first: int, room: int, *, least: int) -> tuple[int, int]:
+        """(the first entry that no longer fits into `room` bytes, what those from `first` to before it take).
+
+        Args:
+            least: so many are taken in any case.
+        """
+        end, size = _fitting(self._keys, self._values, first, room, least)
+        return int(end), int(size)
+
+    def encode(self, first: int, end: int, size: int) -> npt.NDArray[np.uint8]:
+        """The entries from `first` to before `end`, `size` bytes, each as `encode_entry` has it."""
+        out = np.empty(size, dtype=np.uint8)
+        _encode_entries(self._keys, self._key_bytes, self._values, self._value_bytes, first, end, _SUFFIX, out)
+        return out
+
+
+_SUFFIX = np.frombuffer(KEY_SUFFIX, dtype=np.uint8)
 
 
 def decode_entries(source: HFileRange, block: HFileBlock) -> HFileEntries:
@@ -133,3 +189,67 @@ def _read_entries(
         value_offsets[entry] = np.int32(value_end)
     result[0] = entry
     result[1] = _OK
+
+
+@kernel(types.int64(I32_IN, U8_IN))
+def _first_not_ascending(offsets: Any, data: Any) -> Any:
+    base = data.ctypes.data
+    for entry in range(1, len(offsets) - 1):
+        start, middle, end = np.int64(offsets[entry - 1]), np.int64(offsets[entry]), np.int64(offsets[entry + 1])
+        common = min(middle - start, end - middle)
+        at = np.int64(0)
+        while at + 8 <= common and load_u64(base + start + at) == load_u64(base + middle + at):
+            at += 8
+        while at < common and data[start + at] == data[middle + at]:
+            at += 1
+        ascends = end - middle > common if at == common else data[start + at] < data[middle + at]
+        if not ascends:
+            return entry
+    return -1
+
+
+@kernel(TWO_I64(I32_IN, I32_IN, types.int64, types.int64, types.int64))
+def _fitting(key_offsets: Any, value_offsets: Any, first: Any, room: Any, least: Any) -> Any:
+    size = np.int64(0)
+    for entry in range(first, len(key_offsets) - 1):
+        more = (
+            np.int64(key_offsets[entry + 1] - key_offsets[entry])
+            + np.int64(value_offsets[entry + 1] - value_offsets[entry])
+            + ENTRY_OVERHEAD
+        )
+        if size + more > room and entry >= first + least:
+            return entry, size
+        size += more
+    return len(key_offsets) - 1, size
+
+
+@kernel(types.void(types.int64, U8, types.int64))
+def _put_int32(value: Any, out: Any, at: Any) -> None:
+    for index in range(4):
+        out[at + index] = np.uint8((value >> (24 - 8 * index)) & 0xFF)
+
+
+@kernel(types.void(I32_IN, U8_IN, I32_IN, U8_IN, types.int64, types.int64, U8_IN, U8))
+def _encode_entries(
+    key_offsets: Any, keys: Any, value_offsets: Any, values: Any, first: Any, end: Any, suffix: Any, out: Any
+) -> None:
+    """`out` has room for all of them."""
+    at = np.int64(0)
+    for entry in range(first, end):
+        key, value = np.int64(key_offsets[entry]), np.int64(value_offsets[entry])
+        key_length, value_length = key_offsets[entry + 1] - key, value_offsets[entry + 1] - value
+        _put_int32(key_length + _KEY_OVERHEAD, out, at)
+        _put_int32(value_length, out, at + 4)
+        out[at + 8] = np.uint8(key_length >> 8)
+        out[at + 9] = np.uint8(key_length & 0xFF)
+        at += 10
+        copy_bytes(out.ctypes.data + at, keys.ctypes.data + key, key_length)
+        at += key_length
+        for index in range(len(suffix)):
+            out[at + index] = suffix[index]
+        at += len(suffix)
+        for index in range(value_length):
+            out[at + index] = values[value + index]
+        at += value_length
+        out[at] = 0
+        at += 1

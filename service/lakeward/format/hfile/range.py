@@ -5,7 +5,8 @@ file that holds it, which is where an operator would look.
 
 Touches: the file it is given, by seeking and reading inside of the range only.
 Keeps:   1. nothing outside of the range is read, and no length is allocated before it is known to lie inside of it;
-         2. the end of the range is read once: it holds the trailer and, for small files, all the rest.
+         2. the end of the range is read once: it holds the trailer and, for small files, all the rest;
+         3. of what is read ahead, one stretch is held, that which was asked for last.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class HFileRange:
         self.length = length
         self._tail_start = max(0, length - _TAIL_BYTES)
         self._tail = self._fetch(self._tail_start, length - self._tail_start)
+        self._ahead_start = 0
+        self._ahead = b""
 
     def read(self, offset: int, length: int, what: str) -> bytes:
         """`length` bytes from `offset`. Raises `BrokenFile` where the range does not hold them."""
@@ -36,7 +39,15 @@ class HFileRange:
         if offset >= self._tail_start:
             first = offset - self._tail_start
             return self._tail[first : first + length]
+        first = offset - self._ahead_start
+        if first >= 0 and first + length <= len(self._ahead):
+            return self._ahead[first : first + length]
         return self._fetch(offset, length)
+
+    def read_ahead(self, offset: int, length: int, what: str) -> None:
+        """Read a stretch at once, out of which `read` takes what lies in it. Raises as `read` does."""
+        self._ahead = b""
+        self._ahead, self._ahead_start = self.read(offset, length, what), offset
 
     def _fetch(self, offset: int, length: int) -> bytes:
         self._file.seek(self._offset + offset)

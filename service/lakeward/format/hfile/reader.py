@@ -16,7 +16,7 @@ Keeps:   1. keys are found whichever of the two orders (`format/hfile/key_order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import BinaryIO
 
@@ -90,6 +90,24 @@ class HFileReader:
                 self._source.length - TRAILER_BYTES,
                 f"the trailer counts {self._trailer.entry_count} entries, and the data blocks hold {count}",
             )
+
+    @property
+    def data_blocks(self) -> Sequence[IndexEntry]:
+        """The places of the data blocks, each with its first key. Raises `Unsupported` where the index has several
+        levels, as no file of ours has."""
+        if self._trailer.levels != 1:
+            raise self._source.unsupported(self._trailer.load_on_open_offset, "its index has several levels")
+        return self._root
+
+    def read_data(self, first: int, end: int) -> Iterator[HFileEntries]:
+        """The entries of the data blocks from number `first` to before `end`, one block after the other, of which the
+        bytes are read at once."""
+        blocks = self.data_blocks[first:end]
+        start, last = blocks[0].offset, blocks[-1]
+        self._source.read_ahead(start, last.offset + last.size - start, f"data blocks {first} to {end - 1}")
+        for each in blocks:
+            block = read_block(self._source, each.offset, HFileBlockType.DATA, self._trailer.codec, size=each.size)
+            yield decode_entries(self._source, block)
 
     def entries(self) -> Iterator[Entry]:
         """Every entry in file order."""

@@ -16,9 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import pyarrow as pa
+
 from lakeward.errors import Unsupported
 from lakeward.format.hfile.block import HEADER_BYTES, NO_PREVIOUS_BLOCK, HFileBlockType, HFileCodec, encode_block
-from lakeward.format.hfile.entries import ENTRY_OVERHEAD, encode_entry
+from lakeward.format.hfile.checksum import ChecksumType
+from lakeward.format.hfile.entries import ENTRY_OVERHEAD, EntryColumns, encode_entry
 from lakeward.format.hfile.index import KEY_BYTES_MAX, IndexEntry, encode_key, encode_root_index
 from lakeward.format.hfile.info import (
     AVERAGE_KEY_BYTES,
@@ -51,10 +54,22 @@ class HFileStats:
 class HFileWriter:
     """Writes one HFile, from where the sink stands. Finish it, or what is written is no HFile."""
 
-    def __init__(self, sink: BinaryIO, *, codec: HFileCodec = HFileCodec.GZIP, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(
+        self,
+        sink: BinaryIO,
+        *,
+        codec: HFileCodec = HFileCodec.GZIP,
+        block_bytes: int = BLOCK_BYTES,
+        checksum: ChecksumType = ChecksumType.NULL,
+    ) -> None:
+        """
+        Args:
+            checksum: another one than NULL only for files that Hudi does not read (`format/hfile/block.py`).
+        """
         assert block_bytes > 0
         self._sink = sink
         self._codec = codec
+        self._checksum = checksum
         self._block_bytes = block_bytes
         self._index: list[IndexEntry] = []
         self._pending = bytearray()
@@ -69,12 +84,7 @@ class HFileWriter:
     def add(self, key: bytes, value: bytes) -> None:
         """Append an entry. Raises `Unsupported` for one that the format cannot hold."""
         assert self._last_key is None or key > self._last_key, f"{key!r} does not come after {self._last_key!r}"
-        if len(key) > KEY_BYTES_MAX or len(value) > _VALUE_BYTES_MAX:
-            raise Unsupported(
-                f"The key {key[:64]!r}… with a value of {len(value)} bytes cannot be written to an HFile.",
-                why=f"A key has {KEY_BYTES_MAX} bytes at most (this one {len(key)}), a value {_VALUE_BYTES_MAX}.",
-                remedy="Shorten the record key, or leave this index off.",
-            )
+        _check_lengths(key, len(value))
         if self._pending and len(self._pending) + len(key) + len(value) + ENTRY_OVERHEAD > self._block_bytes:
             self._flush()
         if not self._pending:
@@ -84,6 +94,32 @@ class HFileWriter:
         self._entries += 1
         self._key_bytes += len(key)
         self._value_bytes += len(value)
+
+    def add_batch(self, keys: pa.Array, values: pa.Array) -> None:
+        """Append entries as `add` does one by one, from columns of bytes (or text) without nulls."""
+        if len(keys) == 0:
+            return
+        entries = EntryColumns(keys, values)
+        wrong = entries.first_not_ascending()
+        if self._last_key is not None and entries.key(0) <= self._last_key:
+            wrong = 0
+        assert wrong < 0, f"{entries.key(wrong)!r} does not come after the key before it"
+        _check_lengths(entries.longest_key, entries.value_bytes_max)
+        first = 0
+        while first < len(entries):
+            least = 0 if self._pending else 1
+            end, size = entries.fitting(first, self._block_bytes - len(self._pending), least=least)
+            if end == first:
+                self._flush()
+                continue
+            if not self._pending:
+                self._first_pending_key = entries.key(first)
+            self._pending += entries.encode(first, end, size).data
+            first = end
+        self._last_key = entries.key(len(entries) - 1)
+        self._entries += len(entries)
+        self._key_bytes += entries.key_bytes
+        self._value_bytes += entries.value_bytes
 
     def finish(
         self, info: Mapping[str, bytes] | None = None, *, meta_blocks: Mapping[str, bytes] | None = None
@@ -136,7 +172,7 @@ class HFileWriter:
 
     def _write(self, kind: HFileBlockType, payload: bytes, previous: int = NO_PREVIOUS_BLOCK) -> int:
         """How many bytes the block takes."""
-        block = encode_block(kind, payload, self._codec, previous=previous)
+        block = encode_block(kind, payload, self._codec, previous=previous, checksum=self._checksum)
         self._append(block)
         self._uncompressed += HEADER_BYTES + len(payload)
         return len(block)
@@ -154,3 +190,13 @@ class HFileWriter:
             VERSION_MAX: struct.pack(">q", 0),
         }
         return own if self._last_key is None else {**own, LAST_KEY: encode_key(self._last_key)}
+
+
+def _check_lengths(key: bytes, value_bytes: int) -> None:
+    """Raises `Unsupported`."""
+    if len(key) > KEY_BYTES_MAX or value_bytes > _VALUE_BYTES_MAX:
+        raise Unsupported(
+            f"The key {key[:64]!r}… with a value of {value_bytes} bytes cannot be written to an HFile.",
+            why=f"A key has {KEY_BYTES_MAX} bytes at most (this one {len(key)}), a value {_VALUE_BYTES_MAX}.",
+            remedy="Shorten the record key, or leave this index off.",
+        )

@@ -1,7 +1,8 @@
 """Hash byte strings and words to 64 bits: what the key index, the sample and the hashes of rows are made of.
 
 A word-at-a-time multiply-rotate hash, finished by an avalanche. It guards against accidents, not against an
-adversary who chooses the keys. Nothing on disk depends on it.
+adversary who chooses the keys. Files of the record index have it in their filters, and where its buckets are chosen by
+it (`index/record/bucket_hash`), so a change of it is another version of those.
 
 Touches: nothing.
 Keeps:   1. equal bytes give equal hashes, whatever lies before, behind or around them in a buffer.
