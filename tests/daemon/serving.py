@@ -34,6 +34,7 @@ from lakeward.table.backlog import Backlog
 from lakeward.table.timeline.service_instants import ServiceName
 from lakeward.task.entry import check_slice_at, run_operation_at
 from lakeward.task.operation_spec import OperationResult
+from lakeward.verify.index_check_entry import check_index_at
 from tests.clocks import SkippingClock
 
 Result = TypeVar("Result")
@@ -120,6 +121,7 @@ class Serving:
             dispatchers=InProcess(),
             run_operation_at=lambda base_path: lambda *given: self.run_operation(base_path, *given),
             run_check_at=lambda base_path: partial(check_slice_at, base_path),
+            run_index_check_at=lambda base_path: partial(check_index_at, base_path),
             identity=ServiceName(self.settings.service.name, self.store.store_id()),
             processes=Processes(),
             state_folder=state_folder,

@@ -13,6 +13,7 @@ from lakeward.daemon.status import (
     Fact,
     GroupStatus,
     HoldStatus,
+    IndexStatus,
     JobEnd,
     JobFigures,
     JobProgress,
@@ -146,6 +147,7 @@ def table(
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
         storage=replace(storage_samples()[-1], consumers=CONSUMERS),
+        indexes=(IndexStatus("metadata", NOW - 900, 9206, 0, 0.001),),
     )
     return replace(usual, **changes)
 

@@ -54,7 +54,9 @@ def test_a_table_as_it_stands() -> None:
     jobs.learn([JobRecord("j1", "orders", "compaction", NOW - 9, ended_at=NOW - 5, result="committed")])
     view = synthetic.table("orders", TableState.PARKED, "five times", view={"retry_at": NOW + 60}).view
 
-    status = table_status(served(load()), view, synthetic.backlog(), jobs, write_amplification=1.5, storage=None)
+    status = table_status(
+        served(load()), view, synthetic.backlog(), jobs, write_amplification=1.5, storage=None, indexes=()
+    )
 
     assert (status.name, status.base_path, status.watched_since) == ("orders", "/data/orders", NOW - 100)
     assert (status.interval_seconds, status.objective_seconds, status.write_amplification) == (10.0, 86400.0, 1.5)

@@ -317,6 +317,7 @@ class Daemon:
             dispatchers=dispatchers,
             run_operation_at=lambda base_path: partial(merge_ids, open_storage(base_path)[0]),
             run_check_at=lambda base_path: partial(_no_check),
+            run_index_check_at=lambda base_path: partial(_no_check),
             identity=ServiceName("lakeward", run.store_id),
             processes=processes,
             state_folder=Path("/nowhere"),

@@ -11,7 +11,8 @@ import pytest
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
-from lakeward.verify.index_check import CheckSize, FaultKind, IndexCheck, Moment, check_index
+from lakeward.verify.index_check import Moment, check_index
+from lakeward.verify.index_check_result import CheckSize, FaultKind, IndexCheck
 from lakeward.verify.row_sample import sample_rows
 from tests.index.table_index import TableIndex
 from tests.our_reader import scan

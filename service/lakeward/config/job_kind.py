@@ -20,6 +20,8 @@ class JobKind(StrEnum):
     """Roll back writes whose writer died."""
     COMPACTION = "compaction"
     """Finish pending plans, plan anew under the lock, carry out."""
+    INDEX = "index"
+    """Hold a sample of the table's rows against its indexes, and of their entries against the rows."""
     CLEAN = "clean"
     """End pending cleans, then delete the old file slices that nothing needs any more."""
     ARCHIVE = "archive"
@@ -34,9 +36,10 @@ class JobKind(StrEnum):
     """Cleaned and compacted the metadata table in one job. Retired: read from the store, begun no more."""
 
 
-TABLE_SERVICES = (JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE)
+TABLE_SERVICES = (JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.INDEX, JobKind.CLEAN, JobKind.ARCHIVE)
 """What a table gets in a round, in this order, after recovery: a failed write holds compaction and cleaning back, a
-compaction makes the slices old that a clean deletes, and what a clean still needs is not archived."""
+compaction makes the slices old that a clean deletes, an index reads files before these go, and what a clean still needs
+is not archived."""
 
 RETIRED = frozenset({JobKind.METADATA_SERVICE})
 """Kinds that stand in the store's rows and that no daemon begins any more."""

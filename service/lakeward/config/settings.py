@@ -527,6 +527,17 @@ class ArchiveSettings(_Section):
         return archive_options_of(self.by_hudis_keys(clean, planner))
 
 
+class IndexSettings(_Section):
+    """How the daemon keeps watch over the indexes of a table, Hudi's record index among them."""
+
+    verify_every: Duration = 24 * 3600.0
+    """Between two checks of an index, at times that are spread over the tables."""
+    verify_keys: Count = 4603
+    """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
+    the table is, an index of which one in a thousand is wrong is found with a confidence of 99 %; docs/indexes.md has
+    the formula."""
+
+
 class TableSettings(_Section):
     """How a table is serviced."""
 
@@ -535,16 +546,25 @@ class TableSettings(_Section):
     group: Name = "default"
     """The named group of tables it belongs to; `service.groups` gives the groups their limits."""
     services: Many[
-        Literal[JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE, JobKind.VERIFICATION]
+        Literal[
+            JobKind.ROLLBACK,
+            JobKind.COMPACTION,
+            JobKind.INDEX,
+            JobKind.CLEAN,
+            JobKind.ARCHIVE,
+            JobKind.VERIFICATION,
+        ]
     ] = (
         JobKind.ROLLBACK,
         JobKind.COMPACTION,
+        JobKind.INDEX,
         JobKind.CLEAN,
         JobKind.ARCHIVE,
         JobKind.VERIFICATION,
     )
-    """What is done for it: failed writes rolled back, file groups compacted, old file slices cleaned away, the oldest
-    instants archived, a sample of all that verified. Whatever the order here, it is done in this one."""
+    """What is done for it: failed writes rolled back, file groups compacted, indexes held against the rows, old file
+    slices cleaned away, the oldest instants archived, a sample of all that verified. Whatever the order here, it is
+    done in this one."""
     type: CompactionType = CompactionType.HYBRID
     """What a compaction may choose from: `hybrid`, FULL or LOG or nothing for each file group, whichever pays; `full`;
     `log`."""
@@ -611,6 +631,8 @@ class TableSettings(_Section):
     """The same for [defaults.archive]."""
     rollback: RollbackSettings = RollbackSettings()
     """The same for [defaults.rollback]."""
+    index: IndexSettings = IndexSettings()
+    """The same for [defaults.index]."""
     locks: LockSettings | None = None
     """For these tables; what is not given here is as under [locks]."""
 

@@ -61,6 +61,7 @@ from lakeward.state.store import open_store
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.timeline.service_instants import ServiceName
 from lakeward.task.entry import check_slice_at, run_operation_at
+from lakeward.verify.index_check_entry import check_index_at
 
 CONTROLS_SECONDS = 2.0
 """How soon a pause or a cancellation is heard."""
@@ -176,6 +177,7 @@ class App:
             dispatchers=engines,
             run_operation_at=lambda base_path: partial(run_operation_at, base_path),
             run_check_at=lambda base_path: partial(check_slice_at, base_path),
+            run_index_check_at=lambda base_path: partial(check_index_at, base_path),
             identity=ServiceName(settings.service.name, store.store_id()),
             processes=processes,
             state_folder=settings.service.state_folder,

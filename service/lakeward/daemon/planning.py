@@ -2,7 +2,7 @@
 
     standing            which services may run at all, each by itself (`config/standing.py`)
     storage             what holds it, counted now and then
-    services            what rollback, clean and archiving have to do (`daemon/jobs`)
+    services            what rollback, indexes, clean and archiving have to do (`daemon/jobs`)
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
 Touches: the table, reading only: what a demand cannot tell from the snapshot.
@@ -24,6 +24,7 @@ from lakeward.config.settings import Writers
 from lakeward.config.standing import Standing, standing_of
 from lakeward.daemon.jobs.archiving import archive_demand
 from lakeward.daemon.jobs.cleaning import clean_demand
+from lakeward.daemon.jobs.indexing import index_demand
 from lakeward.daemon.jobs.rolling_back import rollback_demand
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of
@@ -203,9 +204,14 @@ class TablePlanning:
             storage, _ = self._open_storage(table.base_path)
             return archive_demand(storage, table, snapshot, cache, clock=self._clock)
 
+        def of_index() -> ServiceDemand:
+            storage, _ = self._open_storage(table.base_path)
+            return index_demand(storage, table, snapshot, cache, clock=self._clock)
+
         demands: dict[JobKind, ServiceDemand] = {}
         for kind, ask in (
             (JobKind.ROLLBACK, of_rollback),
+            (JobKind.INDEX, of_index),
             (JobKind.CLEAN, of_clean),
             (JobKind.ARCHIVE, of_archive),
         ):

@@ -52,6 +52,7 @@ from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.single_flight import SingleFlight
 from lakeward.daemon.status import (
     ConfigStatus,
+    IndexStatus,
     JobFigures,
     JobStatus,
     LeaseStatus,
@@ -266,6 +267,7 @@ class Service:
                     self.jobs,
                     write_amplification=self._written_of(table.name).amplification,
                     storage=self._storage(table.name),
+                    indexes=self._indexes(table.name),
                 )
                 for table, view in tables
             ),
@@ -680,6 +682,11 @@ class Service:
             self._metrics.verified(
                 job.table, VerificationKind.SAMPLE, passed=passed, mismatched=figures.groups_mismatched
             )
+        if job.service is JobKind.INDEX:
+            passed = figures.index_keys_verified - figures.index_keys_wrong
+            self._metrics.verified(
+                job.table, VerificationKind.INDEX, passed=passed, mismatched=figures.index_keys_wrong
+            )
 
     def _stop_work(self, cancel: e.Cancel) -> None:
         if (watch := self.jobs.watch(cancel.work_id)) is not None:
@@ -739,6 +746,10 @@ class Service:
     def _storage(self, table: str) -> StorageSample | None:
         cache = self._worker.caches.find(table)
         return None if cache is None else cache.storage
+
+    def _indexes(self, table: str) -> tuple[IndexStatus, ...]:
+        cache = self._worker.caches.find(table)
+        return () if cache is None else cache.indexes
 
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())

@@ -135,6 +135,9 @@ class JobFigures:
     runs_capped: int = 0
     """Runs of the quarantine that were deleted before their time, because it held too much."""
     instants_archived: int = 0
+    index_keys_verified: int = 0
+    """Rows and entries of indexes that were held against each other."""
+    index_keys_wrong: int = 0
 
     @property
     def operations(self) -> int:
@@ -195,6 +198,21 @@ class StorageSample:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """An index of a table that says where keys are, and what was found of it."""
+
+    name: str
+    """The name that it was given, or the type where there is one of that type."""
+    checked_at: float | None = None
+    """When it was held against the rows last; None: not yet by this daemon."""
+    checked: int = 0
+    """Rows and entries that were looked at then."""
+    wrong: int = 0
+    excluded_rate: float | None = None
+    """The share that fewer are wrong than, where none was, with a confidence of 99 %."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableStatus:
     view: TableView
     """What the scheduler says of it: state, reason, next action, failures, parked groups."""
@@ -218,6 +236,8 @@ class TableStatus:
     """Its short name; empty for its name."""
     storage: StorageSample | None = None
     """The newest count; None before the first."""
+    indexes: tuple[IndexStatus, ...] = ()
+    """The indexes that say where keys are, as of the newest plan."""
 
     @property
     def name(self) -> str:

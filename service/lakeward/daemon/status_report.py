@@ -16,6 +16,7 @@ from lakeward.daemon.status import (
     Fact,
     GroupStatus,
     HoldStatus,
+    IndexStatus,
     Limitation,
     PlanStatus,
     StorageSample,
@@ -42,6 +43,7 @@ def table_status(
     *,
     write_amplification: float | None,
     storage: StorageSample | None,
+    indexes: tuple[IndexStatus, ...],
 ) -> TableStatus:
     return TableStatus(
         view=view,
@@ -57,6 +59,7 @@ def table_status(
         last_success_at=jobs.last_successes(table.name),
         shown_as=table.shown_as,
         storage=storage,
+        indexes=indexes,
     )
 
 

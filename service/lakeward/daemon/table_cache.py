@@ -16,6 +16,7 @@ that no later call sees.
     what could be cleaned     a plan, now and then    a clean, enough commits, or the reader window
     what could be archived    the same                it was archived, enough commits, or minutes
     what cleans say           a plan                  they leave the timeline
+    indexes, their checks     a plan; a check         the next
     what holds the storage    a plan or poll          the next count
 
 Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
@@ -32,7 +33,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from lakeward.daemon.status import StorageSample
+from lakeward.daemon.status import IndexStatus, StorageSample
 from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
@@ -102,6 +103,8 @@ class TableCache:
         self._quarantine_look: QuarantineLook | None = None
         self._archive_look: ArchiveLook | None = None
         self._retentions: Mapping[str, StatedRetention] = {}
+        self._indexes: tuple[IndexStatus, ...] = ()
+        self._index_round: int | None = None
         self._storage: StorageSample | None = None
         self._storage_due_at = 0.0
         self._storage_is_behind = False
@@ -179,6 +182,24 @@ class TableCache:
     def keep_retentions(self, retentions: Mapping[str, StatedRetention]) -> None:
         with self._lock:
             self._retentions = retentions
+
+    @property
+    def indexes(self) -> tuple[IndexStatus, ...]:
+        """The indexes as of the last plan, with what was found of them."""
+        return self._indexes
+
+    def keep_indexes(self, indexes: tuple[IndexStatus, ...]) -> None:
+        with self._lock:
+            self._indexes = indexes
+
+    @property
+    def index_round(self) -> int | None:
+        """The round of checks that was last done, or the one in which the daemon began to watch."""
+        return self._index_round
+
+    def keep_index_round(self, number: int) -> None:
+        with self._lock:
+            self._index_round = number
 
     @property
     def storage(self) -> StorageSample | None:

@@ -33,6 +33,7 @@ from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
 from lakeward.daemon.jobs.archiving import archive
 from lakeward.daemon.jobs.cleaning import clean
+from lakeward.daemon.jobs.indexing import RunIndexCheck, check_indexes
 from lakeward.daemon.jobs.rolling_back import roll_back
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
@@ -84,6 +85,7 @@ class Worker:
         dispatchers: Dispatchers,
         run_operation_at: Callable[[str], RunOperation],
         run_check_at: Callable[[str], RunCheck],
+        run_index_check_at: Callable[[str], RunIndexCheck],
         identity: ServiceName,
         processes: Processes,
         state_folder: Path,
@@ -93,12 +95,14 @@ class Worker:
         Args:
             run_operation_at: from a base path to what runs one operation there, wherever that is.
             run_check_at: the same for the check of one file slice.
+            run_index_check_at: the same for the check of an index.
         """
         self._watcher = watcher
         self._open_storage = open_storage
         self._dispatchers = dispatchers
         self._run_operation_at = run_operation_at
         self._run_check_at = run_check_at
+        self._run_index_check_at = run_index_check_at
         self._identity = identity
         self._processes = processes
         self._state_folder = state_folder
@@ -227,6 +231,21 @@ class Worker:
         serviced, cache = self._opened_to_write(table, guard, observer), self.caches.of(table.name)
         planned_by = self._identity.as_metadata()
         return JobReport(*clean(serviced, table, cache, job.excluded.keys(), planned_by=planned_by, clock=self._clock))
+
+    def _index(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        _, base_path = self._open_storage(table.base_path)
+        cache = self.caches.of(table.name)
+        backlog = cache.backlog
+        groups = 0 if backlog is None else backlog.file_groups
+        return check_indexes(
+            table,
+            base_path,
+            cache,
+            dispatcher=self._choosing(table, job)(_bytes_of(backlog, file_groups=groups)),
+            run_check=self._run_index_check_at(base_path),
+            clock=self._clock,
+            guard=guard,
+        )
 
     def _archive(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         serviced = self._opened_to_write(table, guard, observer)
@@ -375,6 +394,7 @@ _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], Jo
     JobKind.PLAN_EXPIRY: Worker._expire_plans,
     JobKind.ROLLBACK: Worker._roll_back,
     JobKind.COMPACTION: Worker._compact,
+    JobKind.INDEX: Worker._index,
     JobKind.CLEAN: Worker._clean,
     JobKind.ARCHIVE: Worker._archive,
     JobKind.METADATA_CLEAN: Worker._service_metadata,

@@ -18,8 +18,7 @@ Memory:  the samples, and what merging a slice needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +31,8 @@ from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_K
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.confidence import excluded_rate, sample_size
+from lakeward.verify.confidence import excluded_rate
+from lakeward.verify.index_check_result import CheckSize, Drawn, FaultKind, IndexCheck, IndexFault
 from lakeward.verify.row_lookup import find_rows
 from lakeward.verify.row_sample import PLACED_KEYS, sample_rows
 
@@ -41,91 +41,12 @@ _FAULTS_MAX = 1000
 """So many are named; all are counted."""
 
 
-class FaultKind(StrEnum):
-    MISSING = "missing"
-    """The index does not find a row: writers insert it again."""
-    ELSEWHERE = "elsewhere"
-    """The index says that a row is where it is not."""
-    NO_ROW = "no-row"
-    """The index says that there is a row, and there is none."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class IndexFault:
-    kind: FaultKind
-    key: str
-    partition_path: str
-    """The partition of the row, or the one that the index says."""
-    file_id: str
-    said: tuple[GroupId, ...] = ()
-    """What the index says instead."""
-
-    @property
-    def what(self) -> str:
-        where = f"{self.partition_path or '(no partition)'}, {self.file_id}"
-        match self.kind:
-            case FaultKind.MISSING:
-                return f"its row is in {where}, and the index does not find it: writers insert it again"
-            case FaultKind.ELSEWHERE:
-                said = "; ".join(f"{path or '(no partition)'}, {file_id}" for path, file_id in self.said)
-                return f"its row is in {where}, the index says {said}"
-            case FaultKind.NO_ROW:
-                return f"the index says that it is in {where}, and there is no such row"
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """What was drawn of one population, and what of it was wrong."""
-
-    checked: int
-    of: int
-    wrong: int
-    excluded_rate: float | None
-    """The share that fewer are wrong than, with the confidence of the check, where none of those drawn was."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexCheck:
-    confidence: float
-    rows: Drawn
-    """Rows that were looked up in the index."""
-    entries: Drawn | None
-    """Entries that were looked for among the rows; None where the index keeps none, but reads the files."""
-    faults: tuple[IndexFault, ...] = ()
-    notes: tuple[str, ...] = ()
-    read: ReadMeter = field(default_factory=ReadMeter)
-
-    @property
-    def wrong(self) -> int:
-        return self.rows.wrong + (self.entries.wrong if self.entries is not None else 0)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing was left unlooked at."""
-        drawn = (self.rows, self.entries) if self.entries is not None else (self.rows,)
-        return not self.notes and all(each.checked == each.of for each in drawn)
-
-
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A table and the index of it at one moment."""
 
     snapshot: TableSnapshot
     index: Index
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSize:
-    error_rate: float
-    """A share of wrong rows, or entries, that is to be found."""
-    confidence: float
-    seed: int = 0
-    everything: bool = False
-    """Look at every row and every entry."""
-
-    @property
-    def number(self) -> int:
-        return np.iinfo(np.int64).max // 4 if self.everything else sample_size(self.error_rate, self.confidence)
 
 
 def check_index(

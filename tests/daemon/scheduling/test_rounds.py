@@ -28,7 +28,7 @@ from lakeward.plan.metadata.trigger import MetadataTrigger
 from tests.daemon.stage import WORK, Stage, jobs, of, one, records
 
 DUE = ServiceDemand(True, "There is something to do.")
-ALL = replace(WORK, services={JobKind.ROLLBACK: DUE, JobKind.CLEAN: DUE, JobKind.ARCHIVE: DUE})
+ALL = replace(WORK, services={JobKind.ROLLBACK: DUE, JobKind.INDEX: DUE, JobKind.CLEAN: DUE, JobKind.ARCHIVE: DUE})
 CLEAN = Demand(0, services={JobKind.CLEAN: DUE})
 NIGHT = (Window.parse("daily 22:00-23:00"),)
 
@@ -47,7 +47,7 @@ def run(stage: Stage, demand: Demand, result: JobResult = JobResult.COMMITTED) -
     return job.service
 
 
-def test_a_round_is_rolled_back_compacted_cleaned_and_archived() -> None:
+def test_a_round_is_rolled_back_compacted_its_indexes_checked_cleaned_and_archived() -> None:
     """In this order; one job at a time, each after a plan of its own."""
     stage = ready()
     left = dict(ALL.services)
@@ -57,7 +57,7 @@ def test_a_round_is_rolled_back_compacted_cleaned_and_archived() -> None:
         done.append(run(stage, demand))
         left.pop(done[-1], None)
         demand = replace(demand, operations=0 if JobKind.COMPACTION in done else 3, services=left)
-    assert done == [JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE]
+    assert done == [JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.INDEX, JobKind.CLEAN, JobKind.ARCHIVE]
 
 
 ORDER = (
@@ -67,6 +67,7 @@ ORDER = (
     JobKind.METADATA_CLEAN,
     JobKind.METADATA_COMPACTION,
     JobKind.COMPACTION,
+    JobKind.INDEX,
     JobKind.CLEAN,
     JobKind.ARCHIVE,
     JobKind.VERIFICATION,
@@ -79,7 +80,7 @@ def wanting(*kinds: JobKind) -> Demand:
     return Demand(
         3 if JobKind.COMPACTION in kinds else 0,
         expired_plans=("20260101000000000",) if JobKind.PLAN_EXPIRY in kinds else (),
-        services={kind: DUE for kind in (JobKind.ROLLBACK, JobKind.CLEAN, JobKind.ARCHIVE) if kind in kinds},
+        services={kind: DUE for kind in TABLE_SERVICES if kind in kinds and kind is not JobKind.COMPACTION},
         metadata=MetadataTrigger(7, None, after=6, limit=10, may_clean=JobKind.METADATA_CLEAN in kinds)
         if metadata
         else None,

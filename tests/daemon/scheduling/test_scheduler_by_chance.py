@@ -150,7 +150,7 @@ class World:
                     memory_bytes=pick((None, None, 60, 300)),
                     services={
                         service: ServiceDemand(self.chance.random() < 0.5)
-                        for service in (JobKind.ROLLBACK, JobKind.CLEAN, JobKind.ARCHIVE)
+                        for service in (JobKind.ROLLBACK, JobKind.INDEX, JobKind.CLEAN, JobKind.ARCHIVE)
                         if self.chance.random() < 0.5
                     },
                     metadata=pick((None, MetadataTrigger(5, None, 6, 10), METADATA_DUE, CLEAN_DUE)),

@@ -49,7 +49,8 @@ def verify(
     from lakeward.cli.views.index.checked import checked_as_json, render_checked
     from lakeward.cli.views.terminal import Terminal
     from lakeward.index.opening import open_index, type_of_choice
-    from lakeward.verify.index_check import CheckSize, Moment, check_index
+    from lakeward.verify.index_check import Moment, check_index
+    from lakeward.verify.index_check_result import CheckSize
 
     opened = open_table(table, config)
     clock = SystemClock()

@@ -43,6 +43,8 @@ class VerificationKind(StrEnum):
     """The output of a merge, before anybody could see it."""
     SAMPLE = "sample"
     """A file group that was merged again by the verification service."""
+    INDEX = "index"
+    """A row that was looked up in an index, or an entry of one that was looked for among the rows."""
 
 
 class CheckResult(StrEnum):
@@ -176,7 +178,8 @@ LOCK_HELD_BESIDE_WRITES = _counter(
 )
 VERIFICATIONS = _counter(
     "lakeward_verifications_total",
-    "Checks of an operation's output before it was published, and of samples of what is in the table.",
+    "Checks of an operation's output before it was published, of samples of what is in the table, and of rows and "
+    "entries of indexes.",
     "table",
     "check",
     "result",
@@ -306,6 +309,16 @@ def _consumers(table: TableStatus, now: float) -> Reading:
         hold.consumer: math.inf if hold.seconds_behind is None else hold.seconds_behind
         for hold in table.storage.consumers
     }
+
+
+def _of_indexes(figure: str) -> Callable[[TableStatus, float], Reading]:
+    """A figure of each index of the table; nothing of one that was not checked yet."""
+
+    def read(table: TableStatus, now: float) -> Reading:
+        found = {index.name: getattr(index, figure) for index in table.indexes if index.checked_at is not None}
+        return {name: float(value) for name, value in found.items()} or None
+
+    return read
 
 
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
@@ -533,6 +546,26 @@ TABLE_GAUGES = (
         ),
         _consumers,
         max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_wrong_keys",
+            "Rows and entries that did not agree when the index was checked last; nothing before the first check.",
+            "table",
+            "index",
+        ),
+        _of_indexes("wrong"),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_checked_timestamp_seconds",
+            "When a sample of the table's rows was held against the index last; nothing before the first check.",
+            "table",
+            "index",
+        ),
+        _of_indexes("checked_at"),
+        min,
     ),
     TableGauge(
         _gauge(

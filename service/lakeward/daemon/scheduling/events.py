@@ -102,7 +102,14 @@ class Schedule:
     enabled: bool = True
     group: str = "default"
     services: frozenset[JobKind] = frozenset(
-        {JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE, JobKind.VERIFICATION}
+        {
+            JobKind.ROLLBACK,
+            JobKind.COMPACTION,
+            JobKind.INDEX,
+            JobKind.CLEAN,
+            JobKind.ARCHIVE,
+            JobKind.VERIFICATION,
+        }
     )
     """Recovery and plan expiry belong to compaction."""
     interval: float = 10.0

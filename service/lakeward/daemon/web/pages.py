@@ -118,6 +118,9 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
         found.append(f"refused: {', '.join(label_service(service) for service in table.view.refused)}")
     if table.backlog is not None and (number := table.backlog.damaged_files):
         found.append(f"{number} damaged file{'' if number == 1 else 's'}")
+    for index in table.indexes:
+        if index.wrong:
+            found.append(f"index {index.name} is wrong")
     if table.is_breached(now):
         found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
     if table.view.scan_overdue:

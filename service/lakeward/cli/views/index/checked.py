@@ -13,7 +13,7 @@ from rich.text import Text
 
 from lakeward.cli.views.terminal import shown
 from lakeward.index.index_type import IndexType
-from lakeward.verify.index_check import CheckSize, Drawn, IndexCheck
+from lakeward.verify.index_check_result import CheckSize, Drawn, IndexCheck
 
 _NAMED = 20
 """How many faults are named on a terminal; JSON has more."""

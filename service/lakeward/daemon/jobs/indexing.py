@@ -1,0 +1,134 @@
+"""Indexes of one table kept watch over by the daemon: which it has, is a check due, and the job that checks.
+
+Time is cut into rounds of `index.verify_every`, which begin at another moment for each table, the same one whichever
+daemon watches it: so the checks of many tables are spread, and one is due as often whether daemons are restarted or
+not. The first round that a daemon sees the end of is the first of which it does the check.
+
+Touches: the table, reading only; a check is one task.
+Keeps:   1. an index is checked once a round, however often the table is planned;
+         2. what is found is shown until the next check, and holds no other service of the table back.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from random import SystemRandom
+
+from lakeward.clock import Clock
+from lakeward.commit.lock.table_lock import Guard
+from lakeward.daemon.reports import JobReport
+from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
+from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.status import IndexStatus, JobFigures
+from lakeward.daemon.table_cache import TableCache
+from lakeward.dispatch.dispatcher import Dispatcher, Failure
+from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.index_type import IndexType
+from lakeward.storage.storage import Storage
+from lakeward.table.index_definitions import load_index_definitions
+from lakeward.table.listing import listing_source
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.verify.confidence import excluded_rate
+from lakeward.verify.index_check_entry import IndexCheckSpec
+from lakeward.verify.index_check_result import CheckSize, IndexCheck
+
+RunIndexCheck = Callable[[IndexCheckSpec, int], IndexCheck]
+CONFIDENCE = 0.99
+"""How surely what is said to be found is found."""
+
+
+def index_demand(
+    storage: Storage, table: ServedTable, snapshot: TableSnapshot, cache: TableCache, *, clock: Clock
+) -> ServiceDemand:
+    """Whether indexes are to be checked. What the table has of them is kept for pages and metrics."""
+    known = {index.name: index for index in cache.indexes}
+    cache.keep_indexes(tuple(known.get(name) or IndexStatus(name) for name in _names(storage, snapshot)))
+    number = _round(table, clock)
+    if cache.index_round is None:
+        cache.keep_index_round(number)
+    if not cache.indexes or cache.index_round == number:
+        return ServiceDemand(False, _told(cache))
+    return ServiceDemand(True, "An index is to be held against the rows")
+
+
+def check_indexes(
+    table: ServedTable,
+    base_path: str,
+    cache: TableCache,
+    *,
+    dispatcher: Dispatcher,
+    run_check: RunIndexCheck,
+    clock: Clock,
+    guard: Guard,
+) -> JobReport:
+    """Hold each index against a sample of the rows. What is wrong is no failure of the job: it found it.
+
+    Args:
+        run_check: called where the check runs; has its own access to the storage.
+    """
+    number = _round(table, clock)
+    if not cache.indexes:
+        return JobReport(JobResult.NOTHING)
+    listing = listing_source(base_path, table.settings.listing)
+    spec = IndexCheckSpec(IndexType.METADATA, _size(table), table.settings.timezone, listing)
+    dispatcher.probe()
+    (outcome,) = dispatcher.run(
+        run_check, [spec], description="check of an index", on_progress=lambda progress: guard()
+    )
+    if isinstance(outcome, Failure):
+        raise outcome.error
+    check = outcome.result
+    cache.keep_indexes(tuple(_with_check(index, check, clock.now()) for index in cache.indexes))
+    cache.keep_index_round(number)
+    figures = JobFigures(
+        index_keys_verified=sum(index.checked for index in cache.indexes), index_keys_wrong=check.wrong
+    )
+    reasons = tuple(f"{IndexType.METADATA}: {fault.key}: {fault.what}" for fault in check.faults[:_REASONS])
+    return JobReport(JobResult.COMMITTED, figures, reasons=reasons)
+
+
+_REASONS = 3
+"""So many faults are told in an event; `lakeward index verify` names more."""
+
+
+def _size(table: ServedTable) -> CheckSize:
+    number = table.settings.index.verify_keys
+    rate = excluded_rate(number, number + 1, CONFIDENCE)
+    assert rate is not None, "a sample is of one at least"
+    return CheckSize(rate, CONFIDENCE, SystemRandom().getrandbits(32))
+
+
+def _names(storage: Storage, snapshot: TableSnapshot) -> tuple[str, ...]:
+    """Indexes that can be wrong, since they keep entries of their own, and that lookups can go by."""
+    if RECORD_INDEX not in snapshot.config.built_metadata_partitions:
+        return ()
+    definitions = load_index_definitions(storage, snapshot.base_path, snapshot.config)
+    return () if definitions.is_partitioned_record_index else (IndexType.METADATA.value,)
+
+
+def _round(table: ServedTable, clock: Clock) -> int:
+    every = table.settings.index.verify_every
+    return int((clock.now() + zlib.crc32(table.base_path.encode()) % every) // every)
+
+
+def _told(cache: TableCache) -> str:
+    wrong = [index for index in cache.indexes if index.wrong]
+    return " ".join(
+        f"The index {index.name} is wrong in {index.wrong:,} of {index.checked:,} keys: writers that go by it insert "
+        "rows again, or miss them."
+        for index in wrong
+    )
+
+
+def _with_check(index: IndexStatus, check: IndexCheck, now: float) -> IndexStatus:
+    drawn = [each for each in (check.rows, check.entries) if each is not None]
+    rates = [each.excluded_rate for each in drawn]
+    return replace(
+        index,
+        checked_at=now,
+        checked=sum(each.checked for each in drawn),
+        wrong=check.wrong,
+        excluded_rate=None if check.wrong else max((rate for rate in rates if rate is not None), default=None),
+    )
