@@ -30,7 +30,7 @@ def read_rows(base: Path, *, as_of: str | None = None) -> list[dict[str, Any]]:
     for group in snapshot.file_groups:
         slices = group.slices if as_of is None else tuple(_until(group.slices, as_of))
         if (merged := _readable(slices)) is not None:
-            rows += _rows(base, snapshot, merged)
+            rows += slice_rows(base, snapshot, merged)
     return sorted(rows, key=lambda row: row["_hoodie_record_key"])
 
 
@@ -61,7 +61,8 @@ def _readable(slices: tuple[FileSlice, ...]) -> FileSlice | None:
     )
 
 
-def _rows(base: Path, snapshot: TableSnapshot, slice_: FileSlice) -> list[dict[str, Any]]:
+def slice_rows(base: Path, snapshot: TableSnapshot, slice_: FileSlice) -> list[dict[str, Any]]:
+    """All rows of one slice, in no order."""
     assert snapshot.schema is not None
     reading = SliceInput(
         base_path=str(base),

@@ -22,7 +22,6 @@ import pyarrow as pa
 from lakeward.commit.attempt_files import attempt_folder
 from lakeward.commit.metadata.changes import NewFile
 from lakeward.commit.metadata.indexed_by_write import indexed_by_write
-from lakeward.commit.metadata.key_changes import slice_keys
 from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
 from lakeward.commit.metadata.writer import DeltaCommitWriter
 from lakeward.format.avro.schema import without_meta_columns
@@ -34,6 +33,7 @@ from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
 from lakeward.format.metadata.record import ColumnStatsRecord, MetadataRecord
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.read.newest_slice import newest_slice
+from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.table.snapshot import TableSnapshot

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 RECORD_KEY: Final = "_hoodie_record_key"
 PARTITION_PATH: Final = "_hoodie_partition_path"
@@ -31,3 +32,17 @@ LOCATIONS: Final = pa.schema(
         pa.field(INSTANT, pa.string()),
     ]
 )
+
+BETWEEN: Final = "\0"
+"""Stands in no partition path and in no file id."""
+
+
+def group_names(partition_paths: pa.Array, file_ids: pa.Array) -> pa.Array:
+    """One text for each file group, to be compared; null where there is none."""
+    return pc.binary_join_element_wise(partition_paths, file_ids, BETWEEN)
+
+
+def location_names(locations: pa.RecordBatch | pa.Table) -> pa.Array:
+    """One text for each key in a file group, to be compared; null where there is none."""
+    columns = (locations.column(name) for name in (RECORD_KEY, PARTITION_PATH, FILE_ID))
+    return pc.binary_join_element_wise(*columns, BETWEEN)

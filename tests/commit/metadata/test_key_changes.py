@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakeward.commit.metadata import writer
-from lakeward.commit.metadata.key_changes import slice_keys
 from lakeward.commit.metadata.key_sorting import KeySorter
 from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
 from lakeward.errors import BrokenFile, Conflict
@@ -18,6 +18,7 @@ from lakeward.format.metadata.record import RecordIndexRecord
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata
 from lakeward.format.timeline.instant import parse_instant_time
+from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage
 from tests.commit.metadata.test_writer import COMPLETED, INSTANT, Desk
 from tests.golden_tables import copy_golden
@@ -150,9 +151,9 @@ def test_keys_are_read_a_batch_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyP
     asked: list[object] = []
     real = ParquetBatches.read
 
-    def read(self: ParquetBatches, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def read(self: ParquetBatches, columns: list[str], **choice: Any) -> Iterator[pa.RecordBatch]:
         asked.append(columns)
-        return real(self, columns)
+        return real(self, columns, **choice)
 
     monkeypatch.setattr(ParquetBatches, "read", read)
     (group,) = scan(desk.base).file_groups

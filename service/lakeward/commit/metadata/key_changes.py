@@ -12,7 +12,7 @@ Keeps:   1. every key of a replaced file group is gone or has another place;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,13 +23,9 @@ import pyarrow.compute as pc
 from lakeward.commit.metadata.key_sorting import GONE, KeySorter
 from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
 from lakeward.errors import BrokenFile, Conflict
-from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.pages import BadPage
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-from lakeward.read.file_slice import open_slice
-from lakeward.read.newest_slice import newest_rows, newest_slice
-from lakeward.read.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.read.newest_slice import newest_slice
+from lakeward.read.slice_keys import slice_keys
+from lakeward.storage.storage import Storage, is_of_storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -108,27 +104,3 @@ def replaced_slices(snapshot: TableSnapshot, replaced: Iterable[GroupId]) -> lis
             )
         found.append(slice_)
     return found
-
-
-def slice_keys(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.StringArray]:
-    """The keys of the slice's rows."""
-    if slice_.log_files or snapshot.config.made_key_fields:
-        with open_slice(storage, newest_rows(snapshot, slice_), query=SliceQuery((RECORD_KEY_FIELD,))) as merged:
-            for batch in merged.batches():
-                yield batch.column(RECORD_KEY_FIELD).cast(pa.string())
-    elif slice_.base_file is not None:
-        yield from _base_keys(storage, join(snapshot.base_path, slice_.base_file.path))
-
-
-def _base_keys(storage: Storage, path: str) -> Iterator[pa.StringArray]:
-    """A base file on which no log lies need not be merged."""
-    try:
-        with storage.open_input(path) as source:
-            for batch in ParquetBatches(source, where=f"the base file {path}").read([RECORD_KEY_FIELD]):
-                yield batch.column(0).cast(pa.string())
-    except (pa.ArrowException, OSError, BadPage) as error:
-        if is_of_storage(error):
-            raise
-        raise BrokenFile(
-            f"The record keys of {path} cannot be read.", why=f"{error}.", remedy="Restore the file from a copy."
-        ) from error

@@ -10,6 +10,8 @@ Keeps:   what is written is in the schema of Hudi 1.2, to the field.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lakeward.format.avro.container import read_record, write_record
@@ -87,6 +89,43 @@ def read_restored(data: bytes, *, file: str) -> tuple[str, ...]:
     """The instants of a completed restore. Raises `BrokenFile`."""
     rollbacks = _fields(data, file).records_by_key("hoodieRestoreMetadata")
     return tuple(time for each in rollbacks.values() for rollback in each for time in rollback.texts("commitsRollback"))
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneInstants:
+    """What a completed rollback or restore undid."""
+
+    instants: Mapping[str, str]
+    """Their actions; an empty text where none is told."""
+    groups: frozenset[tuple[str, str]]
+    """Partition path and file id of the file groups that it took files from."""
+
+
+def read_undone(data: bytes, *, file: str, native: bool) -> UndoneInstants:
+    """What a completed rollback or restore says. Raises `BrokenFile`.
+
+    Args:
+        native: the table's version has native logs.
+    """
+    fields = _fields(data, file)
+    is_restore = fields.has("hoodieRestoreMetadata")
+    rollbacks = [each for of in fields.records_by_key("hoodieRestoreMetadata").values() for each in of]
+    instants: dict[str, str] = {}
+    groups: set[tuple[str, str]] = set()
+    for rollback in rollbacks if is_restore else [fields]:
+        instants.update(dict.fromkeys(rollback.texts("commitsRollback"), ""))
+        instants.update(_actions(rollback.records("instantsRollback")))
+        for partition_path, partition in rollback.record_by_key("partitionMetadata").items():
+            paths = (*partition.texts("successDeleteFiles"), *partition.texts("failedDeleteFiles"))
+            parsed = (parse_any_data_file(path.rpartition("/")[2], native=native) for path in paths)
+            groups |= {(partition_path, name.file_id) for name in parsed if name is not None}
+    if is_restore:
+        instants.update(_actions(fields.records("restoreInstantInfo")))
+    return UndoneInstants(instants, frozenset(groups))
+
+
+def _actions(infos: Iterable[RecordFields]) -> dict[str, str]:
+    return {time: info.text("action") or "" for info in infos if (time := info.text("commitTime"))}
 
 
 def read_rollback_plan(data: bytes, *, file: str) -> str:

@@ -15,13 +15,15 @@ Keeps:   1. a file outside the manifest is never read: it is garbage of an inter
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.timeline.history import (
     VERSION_FILE,
     HistoryFile,
+    HistoryRow,
+    decode_rows,
     manifest_name,
     parse_history_file,
     parse_manifest,
@@ -101,6 +103,59 @@ def load_newest_writes(storage: Storage, base_path: str, config: TableConfig, nu
         except (BrokenFile, NotFound) as error:
             problem = str(error)
     return ArchivedWrites(problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedCommits:
+    """What left the active timeline and is asked for, by completion time."""
+
+    rows: tuple[HistoryRow, ...] = ()
+    """The first ones, with what they say."""
+    count: int = 0
+    """All of them."""
+
+
+def load_archived_commits(
+    storage: Storage,
+    base_path: str,
+    config: TableConfig,
+    wanted: Callable[[str, str], bool],
+    *,
+    actions: Collection[str],
+    number: int,
+) -> ArchivedCommits:
+    """Completed instants of the layout-2 history, and what they say. Raises `BrokenFile`.
+
+    Args:
+        wanted: whether one is asked for, by its time and its completion time.
+        number: how many of them are read, those that completed first.
+    """
+    folder = history_folder(base_path, config)
+    for look in range(_LOOKS):
+        try:
+            return _read_commits(storage, folder, wanted, actions, number)
+        except NotFound as gone:
+            if look + 1 == _LOOKS:
+                raise BrokenFile(f"The history in {folder} cannot be read.", why=str(gone)) from gone
+    raise AssertionError("the loop returns or raises")
+
+
+def _read_commits(
+    storage: Storage, folder: str, wanted: Callable[[str, str], bool], actions: Collection[str], number: int
+) -> ArchivedCommits:
+    files = load_history(storage, folder).sizes
+    times: dict[str, tuple[str, HistoryFile]] = {}
+    for file in files:
+        for time, completed, action in _read_rows(storage, join(folder, file.name)):
+            if action in actions and completed and wanted(time, completed):
+                times[time] = comparable_time(completed), file
+    first = sorted(times, key=lambda time: (times[time][0], comparable_time(time)))[:number]
+    found: dict[str, HistoryRow] = {}
+    for file in {times[time][1] for time in first}:
+        with storage.open_input(join(folder, file.name)) as source:
+            rows = decode_rows(source, path=join(folder, file.name))
+            found.update({row.time: row for row in rows if row.time in times and row.action in actions})
+    return ArchivedCommits(tuple(found[time] for time in first), len(times))
 
 
 def load_history(storage: Storage, folder: str) -> History:

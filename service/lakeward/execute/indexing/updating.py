@@ -1,0 +1,138 @@
+"""Keep an index of ours at pace with its table, whatever wrote it: one index commit for each commit of the table.
+
+    snapshot -> what completed and is not indexed, in that order (`index/key_changes/table_commits`)
+             -> what is read for each (`group_changes`) -> its key changes (`reading`) -> `WritableIndex.update`
+             -> of a rollback or a restore: what it undid is forgotten (`WritableIndex.rollback`)
+
+What went counts only where the index says that it is there: a key that is in another file group by now stays in it.
+
+*Stopped anywhere*, what the index has is what it has, and the next update goes on behind that. A restore is indexed
+before what it undid is forgotten: until then the index says that it does not have the restore, and what was undone
+does not count, since it is on no timeline any more.
+
+A clean may take files while they are read: then all begins again with another snapshot.
+
+Touches: the index; the table, reading.
+Keeps:   1. the commits of a table are indexed in the order in which they completed, and none is passed over;
+         2. a key is gone only where the index had it in the file group that it went from;
+         3. stopped at any call, the next update comes to the same index.
+See:     docs/decisions/0075-an-index-follows-its-table.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import NotFound, TryLater
+from lakeward.index.index import WritableIndex, record_locations
+from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
+from lakeward.index.key_changes.marked_keys import IS_THERE
+from lakeward.index.key_changes.reading import KeyReader
+from lakeward.index.key_changes.table_commits import COMMITS_AT_ONCE, commits_behind, known_undone
+from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY, group_names, location_names
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+_SNAPSHOTS = 3
+"""Snapshots of a table whose files go while they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUpdate:
+    """What an update did."""
+
+    commits: tuple[str, ...] = ()
+    """The instants that were indexed, in order of completion."""
+    read_anew: int = 0
+    """File groups of which all keys were read, because files of their commits were gone, or commits were undone."""
+
+
+def update_index(
+    storage: Storage,
+    index: WritableIndex,
+    take: Callable[[], TableSnapshot],
+    *,
+    guard: Callable[[], None] = lambda: None,
+    at_once: int = COMMITS_AT_ONCE,
+) -> IndexUpdate:
+    """Index what completed on the table as of now. One process at a time.
+
+    Args:
+        take: the table as it is now.
+        guard: stops it by raising an error of ours, between commits.
+        at_once: commits that are looked at together.
+
+    Raises `Refused`, `Unsupported` and `BrokenFile` where the keys of a commit cannot be told; what was indexed before
+    stays. `TryLater` where cleans are always faster.
+    """
+    done: list[str] = []
+    anew = 0
+    failed = 0
+    while True:
+        snapshot = take()
+        indexed = index.indexed()
+        behind = commits_behind(storage, snapshot, indexed, number=at_once)
+        table = TableFiles.of(snapshot)
+        reader = KeyReader(storage, snapshot)
+        try:
+            for chosen in choose_changes(behind.commits, table, known_undone(behind.commits, indexed)):
+                guard()
+                _index_commit(storage, index, reader, chosen)
+                done.append(chosen.commit.instant)
+                anew += len(chosen.anew)
+        except NotFound as gone:
+            failed += 1
+            if failed == _SNAPSHOTS:
+                raise TryLater(
+                    "The index is not up to date yet: files of the table go while they are read.",
+                    why=str(gone),
+                    remedy="Run the command again; what was indexed stays.",
+                ) from gone
+            continue
+        if len(behind.commits) == behind.count:
+            return IndexUpdate(tuple(done), anew)
+
+
+def _index_commit(storage: Storage, index: WritableIndex, reader: KeyReader, chosen: CommitChanges) -> None:
+    commit = chosen.commit
+
+    def located(groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:
+        return _located_in(storage, index, groups)
+
+    changes = reader.changes(chosen, is_global=index.is_global, located=located)
+    told = (_told(storage, index, batch, commit.instant) for batch in changes)
+    index.update(commit.instant, (batch for batch in told if batch.num_rows), completed=commit.completed)
+    for undone in sorted(commit.undone.instants if commit.undone is not None else ()):
+        index.rollback(undone)
+
+
+def _located_in(storage: Storage, index: WritableIndex, groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:
+    """All that the index says of these file groups."""
+    paths, file_ids = zip(*sorted(groups), strict=True)
+    wanted = group_names(pa.array(paths, pa.string()), pa.array(file_ids, pa.string()))
+    for part in index.parts(None):
+        for batch in index.look_up(storage, part, None):
+            found = batch.filter(pc.is_in(group_names(batch.column(PARTITION_PATH), batch.column(FILE_ID)), wanted))
+            if found.num_rows:
+                yield found
+
+
+def _told(storage: Storage, index: WritableIndex, changes: pa.RecordBatch, instant: str) -> pa.RecordBatch:
+    """The changes as the index takes them: in `LOCATIONS`, without those that are none to it."""
+    is_there = changes.column(IS_THERE)
+    gone = changes.filter(pc.invert(is_there))
+    if gone.num_rows:
+        found = record_locations(storage, index, gone.column(RECORD_KEY), None)
+        counts = pc.is_in(location_names(changes), pc.unique(location_names(found)))
+        changes = changes.filter(pc.or_(is_there, counts))
+        is_there = changes.column(IS_THERE)
+    file_ids = pc.if_else(is_there, changes.column(FILE_ID), pa.scalar(None, pa.string()))
+    columns = [changes.column(RECORD_KEY), changes.column(PARTITION_PATH), file_ids]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.repeat(pa.scalar(instant, pa.string()), changes.num_rows)], schema=LOCATIONS
+    )

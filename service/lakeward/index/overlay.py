@@ -1,0 +1,295 @@
+"""What commits did that an index does not have yet, laid over what it says: so a lookup is of the table as it is.
+
+    the commits put the key somewhere    there, unless one of them took it from there afterwards
+    they took it from a file group       nowhere, if the index says that it is there; what the index says otherwise
+    they read a file group anew          what the index says of it does not count: all of its keys were told
+    they say nothing                     what the index says
+
+A location whose file group is not live is none, whatever says it.
+
+Touches: storage, reading: what those commits wrote, up to a bound.
+Keeps:   a lookup is right as of the snapshot, or it is refused.
+Memory:  `OVERLAY_BYTES_MAX`, and as much while it is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import Refused
+from lakeward.index.index import HashedIndex, Index, WritableIndex
+from lakeward.index.key_changes.group_changes import TableFiles, choose_changes
+from lakeward.index.key_changes.marked_keys import CHANGES, IS_THERE
+from lakeward.index.key_changes.reading import KeyReader
+from lakeward.index.key_changes.table_commits import CommitsBehind, commits_behind, known_undone
+from lakeward.index.location import (
+    BETWEEN,
+    FILE_ID,
+    LOCATIONS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    group_names,
+    location_names,
+)
+from lakeward.quantities import format_size
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+OVERLAY_BYTES_MAX = 256 * 1024 * 1024
+"""What commits may have written that are looked into at each lookup."""
+
+_ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedCommit:
+    """One commit on its way into an overlay."""
+
+    instant: str
+    changes: Iterable[pa.RecordBatch]
+    """In `CHANGES`."""
+    anew: frozenset[GroupId] = frozenset()
+    """File groups all of whose keys are among the changes."""
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Picklable."""
+
+    is_global: bool
+    places: pa.Table
+    """In `LOCATIONS`: keys of which the index is not asked; without a file group they are gone."""
+    gone: pa.Table
+    """In `LOCATIONS`: what the index may say and is no more."""
+    anew: frozenset[GroupId] = frozenset()
+    live: frozenset[GroupId] = field(default_factory=frozenset)
+    """The file groups that there are."""
+
+    def over(self, found: pa.RecordBatch) -> pa.RecordBatch:
+        """What is left of what the index says."""
+        mask = pc.is_in(group_names(found.column(PARTITION_PATH), found.column(FILE_ID)), self._groups)
+        mask = pc.and_not(mask, pc.is_in(self._scopes(found), self._told))
+        return found.filter(pc.and_not(mask, pc.is_in(location_names(found), self._gone)))
+
+    def own(self, keys: pa.Array | None, partitions: Collection[str] | None) -> pa.Table:
+        """The places of these keys that the commits tell; None: of all."""
+        there = self._there
+        if keys is not None:
+            there = there.filter(pc.is_in(there.column(RECORD_KEY), keys.cast(pa.string())))
+        if partitions is not None and not self.is_global:
+            there = there.filter(pc.is_in(there.column(PARTITION_PATH), pa.array(sorted(partitions), pa.string())))
+        return there
+
+    @cached_property
+    def _there(self) -> pa.Table:
+        names = group_names(self.places.column(PARTITION_PATH), self.places.column(FILE_ID))
+        return self.places.filter(pc.fill_null(pc.is_in(names, _names(self.live)), False))
+
+    @cached_property
+    def _groups(self) -> pa.Array:
+        """The names of the file groups that the index may say something of."""
+        return _names(self.live - self.anew)
+
+    @cached_property
+    def _told(self) -> pa.Array:
+        return _whole(self._scopes(self.places))
+
+    @cached_property
+    def _gone(self) -> pa.Array:
+        return _whole(location_names(self.gone))
+
+    def _scopes(self, of: pa.RecordBatch | pa.Table) -> pa.Array:
+        keys = of.column(RECORD_KEY)
+        return keys if self.is_global else pc.binary_join_element_wise(keys, of.column(PARTITION_PATH), BETWEEN)
+
+
+def fold(commits: Iterable[FoldedCommit], *, is_global: bool, live: Iterable[GroupId], bytes_max: int) -> Overlay:
+    """The commits, in order of completion, as one overlay. Raises `Refused` where they take more than `bytes_max`."""
+    parts: list[pa.Table] = []
+    instants: list[str] = []
+    anew: dict[GroupId, int] = {}
+    size = 0
+    for order, commit in enumerate(commits):
+        instants.append(commit.instant)
+        anew.update(dict.fromkeys(commit.anew, order))
+        for batch in commit.changes:
+            size += batch.nbytes
+            if size > bytes_max:
+                raise _too_large("what they did to keys takes more than", bytes_max)
+            orders = pa.array(np.full(batch.num_rows, order, np.int64))
+            parts.append(pa.Table.from_batches([batch]).append_column(_ORDER, orders))
+    schema = CHANGES.append(pa.field(_ORDER, pa.int64()))
+    scope = [RECORD_KEY] if is_global else [RECORD_KEY, PARTITION_PATH]
+    rows = pa.concat_tables(parts) if parts else schema.empty_table()
+    rows = rows.sort_by([(name, "ascending") for name in (*scope, _ORDER)]).combine_chunks()
+    places, gone = _folded(rows, scope, instants, anew)
+    return Overlay(is_global, places, gone, frozenset(anew), frozenset(live))
+
+
+def _folded(
+    rows: pa.Table, scope: Sequence[str], instants: Sequence[str], anew: Mapping[GroupId, int]
+) -> tuple[pa.Table, pa.Table]:
+    """The places in the end of keys of which the commits told them, and what is gone of others."""
+    if rows.num_rows == 0:
+        return LOCATIONS.empty_table(), LOCATIONS.empty_table()
+    begins = np.flatnonzero(np.logical_or.reduce([_differs(rows.column(name)) for name in scope]))
+    lengths = np.diff(np.append(begins, rows.num_rows))
+    is_there = rows.column(IS_THERE).to_numpy(zero_copy_only=False)
+    names = group_names(rows.column(PARTITION_PATH), rows.column(FILE_ID)).combine_chunks().dictionary_encode()
+    groups = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    last = np.maximum.reduceat(np.where(is_there, np.arange(rows.num_rows), -1), begins)
+    is_told = np.repeat(last >= 0, lengths)
+    at = np.repeat(np.maximum(last, 0), lengths)
+    left = is_told & ~is_there & (np.arange(rows.num_rows) > at) & (groups == groups[at])
+    has_left = np.logical_or.reduceat(left, begins)[last >= 0]
+    told = rows.take(pa.array(last[last >= 0]))
+    read_at = np.array([anew.get(_group(name), -1) for name in names.dictionary.to_pylist()])
+    has_left |= read_at[groups[last[last >= 0]]] > told.column(_ORDER).to_numpy()
+    file_ids = pc.if_else(pa.array(has_left), None, told.column(FILE_ID))
+    places = _locations(told, file_ids, pa.array([instants[order] for order in told.column(_ORDER).to_pylist()]))
+    gone = rows.filter(pa.array(~is_told))
+    return places, _locations(gone, gone.column(FILE_ID), pa.nulls(gone.num_rows, pa.string()))
+
+
+def _locations(rows: pa.Table, file_ids: Any, instants: pa.Array) -> pa.Table:
+    columns = [rows.column(RECORD_KEY), rows.column(PARTITION_PATH), file_ids, instants.cast(pa.string())]
+    return pa.Table.from_arrays(columns, schema=LOCATIONS)
+
+
+def _differs(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    found = np.ones(len(column), np.bool_)
+    if len(column) > 1:
+        different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+        found[1:] = different.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _group(name: str) -> GroupId:
+    partition_path, _, file_id = name.rpartition(BETWEEN)
+    return partition_path, file_id
+
+
+def _names(groups: Collection[GroupId]) -> pa.Array:
+    return pa.array([BETWEEN.join(group) for group in sorted(groups)], pa.string())
+
+
+def _whole(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+_OWN = "what the index does not have"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """An index with an overlay; a part more than the index has."""
+
+    index: Index
+    overlay: Overlay
+
+    @property
+    def is_global(self) -> bool:
+        return self.index.is_global
+
+    @property
+    def can_index_log_files(self) -> bool:
+        return self.index.can_index_log_files
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[Any]:
+        """The index has its parts, and the commits one."""
+        own = (_OWN, None if partitions is None else frozenset(partitions))
+        return [*((None, part) for part in self.index.parts(partitions)), own]
+
+    def look_up(
+        self, storage: Storage, part: tuple[str | None, Any], keys: pa.Array | None
+    ) -> Iterator[pa.RecordBatch]:
+        kind, of = part
+        if kind == _OWN:
+            yield from self.overlay.own(keys, of).to_batches()
+            return
+        yield from map(self.overlay.over, self.index.look_up(storage, of, keys))
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaidHashed:
+    """The same of an index of which one part has a key; the commits' keys are in their parts."""
+
+    index: HashedIndex
+    overlay: Overlay
+
+    @property
+    def is_global(self) -> bool:
+        return self.index.is_global
+
+    @property
+    def can_index_log_files(self) -> bool:
+        return self.index.can_index_log_files
+
+    @property
+    def count(self) -> int:
+        """The index has so many parts."""
+        return self.index.count
+
+    def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
+        """The part that each key is in."""
+        return self.index.parts_of(keys)
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[Any]:
+        """The index's own."""
+        return self.index.parts(partitions)
+
+    def look_up(self, storage: Storage, part: int, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        own = self.overlay.own(keys, None).combine_chunks()
+        if own.num_rows:
+            here = self.index.parts_of(_whole(own.column(RECORD_KEY))) == part
+            yield from own.filter(pa.array(here)).to_batches()
+        yield from map(self.overlay.over, self.index.look_up(storage, part, keys))
+
+
+def overlaid(index: Index, overlay: Overlay) -> Index:
+    """The index with the overlay. Picklable where the index is."""
+    return OverlaidHashed(index, overlay) if isinstance(index, HashedIndex) else Overlaid(index, overlay)
+
+
+def current_index(
+    storage: Storage, snapshot: TableSnapshot, index: WritableIndex, *, bytes_max: int = OVERLAY_BYTES_MAX
+) -> Index:
+    """The index as of the snapshot, whatever it has not taken in yet.
+
+    Raises `Refused` where that is more than `bytes_max`, and what else says that it cannot be told.
+    """
+    behind = commits_behind(storage, snapshot, index.indexed())
+    _check_bound(behind, bytes_max)
+    table = TableFiles.of(snapshot)
+    chosen = choose_changes(behind.commits, table, known_undone(behind.commits, index.indexed()))
+    reader = KeyReader(storage, snapshot)
+    commits = (
+        FoldedCommit(each.commit.instant, reader.changes(each, is_global=index.is_global), each.anew) for each in chosen
+    )
+    overlay = fold(commits, is_global=index.is_global, live=table.live, bytes_max=bytes_max)
+    return overlaid(index, overlay)
+
+
+def _check_bound(behind: CommitsBehind, bytes_max: int) -> None:
+    if behind.count > len(behind.commits):
+        raise _too_large(f"there are {behind.count}, and their files may have more than", bytes_max)
+    size = sum(commit.bytes for commit in behind.commits)
+    if size > bytes_max:
+        raise _too_large(f"they wrote {format_size(size)}, which is more than", bytes_max)
+
+
+def _too_large(what: str, bytes_max: int) -> Refused:
+    return Refused(
+        "Where keys are cannot be told from the index.",
+        why=f"Of the commits that it does not have yet {what} the {format_size(bytes_max)} that a lookup looks into.",
+        remedy="Bring the index up to date: `lakeward index update`.",
+    )

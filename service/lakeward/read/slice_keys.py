@@ -1,0 +1,142 @@
+"""The record keys of files and slices, and nothing else of their rows: base files, logs, and what both come to.
+
+Touches: base files, of which the column of record keys is read, and logs; spill files of merges.
+Keeps:   1. the keys of a slice are those of the rows that a query finds, in no order that is promised;
+         2. the keys of a log are those of all its rows and deletes, whatever became of them.
+Memory:  a batch of keys, and what merging a slice takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import pyarrow as pa
+
+from lakeward.errors import BrokenFile
+from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
+from lakeward.format.log.data_block import read_data_block
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.row_groups import row_groups
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.records import keyless
+from lakeward.read.block_deletes import read_deletes
+from lakeward.read.file_slice import open_slice
+from lakeward.read.log_scan import find_block_damage, read_heads
+from lakeward.read.made_keys import check_keys_can_be_made, made_keys
+from lakeward.read.newest_slice import newest_rows
+from lakeward.read.predicate import Predicate, keys_among
+from lakeward.read.pruning import NO_LOGS, choose_row_groups
+from lakeward.read.slice_query import SliceQuery
+from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.table.damaged_file import damaged_error
+from lakeward.table.file_group import FileSlice
+from lakeward.table.snapshot import TableSnapshot
+
+_NO_ORDERING = pa.schema([])
+
+
+def slice_keys(
+    storage: Storage,
+    snapshot: TableSnapshot,
+    slice_: FileSlice,
+    *,
+    among: Collection[str] | None = None,
+    by_order: bool = True,
+) -> Iterator[pa.StringArray]:
+    """The keys of the slice's rows. Raises `Unsupported`, `BrokenFile`, `NotFound`, and `NotSorted`.
+
+    Args:
+        among: only these are asked for.
+        by_order: rely on the order of a base file whose footer says that it is sorted.
+    """
+    predicate = Predicate() if among is None else keys_among(frozenset(among))
+    if slice_.log_files or snapshot.config.made_key_fields:
+        query = SliceQuery((RECORD_KEY_FIELD,), predicate)
+        with open_slice(storage, newest_rows(snapshot, slice_), query=query, by_order=by_order) as merged:
+            for batch in merged.batches():
+                yield batch.column(RECORD_KEY_FIELD).cast(pa.string())
+    elif slice_.base_file is not None:
+        yield from _stored_keys(storage, join(snapshot.base_path, slice_.base_file.path), predicate)
+
+
+def base_keys(storage: Storage, snapshot: TableSnapshot, path: str) -> Iterator[pa.StringArray]:
+    """The keys of a base file's rows. Raises `BrokenFile`, `NotFound`.
+
+    Args:
+        path: relative to the base path.
+    """
+    fields = snapshot.config.made_key_fields
+    if not fields:
+        yield from _stored_keys(storage, join(snapshot.base_path, path), Predicate())
+        return
+    with storage.open_input(join(snapshot.base_path, path)) as source:
+        for batch in ParquetBatches(source, where=f"the base file {path}").read(list(fields)):
+            yield _made(batch, fields, path)
+
+
+def log_keys(storage: Storage, snapshot: TableSnapshot, path: str) -> Iterator[pa.StringArray]:
+    """The keys of all rows and deletes of a log. Raises `Unsupported`, `BrokenFile`, `NotFound`.
+
+    Args:
+        path: relative to the base path.
+    """
+    fields = snapshot.config.made_key_fields
+    for block, file in read_heads(storage, snapshot.base_path, path):
+        if isinstance(block, CorruptBlock):
+            raise damaged_error(list(find_block_damage(storage, snapshot.base_path, path)))
+        if block.type is BlockType.DELETE:
+            for deleted in read_deletes(file, block, _NO_ORDERING):
+                yield deleted.keys.cast(pa.string())
+        elif block.type not in (BlockType.COMMAND, BlockType.CDC_DATA):
+            check_keys_can_be_made([block], fields)
+            for batch in read_data_block(file, block, columns=list(fields) or [RECORD_KEY_FIELD]):
+                yield _made(batch, fields, block.where)
+
+
+def may_delete(storage: Storage, snapshot: TableSnapshot, logs: Iterable[str], rules: MergeRules) -> bool:
+    """Whether one of these logs holds a delete, or a column that may say so of a row. Raises `BrokenFile`, `NotFound`.
+
+    Args:
+        logs: paths relative to the base path.
+    """
+    for path in logs:
+        for block, _ in read_heads(storage, snapshot.base_path, path):
+            if isinstance(block, CorruptBlock):
+                raise damaged_error(list(find_block_damage(storage, snapshot.base_path, path)))
+            if _may_delete(block, rules):
+                return True
+    return False
+
+
+def _may_delete(block: LogBlock, rules: MergeRules) -> bool:
+    if block.type in (BlockType.COMMAND, BlockType.CDC_DATA):
+        return False
+    schema = block.headers.get(HeaderKey.SCHEMA, "")
+    names = (IS_DELETED_FIELD, OPERATION_FIELD, rules.delete_field)
+    return block.type is BlockType.DELETE or any(name is not None and f'"{name}"' in schema for name in names)
+
+
+def _made(batch: pa.RecordBatch, fields: Collection[str], where: str) -> pa.StringArray:
+    keys = made_keys(batch, tuple(fields)) if fields else batch.column(RECORD_KEY_FIELD)
+    if keys.null_count:
+        raise keyless(where)
+    return keys.cast(pa.string())
+
+
+def _stored_keys(storage: Storage, path: str, predicate: Predicate) -> Iterator[pa.StringArray]:
+    """A base file on which no log lies need not be merged."""
+    keys = pa.schema([pa.field(RECORD_KEY_FIELD, pa.string())])
+    try:
+        with storage.open_input(path) as source:
+            file = ParquetBatches(source, where=f"the base file {path}")
+            wanted = choose_row_groups(row_groups(file, keys), predicate, NO_LOGS)
+            for batch in file.read([RECORD_KEY_FIELD], groups=wanted):
+                found = pa.RecordBatch.from_arrays([batch.column(0).cast(pa.string())], schema=keys)
+                yield predicate.chosen(found).column(0)
+    except (pa.ArrowException, OSError, BadPage) as error:
+        if is_of_storage(error):
+            raise
+        raise BrokenFile(
+            f"The record keys of {path} cannot be read.", why=f"{error}.", remedy="Restore the file from a copy."
+        ) from error

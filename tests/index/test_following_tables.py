@@ -1,0 +1,95 @@
+"""An index that follows a table which others write, against the table's rows: what it does not have yet is covered by a
+lookup, and an update brings it to the same.
+
+A seed is one life of a table; LAKEWARD_RUNS=1000 runs as many.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.write.request import IndexKind
+from tests.faults import Killed
+from tests.index.following import memory_index, told, truth, update
+from tests.index.memory_index import MemoryIndex
+from tests.runs import runs
+from tests.write.test_histories import KEYS
+from tests.write.test_lives import Life
+from tests.write.writing import BUCKETS, new_table
+
+Found = list[tuple[str, tuple[str, str]]]
+
+
+@dataclass
+class Followed(Life):
+    """A table, and indexes that are brought up to date now and then."""
+
+    indexes: list[MemoryIndex] = field(default_factory=list)
+    pace: float = 0.5
+    """How often an index is brought up to date."""
+
+    def follow(self, index: MemoryIndex) -> None:
+        """An update, which may be stopped at any commit."""
+        left = self.chance.choice([0, 1, 2, 100, 100])
+
+        def guard() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed("the update")
+
+        self.told.append(f"update of {self.indexes.index(index)}, stopped before commit {left}")
+        try:
+            update(self.base, index, guard=guard, at_once=self.chance.choice([1, 2, 64]))
+        except Killed:
+            return
+        assert not update(self.base, index).commits, "\n".join(self.told)
+
+    def check(self) -> None:
+        super().check()
+        rows = truth(self.base)
+        for index in self.indexes:
+            assert told(self.base, index, KEYS) == rows, "\n".join([*self.told, "not indexed"])
+            if self.chance.random() < self.pace:
+                self.follow(index)
+                assert told(self.base, index, KEYS) == rows, "\n".join([*self.told, "indexed"])
+
+
+def live(path: Path, seed: int, steps: int) -> None:
+    chance = random.Random(seed)
+    version = chance.choice([9, 10, 10])
+    table_type = chance.choice(["MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE"])
+    by_event_time = chance.random() < 0.7
+    index: dict[str, Any] = chance.choice([{"index": IndexKind.SIMPLE}, BUCKETS])
+    is_lsm_tree = version == 10 and chance.random() < 0.3
+    base = new_table(
+        path,
+        version=version,
+        table_type=table_type,
+        ordering_fields=("ts",) if by_event_time else (),
+        has_metadata_table=chance.random() < 0.3,
+        is_lsm_tree=is_lsm_tree,
+    )
+    life = Followed(chance, base, table_type, by_event_time, index)
+    life.pace = chance.choice([0.1, 0.5, 1.0])
+    life.indexes = [memory_index(base), memory_index(base, is_global=False)]
+    life.told.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {is_lsm_tree=} {index}")
+    acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
+    acts += [life.compact, life.compact_logs, life.compact_by_the_rules] * 2
+    acts += [life.clean] * 3 + [life.archive] * 2 + [life.savepoint, life.restore, life.restore]
+    acts += [life.change_version, life.convert] + [life.die] * 3
+    for _ in range(steps):
+        chance.choice(acts)()
+        life.check()
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
+def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
+    """No key is missed and none is found where it is not, after whatever was done to the table, with an index that lags
+    behind and one that does not, stopped anywhere: Keeps 1, 2 and 3 of execute/indexing/updating."""
+    live(tmp_path / "t", seed, 16)

@@ -1,0 +1,167 @@
+"""Commits that an index does not have: found on either timeline, counted, bounded, and what is read for each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakeward.errors import BrokenFile, Refused
+from lakeward.execute.restore.restoring import restore
+from lakeward.index.index import Indexed
+from lakeward.index.key_changes.group_changes import ReadAnew, TableFiles, choose_changes
+from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, TableCommit, commits_behind, staleness
+from lakeward.table.file_group import BaseFile, FileSlice
+from tests.clocks import SkippingClock
+from tests.execute.archive.archiving import archive, folder_of
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.golden_tables import copy_golden
+from tests.index.following import STORAGE, memory_index, places, told, truth, update
+from tests.our_reader import scan
+from tests.processes import ScriptedProcesses
+from tests.write.writing import BUCKETS, Row, new_table, write
+
+NOTHING = Indexed()
+
+
+def rows(*keys: str, ts: int = 1) -> list[Row]:
+    return [(key, ts, "p", "v") for key in keys]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Four upserts, of which the first two are archived."""
+    clock = SkippingClock()
+    base = new_table(tmp_path / "t", has_metadata_table=False)
+    for number in range(4):
+        write(base, rows(f"k{number}", "k9", ts=number), clock=clock, **BUCKETS)
+    archive(base)
+    assert len(scan(base).timeline.completed_writes) == 2, "two of them"
+    return base
+
+
+def test_commits_of_both_timelines(base):
+    """They come in order of completion, with their files, as many as are asked for, and all are counted."""
+    behind = commits_behind(STORAGE, scan(base), NOTHING)
+
+    times = [commit.completed for commit in behind.commits]
+    assert behind.count == len(times) == 4 and times == sorted(times)
+    assert all(commit.files and commit.bytes and not commit.is_compaction for commit in behind.commits)
+    assert commits_behind(STORAGE, scan(base), NOTHING, number=1) == replace(behind, commits=behind.commits[:1])
+    left = commits_behind(STORAGE, scan(base), Indexed(times[0], frozenset([behind.commits[2].instant])))
+    assert left.commits == (behind.commits[1], behind.commits[3])
+
+
+def test_an_archived_gap(base):
+    """Commits that were archived before they were indexed are indexed all the same."""
+    index = memory_index(base)
+
+    report = update(base, index, at_once=1)
+
+    assert report.commits == tuple(commit.instant for commit in commits_behind(STORAGE, scan(base), NOTHING).commits)
+    assert places(index, ["k0", "k1", "k2", "k3", "k9"]) == truth(base)
+
+
+def test_a_history_that_cannot_be_read(base):
+    """What it holds is not known then, and no update passes over it."""
+    for file in Path(folder_of(base)).glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+
+    with pytest.raises(BrokenFile, match="history"):
+        update(base, memory_index(base))
+
+
+def test_staleness(base):
+    """Commits, their bytes, and the seconds since the first of them completed; nothing once all are indexed."""
+    index, clock = memory_index(base), SkippingClock()
+    behind = commits_behind(STORAGE, scan(base), NOTHING)
+
+    found = staleness(STORAGE, scan(base), index.indexed(), clock=clock)
+
+    assert (found.commits, found.bytes) == (4, sum(commit.bytes for commit in behind.commits))
+    clock.sleep(100.0)
+    later = staleness(STORAGE, scan(base), index.indexed(), clock=clock)
+    assert later.seconds - found.seconds >= 100.0
+    update(base, index)
+    assert staleness(STORAGE, scan(base), index.indexed(), clock=clock) == Staleness()
+
+
+def test_a_lookup_says_that_it_cannot(base):
+    """Beyond the bound in bytes a lookup is refused, and the remedy is named; after that it is answered."""
+    index = memory_index(base)
+
+    with pytest.raises(Refused, match="lakeward index update"):
+        told(base, index, ["k1"], bytes_max=100)
+
+    update(base, index)
+    assert [key for key, _ in told(base, index, ["k1"], bytes_max=100)] == ["k1"]
+
+
+def test_version_6_is_refused(tmp_path):
+    """Its timeline does not tell in which order commits completed."""
+    base = copy_golden("v6", tmp_path / "t")
+
+    with pytest.raises(Refused, match="version 6"):
+        commits_behind(STORAGE, scan(base), NOTHING)
+
+
+@pytest.mark.parametrize("was_indexed", [True, False])
+def test_a_restore_is_read_anew(tmp_path, was_indexed):
+    """What it undid is gone, and what that had taken away is there again, in an index that dropped what was before."""
+    clock = SkippingClock()
+    base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE")
+    write(base, rows("a", "b"), clock=clock)
+    index = memory_index(base)
+    (first,) = update(base, index).commits
+    for key, operation in (("a", "delete"), ("c", "insert_overwrite")):
+        write(base, rows(key), operation, clock=clock)
+        if was_indexed:
+            update(base, index)
+    if was_indexed:
+        assert [key for key, _ in places(index, "abc")] == ["b", "c"], "b is in a file group that is not live"
+        index.commits[first] = [row for row in index.commits[first] if row[0] != "a"]  # as a compaction of it may
+    before = truth(base)
+    restore(replace(serviced_table(str(base), STORAGE, ScriptedProcesses()), clock=clock), first)
+    assert before != truth(base) and [key for key, _ in truth(base)] == ["a", "b"]
+
+    assert told(base, index, "abc") == truth(base)
+    update(base, index)
+    assert places(index, "abc") == told(base, index, "abc") == truth(base)
+    assert set(index.commits) == {first, scan(base).timeline.completed[-1].time}
+
+
+def _slice(instant: str) -> FileSlice:
+    return FileSlice("p", "g-0", instant, BaseFile("g-0", instant, f"g-0_0-0-0_{instant}.parquet", "p", 1, "0-0-0"), ())
+
+
+def _commit(instant: str, onto: str) -> TableCommit:
+    file = FileOfCommit(("p", "g-0"), f"p/g-0_0-0-0_{instant}.parquet", is_log=False, onto=onto)
+    return TableCommit(instant, instant, "commit", (file,))
+
+
+def _files(*slices: str, frozen: bool = False) -> TableFiles:
+    of, group = tuple(map(_slice, slices)), ("p", "g-0")
+    newest = {} if frozen else {group: of[0]}
+    return TableFiles(newest, {group: "why"} if frozen else {}, {group: of}, {}, None, False, False)
+
+
+def test_first_and_last_are_read_anew():
+    """A file group whose files are gone is read anew for the first commit that lacks some, and for the last one."""
+    commits = [_commit(str(number), str(number - 1)) for number in range(1, 6)]
+
+    chosen = choose_changes(commits, _files("5", "4"), ())
+
+    assert [[type(change) is ReadAnew for change in each.changes] for each in chosen] == [
+        [True],
+        [],
+        [],
+        [True],
+        [False],
+    ]
+
+
+def test_a_frozen_group_is_refused():
+    """Its slices cannot be told, so neither can its keys."""
+    with pytest.raises(Refused, match="cannot be told"):
+        choose_changes([_commit("1", "0")], _files("1", frozen=True), ())
