@@ -75,6 +75,7 @@ def test_a_history_that_cannot_be_read(base):
 def test_staleness(base):
     """Commits, their bytes, and the seconds since the first of them completed; nothing once all are indexed."""
     index, clock = memory_index(base), SkippingClock()
+    clock.sleep(1000.0)  # behind the writes, whose clock skips, too
     behind = commits_behind(STORAGE, scan(base), NOTHING)
 
     found = staleness(STORAGE, scan(base), index.indexed(), clock=clock)
