@@ -208,6 +208,8 @@ class IndexStatus:
     checked: int = 0
     """Rows and entries that were looked at then."""
     wrong: int = 0
+    out_of_use: str = ""
+    """What was found to be wrong, at whatever check it was taken out of use; empty where it is in use."""
     excluded_rate: float | None = None
     """The share that fewer are wrong than, where none was, with a confidence of 99 %."""
 

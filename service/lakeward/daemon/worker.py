@@ -233,13 +233,14 @@ class Worker:
         return JobReport(*clean(serviced, table, cache, job.excluded.keys(), planned_by=planned_by, clock=self._clock))
 
     def _index(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        _, base_path = self._open_storage(table.base_path)
+        storage, base_path = self._open_storage(table.base_path)
         cache = self.caches.of(table.name)
         backlog = cache.backlog
         groups = 0 if backlog is None else backlog.file_groups
         return check_indexes(
-            table,
+            storage,
             base_path,
+            table,
             cache,
             dispatcher=self._choosing(table, job)(_bytes_of(backlog, file_groups=groups)),
             run_check=self._run_index_check_at(base_path),

@@ -25,7 +25,9 @@ from lakeward.format.metadata.key import file_group_indexes
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import MetadataRecord, RecordIndexRecord
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.index.index_type import IndexType
 from lakeward.index.location import LOCATIONS
+from lakeward.index.out_of_use import check_in_use
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.index_definitions import load_index_definitions
@@ -99,6 +101,13 @@ class MetadataRecordIndex:
 
 
 def check_record_index(storage: Storage, snapshot: TableSnapshot) -> None:
+    """Raises `Refused` for a table without the index, with one of its own for each partition, or with one that was
+    found to be wrong."""
+    check_has_record_index(storage, snapshot)
+    check_in_use(storage, snapshot.base_path, IndexType.METADATA)
+
+
+def check_has_record_index(storage: Storage, snapshot: TableSnapshot) -> None:
     """Raises `Refused` for a table without the index, or with one of its own for each partition."""
     config = snapshot.config
     if RECORD_INDEX not in config.built_metadata_partitions:

@@ -9,20 +9,26 @@ from lakeward.clock import Clock
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType
-from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
+from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
 
-def open_index(storage: Storage, snapshot: TableSnapshot, type_: IndexType, *, clock: Clock) -> Index:
-    """The index of this type as of the snapshot. Raises `Refused` for a table that has none, `BrokenFile` and
-    `Unsupported`."""
+def open_index(
+    storage: Storage, snapshot: TableSnapshot, type_: IndexType, *, clock: Clock, is_judged: bool = False
+) -> Index:
+    """The index of this type as of the snapshot. Raises `Refused` for a table that has none that is in use,
+    `BrokenFile` and `Unsupported`.
+
+    Args:
+        is_judged: it is asked in order to see whether it is right, so that it need not be in use.
+    """
     match type_:
         case IndexType.SIMPLE:
             return SimpleIndex.of(snapshot)
         case IndexType.METADATA:
-            check_record_index(storage, snapshot)
+            (check_has_record_index if is_judged else check_record_index)(storage, snapshot)
             return MetadataRecordIndex.of(storage, snapshot, clock=clock)
 
 

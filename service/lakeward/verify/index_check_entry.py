@@ -41,6 +41,6 @@ def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> In
 
     def moment_now() -> Moment:
         snapshot = take_snapshot(storage, base_path, timezone=spec.timezone, clock=clock, listing=spec.listing)
-        return Moment(snapshot, open_index(storage, snapshot, spec.index_type, clock=clock))
+        return Moment(snapshot, open_index(storage, snapshot, spec.index_type, clock=clock, is_judged=True))
 
     return check_index(storage, moment_now, spec.size)

@@ -87,6 +87,14 @@ class IndexCheck:
         return self.rows.wrong + (self.entries.wrong if self.entries is not None else 0)
 
     @property
+    def told(self) -> str:
+        """What is wrong, as the end of a sentence, with one key for all."""
+        entries = self.entries
+        of_entries = "" if entries is None else f" and {entries.wrong:,} of {entries.checked:,} entries"
+        example = f", such as {self.faults[0].key}: {self.faults[0].what}" if self.faults else ""
+        return f"{self.rows.wrong:,} of {self.rows.checked:,} rows{of_entries} were found wrong{example}."
+
+    @property
     def is_complete(self) -> bool:
         """Whether nothing was left unlooked at."""
         drawn = (self.rows, self.entries) if self.entries is not None else (self.rows,)

@@ -17,6 +17,8 @@ from random import Random
 from lakeward.errors import NotFound
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
+from lakeward.index.index_type import IndexType
+from lakeward.index.out_of_use import why_out_of_use
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
 from lakeward.table.index_definitions import load_index_definitions
@@ -30,6 +32,8 @@ FOOTERS = 20
 class IndexState(StrEnum):
     IN_USE = "in use"
     BUILDING = "being built"
+    OUT_OF_USE = "out of use"
+    """It was found to be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +124,14 @@ def _metadata(storage: Storage, snapshot: TableSnapshot) -> Iterator[ListedIndex
         if name == FILES:
             continue
         locates = name == RECORD_INDEX
+        why = why_out_of_use(storage, snapshot.base_path, IndexType.METADATA) if locates else None
+        state = IndexState.IN_USE if why is None else IndexState.OUT_OF_USE
         scope = "partition" if definitions.is_partitioned_record_index else "table"
         folder = join(metadata_base_path(snapshot.base_path), name)
         yield ListedIndex(
             "metadata",
             name,
-            IndexState.IN_USE if name in config.built_metadata_partitions else IndexState.BUILDING,
+            state if name in config.built_metadata_partitions else IndexState.BUILDING,
             locates,
             scope if locates else "",
             None,
@@ -133,7 +139,7 @@ def _metadata(storage: Storage, snapshot: TableSnapshot) -> Iterator[ListedIndex
             "",
             sum(status.size for status in storage.list(folder) if not status.is_folder),
             0,
-            _note(name, definitions.by_name[name].source_fields if name in definitions.by_name else ()),
+            why or _note(name, definitions.by_name[name].source_fields if name in definitions.by_name else ()),
         )
 
 

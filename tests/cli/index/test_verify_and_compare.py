@@ -39,10 +39,10 @@ def test_a_sound_index(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_index(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """An entry without a row is named, exit 6; and of two indexes the one that has it is the wrong one."""
     put_record(table, "record_index", "zzz", replace(records(table, "record_index")["k1"]))
-    assert run(["index", "verify", str(table), *UTC]) == 6
+    assert run(["index", "verify", str(table), "--report-only", *UTC]) == 6
     out = capfd.readouterr().out
-    assert "zzz: the index says that it is in p, 3beaf4e6" in out and "The metadata index is WRONG." in out
-    assert run(["index", "verify", str(table), "--json", *UTC]) == 6
+    assert "zzz: the index says that it is in p, 3beaf4e6" in out and out.endswith("The metadata index is WRONG.\n")
+    assert run(["index", "verify", str(table), "--report-only", "--json", *UTC]) == 6
     (fault,) = json.loads(capfd.readouterr().out)["faults"]
     assert (fault["kind"], fault["key"]) == ("no-row", "zzz")
 
@@ -56,6 +56,47 @@ def test_a_wrong_index(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capfd.readouterr().out)
     assert [each["key"] for each in document["differences"]] == ["k5", "zzz"]
     assert [(each["name"], each["false_locations"]) for each in document["indexes"]] == [("simple", 1), ("metadata", 1)]
+
+
+def test_a_wrong_index_is_out_of_use(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Keeps of cli/index/verify_command: lookups and writes refuse to go by it, with what was found and the remedy. A
+    sample that finds nothing does not put it back, a look at everything does."""
+    right = records(table, "record_index")["k1"]
+    put_record(table, "record_index", "k1", replace(right, file_id="11111111-1111-1111-1111-111111111111-0"))
+    assert run(["index", "verify", str(table), *UTC]) == 6
+    assert "The metadata index is out of use from now on." in capfd.readouterr().out
+    assert run(["index", "verify", str(table), *UTC]) == 6
+    assert "from now on" not in capfd.readouterr().out
+
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "k1", "ts": 9, "part": "p", "name": "new"}\n')
+    write = ["write", str(table), "--input", str(rows), "--local", "--writers", "stopped", "--fill-missing", *UTC]
+    for refused in (["index", "lookup", str(table), "k1", *UTC], write):
+        assert run(refused) == 2
+        told = capfd.readouterr().err
+        assert "The metadata index of the table is out of use." in told and "such as k1: " in told
+        assert "lakeward metadata rebuild TABLE record_index" in told
+    assert run(["index", "list", str(table), *UTC]) == 0
+    assert "out of use" in capfd.readouterr().out
+
+    put_record(table, "record_index", "k1", right)
+    assert run(["index", "verify", str(table), "--error-rate", "0.4", "--confidence", "0.5", *UTC]) == 0
+    assert run(["index", "lookup", str(table), "k1", *UTC]) == 2
+    assert run(["index", "verify", str(table), "--all", *UTC]) == 0
+    assert "The metadata index is in use from now on." in capfd.readouterr().out
+    assert run(["index", "lookup", str(table), "k1", *UTC]) == run(write) == 0
+
+
+def test_an_index_that_is_removed_is_no_more_out_of_use(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`metadata rebuild` takes the wrong one away, and with it what was said of it."""
+    put_record(table, "record_index", "zzz", replace(records(table, "record_index")["k1"]))
+    assert run(["index", "verify", str(table), *UTC]) == 6
+    marker = table / ".hoodie/.lakeward/index/metadata.out-of-use"
+    assert "0 of 4 rows and 1 of 5 entries were found wrong, such as zzz: " in marker.read_text()
+    assert run(["metadata", "rebuild", str(table), "record_index", "--writers", "stopped"]) == 0
+    assert not marker.exists()
+    assert run(["index", "lookup", str(table), "k1", "--type", "metadata", *UTC]) == 2
+    assert "The table has no record index." in capfd.readouterr().err
 
 
 def test_equal_answers(table: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,24 @@ def test_a_wrong_index_is_told(bench: Bench) -> None:
     assert "is wrong in 1 of 9 keys" in demand(bench).why and not demand(bench).is_due
     (index,) = bench.worker.caches.of("orders").indexes
     assert (index.wrong, index.excluded_rate) == (1, None)
+    assert "0 of 4 rows and 1 of 5 entries were found wrong, such as zzz: " in index.out_of_use
+
+    bench.worker.forget("orders")
+    assert demand(bench).why.startswith("The index metadata is wrong: writers that go by it")
+
+
+def test_without_a_word_about_writers_nothing_is_taken_out_of_use(bench: Bench) -> None:
+    """A wrong index is told all the same."""
+    put_record(bench.path, "record_index", "zzz", replace(records(bench.path, "record_index")["k1"]))
+    locks = bench.table.locks.model_copy(update={"writers": None})
+    bench.table = replace(bench.table, settings=bench.table.settings.model_copy(update={"locks": locks}))
+    demand(bench)
+    a_day_later(bench)
+    demand(bench)
+    before = bench.files()
+    assert bench.run(JobKind.INDEX).figures.index_keys_wrong == 1
+    assert bench.files() == before
+    assert "is wrong in 1 of 9 keys" in demand(bench).why
 
 
 def test_a_table_without_such_an_index(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ Time is cut into rounds of `index.verify_every`, which begin at another moment f
 daemon watches it: so the checks of many tables are spread, and one is due as often whether daemons are restarted or
 not. The first round that a daemon sees the end of is the first of which it does the check.
 
-Touches: the table, reading only; a check is one task.
+Touches: the table, reading only; a check is one task. An index that is wrong is taken out of use.
 Keeps:   1. an index is checked once a round, however often the table is planned;
          2. what is found is shown until the next check, and holds no other service of the table back.
 """
@@ -17,6 +17,7 @@ from dataclasses import replace
 from random import SystemRandom
 
 from lakeward.clock import Clock
+from lakeward.commit.index_out_of_use import take_out_of_use
 from lakeward.commit.lock.table_lock import Guard
 from lakeward.daemon.reports import JobReport
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
@@ -26,6 +27,8 @@ from lakeward.daemon.table_cache import TableCache
 from lakeward.dispatch.dispatcher import Dispatcher, Failure
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index_type import IndexType
+from lakeward.index.out_of_use import why_out_of_use
+from lakeward.quantities import format_iso_time
 from lakeward.storage.storage import Storage
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.listing import listing_source
@@ -44,7 +47,8 @@ def index_demand(
 ) -> ServiceDemand:
     """Whether indexes are to be checked. What the table has of them is kept for pages and metrics."""
     known = {index.name: index for index in cache.indexes}
-    cache.keep_indexes(tuple(known.get(name) or IndexStatus(name) for name in _names(storage, snapshot)))
+    found = (known.get(name) or IndexStatus(name) for name in _names(storage, snapshot))
+    cache.keep_indexes(tuple(_in_use_or_not(storage, snapshot, index) for index in found))
     number = _round(table, clock)
     if cache.index_round is None:
         cache.keep_index_round(number)
@@ -54,8 +58,9 @@ def index_demand(
 
 
 def check_indexes(
-    table: ServedTable,
+    storage: Storage,
     base_path: str,
+    table: ServedTable,
     cache: TableCache,
     *,
     dispatcher: Dispatcher,
@@ -63,7 +68,8 @@ def check_indexes(
     clock: Clock,
     guard: Guard,
 ) -> JobReport:
-    """Hold each index against a sample of the rows. What is wrong is no failure of the job: it found it.
+    """Hold each index against a sample of the rows. What is wrong is no failure of the job: it found it, and takes the
+    index out of use where the daemon may write to the table.
 
     Args:
         run_check: called where the check runs; has its own access to the storage.
@@ -80,6 +86,8 @@ def check_indexes(
     if isinstance(outcome, Failure):
         raise outcome.error
     check = outcome.result
+    if check.wrong and table.locks.why_nothing_is_written is None:
+        take_out_of_use(storage, base_path, IndexType.METADATA, f"At {format_iso_time(clock.now())} {check.told}")
     cache.keep_indexes(tuple(_with_check(index, check, clock.now()) for index in cache.indexes))
     cache.keep_index_round(number)
     figures = JobFigures(
@@ -108,17 +116,21 @@ def _names(storage: Storage, snapshot: TableSnapshot) -> tuple[str, ...]:
     return () if definitions.is_partitioned_record_index else (IndexType.METADATA.value,)
 
 
+def _in_use_or_not(storage: Storage, snapshot: TableSnapshot, index: IndexStatus) -> IndexStatus:
+    return replace(index, out_of_use=why_out_of_use(storage, snapshot.base_path, IndexType.METADATA) or "")
+
+
 def _round(table: ServedTable, clock: Clock) -> int:
     every = table.settings.index.verify_every
     return int((clock.now() + zlib.crc32(table.base_path.encode()) % every) // every)
 
 
 def _told(cache: TableCache) -> str:
-    wrong = [index for index in cache.indexes if index.wrong]
     return " ".join(
-        f"The index {index.name} is wrong in {index.wrong:,} of {index.checked:,} keys: writers that go by it insert "
-        "rows again, or miss them."
-        for index in wrong
+        f"The index {index.name} is wrong{f' in {index.wrong:,} of {index.checked:,} keys' if index.wrong else ''}: "
+        f"writers that go by it insert rows again, or miss them. {index.out_of_use}".rstrip()
+        for index in cache.indexes
+        if index.wrong or index.out_of_use
     )
 
 

@@ -559,6 +559,16 @@ TABLE_GAUGES = (
     ),
     TableGauge(
         _gauge(
+            "lakeward_table_index_out_of_use",
+            "1 while nothing of ours goes by the index, because it was found to be wrong.",
+            "table",
+            "index",
+        ),
+        lambda table, now: {index.name: float(bool(index.out_of_use)) for index in table.indexes} or None,
+        max,
+    ),
+    TableGauge(
+        _gauge(
             "lakeward_table_index_checked_timestamp_seconds",
             "When a sample of the table's rows was held against the index last; nothing before the first check.",
             "table",

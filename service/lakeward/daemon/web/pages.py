@@ -119,7 +119,7 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     if table.backlog is not None and (number := table.backlog.damaged_files):
         found.append(f"{number} damaged file{'' if number == 1 else 's'}")
     for index in table.indexes:
-        if index.wrong:
+        if index.wrong or index.out_of_use:
             found.append(f"index {index.name} is wrong")
     if table.is_breached(now):
         found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")

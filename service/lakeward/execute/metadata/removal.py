@@ -30,6 +30,7 @@ from lakeward.clock import Clock
 from lakeward.commit.fencing import fencing_of
 from lakeward.commit.heartbeat import Life, read_liveness, watch
 from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.commit.index_out_of_use import put_in_use
 from lakeward.commit.lock.opening import LockOptions, open_lock
 from lakeward.commit.lock.table_lock import Fence, OnWait, wait_silently
 from lakeward.commit.owner import Processes
@@ -37,6 +38,7 @@ from lakeward.commit.table_properties import recover_properties, update_properti
 from lakeward.errors import Refused, TryLater
 from lakeward.format.file_name import check_relative_path
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from lakeward.index.index_type import IndexType
 from lakeward.plan.eligibility import Refusal
 from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage, join, parent
@@ -174,6 +176,8 @@ def _take_all_away(storage: Storage, removal: Removal, *, clock: Clock, attempt:
     base_path = removal.base_path
     if removal.named:
         update_properties(storage, base_path, _properties_after(storage, removal, clock), fence=fence)
+        if RECORD_INDEX in removal.named:
+            put_in_use(storage, base_path, IndexType.METADATA)  # the next one that is built is another
     fence()
     folders = [join(base_path, each) for each in removal.folders]
     moved = [_take_away(storage, each, base_path, attempt, fence) for each in folders]
