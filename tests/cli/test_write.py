@@ -80,6 +80,18 @@ def test_a_word_about_other_writers_is_asked_for(base: Path, capsys: pytest.Capt
     assert files(base) == before
 
 
+def test_bloom_filters_that_are_too_small_are_told(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A write, then the compaction of its rows: how often the worst of them errs."""
+    many = parquet(base, [(f"k{number}", 1, "new", "a") for number in range(300)])
+    report = called(capsys, str(base), "--input", many, *SAID, "--bloom-filter-max", "100")
+    assert [0.1 < rate < 0.5 for rate in report["bloom_error_rates"]] == [True]
+    assert run(["write", str(base), "--input", many, *SAID]) == 0
+    assert "bloom" not in capsys.readouterr().out
+    words = ["compact", str(base), "--type", "full", *SAID, "--partition", "new", "--bloom-filter-max"]
+    assert run([*words, "100"]) == 0
+    assert "bloom filters of 1 file have more keys" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -89,6 +101,8 @@ def test_a_word_about_other_writers_is_asked_for(base: Path, capsys: pytest.Capt
         ("--input", "ROWS", "--index", "bucket"),
         ("--input", "ROWS", "--index", "record"),
         ("--input", "OTHER"),
+        ("--input", "ROWS", "--bloom-filter-max", "65MiB"),
+        ("--input", "ROWS", "--bloom-filter-max", "0"),
     ],
 )
 def test_what_does_not_go_together(base: Path, words: tuple[str, ...]) -> None:

@@ -8,8 +8,9 @@ import struct
 import pyarrow as pa
 import pytest
 
-from lakeward.format import bloom_filter
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE
+from lakeward.format.bloom_size import NOTABLE_RATE, ROW_BYTES_MAX, error_rate, size_for
 
 
 def murmur2(key: bytes, seed: int) -> int:
@@ -124,15 +125,28 @@ def test_size_follows_the_key_count():
     assert (reader.bits, reader.hashes) == (43_133, 30)
 
 
-def test_large_filters_stay_small_and_useful(monkeypatch: pytest.MonkeyPatch):
-    """Beyond its size limit the row has fewer hashes, and still sorts most absent keys out."""
-    monkeypatch.setattr(bloom_filter, "ROW_BYTES_MAX", 2_048)
-    keys = keys_of(1_200)
-    reader = Reader(filter_of(keys))
+def test_large_filters_stay_small_and_useful():
+    """Beyond its size limit the row has fewer hashes, says how often it errs, and still sorts most absent keys out."""
+    keys = keys_of(3_000)
+    bloom = BloomFilter(3_000, bytes_max=2_048)
+    bloom.add(pa.array(keys))
+    reader = Reader(bloom.to_bytes())
 
     assert len(reader.row) == 2_048
     assert all(reader.might_contain(key) for key in keys)
-    assert sum(reader.might_contain(f"absent-{i}") for i in range(2000)) < 100
+    wrong = sum(reader.might_contain(f"absent-{i}") for i in range(2000))
+    assert bloom.error_rate / 2 < wrong / 2000 < bloom.error_rate * 2
+
+
+def test_two_million_keys_are_found_as_surely_as_few():
+    """The rate of 1e-9 holds up to 3.1 million keys where nothing else is said; a megabyte gives one in eight."""
+    bits, hashes = size_for(2_000_000, ROW_BYTES_MAX)
+    few_bits, few_hashes = size_for(2_000_000, 1024**2)
+
+    assert error_rate(2_000_000, bits, hashes) < 1.1e-9
+    assert 1 / 9 < error_rate(2_000_000, few_bits, few_hashes) < 1 / 7
+    assert error_rate(3_100_000, *size_for(3_100_000, ROW_BYTES_MAX)) < NOTABLE_RATE
+    assert error_rate(4_000_000, *size_for(4_000_000, ROW_BYTES_MAX)) > NOTABLE_RATE
 
 
 def test_more_keys_than_expected_are_found_too():
@@ -209,12 +223,18 @@ def test_filters_of_others_are_not_read_back():
         (5000, 0, 1, 0, True),
     ],
 )
-def test_when_a_filter_still_serves(
-    expected: int, held: int, keys: int, more: int, serves: bool, monkeypatch: pytest.MonkeyPatch
-):
+def test_when_a_filter_still_serves(expected: int, held: int, keys: int, more: int, serves: bool):
     """Few keys in it are gone or to come, and it errs hardly more than a new one. Keeps 3 of format/bloom_filter."""
-    monkeypatch.setattr(bloom_filter, "ROW_BYTES_MAX", 8_192)
-    bloom = BloomFilter(expected)
+    bloom = BloomFilter(expected, bytes_max=8_192)
     bloom.add(pa.array(keys_of(held), pa.string()))
 
-    assert bloom.still_serves(keys, more=more) is serves
+    assert bloom.still_serves(keys, more=more, bytes_max=8_192) is serves
+
+
+def test_a_filter_that_is_larger_than_asked_does_not_serve():
+    """A new filter is made where filters are told to be smaller from now on."""
+    bloom = BloomFilter(1000)
+    bloom.add(pa.array(keys_of(1000)))
+
+    assert bloom.still_serves(1000, more=0)
+    assert not bloom.still_serves(1000, more=0, bytes_max=4_096)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE, BloomRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,8 @@ PREFIXES = ("k", "ключ-", "ü", "鍵", "😀x", "id:7,part:")
 
 
 @pytest.mark.parametrize(
-    ("count", "kind"), [(1, TYPE_CODE), (1000, TYPE_CODE), (70_000, TYPE_CODE), (1000, SIMPLE_TYPE_CODE)]
+    ("count", "kind"),
+    [(1, TYPE_CODE), (1000, TYPE_CODE), (70_000, TYPE_CODE), (1000, SIMPLE_TYPE_CODE), (400_000, TYPE_CODE)],
 )
 def test_hudi_finds_our_keys(spark: SparkSession, count: int, kind: str):
     """Hudi reads the filter and finds the keys in it, ASCII or not, and hardly any others."""
@@ -37,6 +39,37 @@ def test_hudi_finds_our_keys(spark: SparkSession, count: int, kind: str):
     assert all(found.mightContain(key) for key in asked)
     assert sum(found.mightContain(f"absent-{i}-é") for i in range(500)) <= 1
     assert base64.b64decode(found.serializeToString()) == bloom.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("entries", "rate", "bound", "kind", "keys"),
+    [
+        (60_000, 1e-9, 100_000, TYPE_CODE, 3),  # Hudi's defaults
+        (100, 1e-9, 300, TYPE_CODE, 250),  # three rows
+        (100, 1e-4, 300, TYPE_CODE, 900),  # three rows that are filled up
+        (50, 1e-2, 50, TYPE_CODE, 400),
+        (500, 1e-9, 500, SIMPLE_TYPE_CODE, 500),
+        (10, 1e-3, 10, SIMPLE_TYPE_CODE, 300),
+    ],
+)
+def test_our_answers_about_their_filters_are_theirs(
+    spark: SparkSession, entries: int, rate: float, bound: int, kind: str, keys: int
+):
+    """Filters of either kind, of several rows, and overfull: for keys that are there and others."""
+    jvm = spark._jvm
+    assert jvm is not None
+    theirs = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.createBloomFilter(entries, rate, bound, kind)
+    there = [PREFIXES[i % len(PREFIXES)] + str(i) for i in range(keys)]
+    for key in there:
+        theirs.add(key)
+    asked = [*there[:300], *(f"absent-{i}-é" for i in range(300))]
+
+    rows = BloomRows.of_base64(theirs.serializeToString().encode(), kind)
+
+    assert rows.lookup(pa.array(there)).all()
+    assert rows.lookup(pa.array(asked)).tolist() == [theirs.mightContain(key) for key in asked]
+    if keys in (250, 900):
+        assert rows.count == 3
 
 
 def test_a_filter_of_the_other_kind_does_not_have_its_keys(spark: SparkSession):

@@ -16,7 +16,8 @@ import pytest
 
 from lakeward.errors import BrokenFile, VerificationFailed
 from lakeward.format.avro.schema import table_schema
-from lakeward.format.bloom_filter import TYPE_CODE, BloomFilter
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import BaseFileWriter
 from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, SealedKeys

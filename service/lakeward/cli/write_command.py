@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.bloom_filter import StatedBloomFilter
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
@@ -101,6 +102,7 @@ def write(
         ),
     ] = None,
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Peak memory of one task; default 512MiB.")] = None,
+    stated_filter: StatedBloomFilter,
     engine: StatedEngine,
     stated: StatedLocks,
     dry_run: Annotated[
@@ -135,7 +137,12 @@ def write(
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         memory_bytes = parse_option(parse_size, "--memory", memory, serviced.options.memory_bytes)
         options = serviced.options
-        options = replace(options, memory_bytes=memory_bytes, verify=options.verify if verify is None else verify)
+        options = replace(
+            options,
+            memory_bytes=memory_bytes,
+            verify=options.verify if verify is None else verify,
+            bloom_bytes_max=stated_filter.over(options.bloom_bytes_max),
+        )
         serviced = replace(serviced, options=options)
         snapshot = timeline_snapshot(serviced)
         chosen = choose_index(snapshot.config, index, buckets, column_names(bucket_fields))

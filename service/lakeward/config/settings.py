@@ -46,6 +46,7 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
+from lakeward.format.bloom_size import ROW_BYTES_LIMIT, ROW_BYTES_MAX
 from lakeward.plan.archive_settings import CLEANED, KEEP_MAX, KEEP_MIN, TRIGGER, ArchiveOptions, archive_options_of
 from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
 from lakeward.plan.clean.options import CleanOptions
@@ -599,6 +600,10 @@ class TableSettings(_Section):
     refused: 40 MiB of 512 MiB."""
     codec: Codec = Codec.ZSTD
     """Compression of new base files."""
+    bloom_filter_max: Annotated[Size, Field(le=ROW_BYTES_LIMIT)] = ROW_BYTES_MAX
+    """What the bits of a base file's bloom filter may take, up to 64MiB. A key takes 5.4 bytes, and 7.2 of the footer,
+    which every reader reads; with more keys than there is room for the filter errs more often than one time in 10^9,
+    which is reported. `memory` bounds it, too: at a fifteenth of what it leaves for rows, 16 MiB of 512 MiB."""
     verify: Flag = True
     """Read every new file back and merge a sample of its keys a second, slow way before it is published."""
     verification_interval: Duration = 24 * 3600.0

@@ -310,6 +310,7 @@ class Worker:
             timezone=settings.timezone,
             listing=listing_source(base_path, settings.listing),
             codec=settings.codec.value,
+            bloom_bytes_max=settings.bloom_filter_max,
             verify=settings.verify,
             memory_bytes=settings.memory,
             state_folder=self._state_folder,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakeward.commit.lock.opening import LockOptions
+from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.plan.compaction.yielding import YieldOptions
 from lakeward.plan.silence import SILENT_AFTER_SECONDS
 from lakeward.state_folder import state_folder
@@ -31,6 +32,8 @@ class CompactionOptions:
     listing: ListingSource = ListingSource.STORAGE
     """What tells the files of the whole table. Those that are merged are listed in the storage in any case."""
     codec: str = "zstd"
+    bloom_bytes_max: int = ROW_BYTES_MAX
+    """What the bits of a base file's bloom filter may take."""
     verify: bool = True
     sorts: bool = False
     """What FULL makes is in the order of its keys, whatever order the base file before it has."""

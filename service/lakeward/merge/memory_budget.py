@@ -16,6 +16,8 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     log_block  a block of a log that is written                   more and smaller blocks
     change_    a block of a log of changes, beside the row group  more and smaller blocks
     block      of the base file
+    bloom_     the bits of the bloom filter of a base file that   a filter that errs more often
+    filter     is written; as text they are there twice more
     footer     what footers and indexes say of row groups that    the rows are decoded and encoded
                are copied
 
@@ -91,6 +93,12 @@ class MemoryBudget:
     def change_block(self) -> int:
         """It waits encoded, beside all that a FULL holds; rows of changes are a window's, before and after."""
         return min(16 * _MIB, self.rows // 16)
+
+    @property
+    def bloom_filter(self) -> int:
+        """Its text is a third larger, and held as long as the footer is put together. No less than is worth a
+        footer."""
+        return max(self.rows // 15, _MIB)
 
     @property
     def footer(self) -> int:

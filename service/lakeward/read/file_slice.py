@@ -267,11 +267,14 @@ class MergedSlice:
         self._read_logs()
         return self._base.rows + self._run.records.keys_max
 
-    def leave_out(self, form: bytes) -> SealedKeys | None:
+    def leave_out(self, form: bytes, *, bloom_bytes_max: int) -> SealedKeys | None:
         """Choose the row groups that no log touches (`merge/copy_through`) and that a file of this form can take over.
 
         They are left out of `batches`, and `parts` has them as they are stored. Returns what the base file says of its
         keys where that spares decoding theirs.
+
+        Args:
+            bloom_bytes_max: what the bits of that file's bloom filter may take.
         """
         assert self._query.is_rewrite
         self._read_logs()
@@ -293,7 +296,7 @@ class MergedSlice:
             row_group_bytes=self._input.budget.row_group,
         )
         keys = stored.keys if self._left_out else None
-        if keys is not None and keys.bloom.still_serves(self._base.rows, more=len(by_key)):
+        if keys is not None and keys.bloom.still_serves(self._base.rows, more=len(by_key), bytes_max=bloom_bytes_max):
             self._sealed = keys
         return self._sealed
 

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import required_columns
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
@@ -166,6 +166,7 @@ def merge_slice(
         column_stats=column_stats,
         damage=merged.scan.damage,
         change_log=change_log,
+        bloom_error_rate=stats.bloom_error_rate,
     )
 
 
@@ -186,6 +187,7 @@ def _write(
     watched = columns_to_watch(spec.indexed.columns, merged.schema) if spec.indexed is not None else ()
     ranges = ColumnRangeAccumulator(watched, merged.row_schema)
     before = find_form_before(storage, spec.slice)
+    bloom_bytes_max = min(spec.bloom_bytes_max, spec.slice.budget.bloom_filter)
     with (
         open_operation_output(
             storage, spec.place, spec.file_name(task_attempt), replaces_base_file=spec.slice.base_file is not None
@@ -197,13 +199,14 @@ def _write(
             codec=spec.codec,
             keys_expected=merged.fold_logs(),
             bloom_type=before.bloom_type,
+            bloom_bytes_max=bloom_bytes_max,
             required=before.required,
             row_group_bytes=spec.slice.budget.row_group,
             dictionaries=[each.name for each in merged.row_schema if pa.types.is_dictionary(each.type)],
             has_keys=not spec.slice.key_fields,
         ) as writer,
     ):
-        known_keys = merged.leave_out(writer.form)
+        known_keys = merged.leave_out(writer.form, bloom_bytes_max=bloom_bytes_max)
         if known_keys is not None:
             writer.begin_with(known_keys)
         for part in merged.parts():

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName, NativeLogKind, NativeLogName
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
@@ -45,6 +46,8 @@ class OperationSpec:
     input_bytes: int
     """Size of the files that are merged: superseded logs are not."""
     codec: str = "zstd"
+    bloom_bytes_max: int = ROW_BYTES_MAX
+    """What the bits of a new base file's bloom filter may take; no more than the budget has for them."""
     verify: bool = True
     kind: OperationKind = OperationKind.FULL
     indexed: IndexedColumns | None = None
@@ -126,6 +129,8 @@ class OperationResult:
     """Corrupt blocks that were accepted, and are not in the result."""
     change_log: ChangeLog | None = None
     """None where the table captures no changes."""
+    bloom_error_rate: float | None = None
+    """How often the bloom filter of a new base file errs, where it has more keys than there was room for."""
     delete_log: DeleteLog | None = None
     """None where the file of `file_name` has the deletes as well, or there are none."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 
+from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, WriteStat
@@ -89,6 +90,8 @@ class WriteContext:
     wants_keys: bool
     """Whether the record index must learn which keys came and went (`TargetResult.key_changes`)."""
     memory_bytes: int = MEMORY_BYTES
+    bloom_bytes_max: int = ROW_BYTES_MAX
+    """What the bits of a base file's bloom filter may take; no more than the budget has for them."""
     has_native_logs: bool = False
     """Logs are files of the base files' format (`TableVersion.has_native_logs`)."""
     supplemental_logging: SupplementalLogging | None = None
@@ -115,6 +118,8 @@ class WrittenFile:
     replaces_base_file: bool
     change_log: ChangeLog | None = None
     """What stands beside it where the table captures changes; its stat names it."""
+    bloom_error_rate: float | None = None
+    """How often the bloom filter of a base file errs, where it has more keys than there was room for."""
 
 
 @dataclass(frozen=True, slots=True)

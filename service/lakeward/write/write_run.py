@@ -190,6 +190,7 @@ class WriteRun:
             indexed=indexed,
             sizes=request.sizes,
             codec=table.options.codec,
+            bloom_bytes_max=table.options.bloom_bytes_max,
             verify=table.options.verify,
             wants_keys=RECORD_INDEX in config.built_metadata_partitions,
             memory_bytes=table.options.memory_bytes,

@@ -70,6 +70,12 @@ class WriteReport:
         return sum(len(result.files) for result in self.results)
 
     @property
+    def bloom_error_rates(self) -> Sequence[float]:
+        """How often the bloom filters of new base files err that have more keys than there was room for."""
+        files = (file for result in self.results for file in result.files)
+        return [file.bloom_error_rate for file in files if file.bloom_error_rate is not None]
+
+    @property
     def partitions(self) -> Sequence[str]:
         return sorted({result.partition_path for result in self.results if result.files} | self.replaced.keys())
 

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.parquet.key_summary import (
     BLOOM_KEY,
     BLOOM_TYPE_KEY,

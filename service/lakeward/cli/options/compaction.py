@@ -26,6 +26,7 @@ def compaction_options(opened: ConfiguredTable, locks: LockSettings, *, timezone
         timezone=timezone or table.timezone,
         listing=listing_source(opened.base_path, table.listing),
         codec=table.codec.value,
+        bloom_bytes_max=table.bloom_filter_max,
         verify=table.verify,
         memory_bytes=table.memory,
     )

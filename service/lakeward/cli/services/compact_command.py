@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.bloom_filter import StatedBloomFilter
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
@@ -77,6 +78,7 @@ def compact(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Peak memory of one operation; default 512MiB.")
     ] = None,
+    stated_filter: StatedBloomFilter,
     engine: StatedEngine,
     accept_damaged_logs: Annotated[
         bool,
@@ -127,6 +129,7 @@ def compact(
                 "--no-metadata-services": no_metadata_services,
                 "--codec": codec,
                 "--memory": memory,
+                "--bloom-filter-max": stated_filter.bloom_filter_max,
                 **engine.by_option(),
                 "--accept-damaged-logs": accept_damaged_logs or None,
             }
@@ -144,6 +147,7 @@ def compact(
         codec=options.codec if codec is None else codec.value,
         verify=options.verify if verify is None else verify,
         memory_bytes=parse_option(parse_size, "--memory", memory, options.memory_bytes),
+        bloom_bytes_max=stated_filter.over(options.bloom_bytes_max),
         accept_damaged_logs=accept_damaged_logs,
     )
     engines = engine.over(opened.settings.spark, memory_bytes=options.memory_bytes)

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from lakeward.cli.views.bloom_filters import bounded_filters
 from lakeward.cli.views.plan import decision_as_json
 from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Engine
@@ -42,6 +43,8 @@ def render_report(report: CompactionReport, console: Console) -> None:
         console.print("Nothing to compact.")
     for plan in report.plans:
         console.print(_headline(plan), highlight=False)
+        if plan.bloom_error_rates:
+            console.print(f"  {bounded_filters(plan.bloom_error_rates)}", highlight=False)
         for dropped in plan.dropped:
             console.print(f"  dropped {dropped.file_id} in {dropped.partition_path or '(none)'}: {dropped.why}.")
     for ended in report.unscheduled:

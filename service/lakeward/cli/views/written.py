@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from lakeward.cli.options.store import print_json
+from lakeward.cli.views.bloom_filters import bounded_filters
 from lakeward.quantities import format_instant, format_size
 from lakeward.write.target import Assignment, HandleKind, rows_of_targets
 from lakeward.write.writing import WriteReport
@@ -36,6 +37,8 @@ def tell_written(report: WriteReport, *, as_json: bool) -> None:
         f"{', '.join(done) or 'no rows'}; {_count(report.files, 'file')} of {format_size(report.size_bytes)} "
         f"in {_count(len(report.partitions), 'partition')}."
     )
+    if report.bloom_error_rates:
+        typer.echo(bounded_filters(report.bloom_error_rates))
     if report.tries > 1:
         typer.echo(f"It met other writers and began {report.tries} times.")
 
@@ -53,6 +56,7 @@ def written_as_json(report: WriteReport) -> dict[str, Any]:
         "partitions": list(report.partitions),
         "replaced": {path: list(file_ids) for path, file_ids in sorted(report.replaced.items())},
         "tries": report.tries,
+        "bloom_error_rates": list(report.bloom_error_rates),
     }
 
 

@@ -90,6 +90,11 @@ class CompactedPlan:
         return sum(operation.output_bytes for operation in self.operations)
 
     @property
+    def bloom_error_rates(self) -> list[float]:
+        """How often the bloom filters of new base files err that have more keys than there was room for."""
+        return [each.bloom_error_rate for each in self.operations if each.bloom_error_rate is not None]
+
+    @property
     def peak_memory_bytes(self) -> int:
         """Peak of the operation that needed most; 0 where unknown."""
         return max((operation.peak_memory_bytes for operation in self.operations), default=0)

@@ -132,6 +132,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
             attempt_folder=claim.attempt.folder,
             input_bytes=target.input_bytes,
             codec=options.codec,
+            bloom_bytes_max=options.bloom_bytes_max,
             verify=options.verify,
             indexed=claim.indexed,
             supplemental_logging=logging if target.kind is OperationKind.FULL else None,

@@ -22,12 +22,15 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
-from lakeward.format.bloom_filter import TYPE_CODE, BloomFilter
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.hfile.reader import Entry, HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 
 _SCHEMA = "schema"
 _FILTER = "bloomFilter"
+_FILTER_BYTES_MAX = 1024 * 1024
+"""Few readers ask it, and a record index has tens of millions of keys in a file."""
 _KEYS_AT_ONCE = 4096
 
 
@@ -48,7 +51,7 @@ def write_metadata_base_file(
         keys_expected: how many there are at most; with more the filter is only less sharp.
     """
     writer = HFileWriter(sink)
-    keys = BloomFilter(keys_expected)
+    keys = BloomFilter(keys_expected, bytes_max=_FILTER_BYTES_MAX)
     unfiltered: list[bytes] = []
     first: bytes | None = None
     last = b""

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY

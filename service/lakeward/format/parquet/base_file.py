@@ -34,7 +34,8 @@ import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile
 from lakeward.format.avro.schema import META_COLUMNS, OPERATION_COLUMN
-from lakeward.format.bloom_filter import TYPE_CODE
+from lakeward.format.bloom_lookup import TYPE_CODE
+from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
 from lakeward.format.parquet.counted_sink import CountedSink
@@ -77,6 +78,8 @@ class BaseFileStats:
     max_key: str | None
     copied: tuple[tuple[int, int], ...] = ()
     """The row groups that were copied: their places in the file that they are of, and in this one."""
+    bloom_error_rate: float | None = None
+    """How often the bloom filter errs, where it has more keys than there was room for."""
 
 
 class BaseFileWriter:
@@ -92,6 +95,7 @@ class BaseFileWriter:
         codec: str = "zstd",
         keys_expected: int | None = None,
         bloom_type: str = TYPE_CODE,
+        bloom_bytes_max: int = ROW_BYTES_MAX,
         required: Collection[str] = (),
         row_group_bytes: int = ROW_GROUP_BYTES,
         dictionaries: Collection[str] = (),
@@ -102,6 +106,7 @@ class BaseFileWriter:
             dictionaries: columns of strings that come as dictionaries.
             has_keys: rows carry their keys; else the column of the key is null, and the footer says nothing of keys.
             keys_expected: sizes the bloom filter; without it all keys are held in memory until `close`.
+            bloom_bytes_max: what the bits of the filter may take.
             required: columns that hold no null, and are written so.
             row_group_bytes: rows that take more do not wait for others.
         """
@@ -130,7 +135,9 @@ class BaseFileWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._taken_bytes = 0
-        self._keys = KeySummary(keys_expected=keys_expected, bloom_type=bloom_type) if has_keys else None
+        self._keys: KeySummary | None = None
+        if has_keys:
+            self._keys = KeySummary(keys_expected=keys_expected, bloom_type=bloom_type, bloom_bytes_max=bloom_bytes_max)
         self._sealed: SealedKeys | None = None
         self._extents: list[Extent] = []
         self._checksums: list[int] = []
@@ -237,6 +244,7 @@ class BaseFileWriter:
             min_key=None if self._keys is None else self._keys.min_key,
             max_key=None if self._keys is None else self._keys.max_key,
             copied=tuple(zip(self._copied, self._copies.places, strict=True)),
+            bloom_error_rate=None if self._keys is None else self._keys.bloom_error_rate,
         )
 
     def _write_part(self, batch: pa.RecordBatch) -> None:

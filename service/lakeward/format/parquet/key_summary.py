@@ -26,7 +26,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, BloomFilter, key_buffers
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE
+from lakeward.format.bloom_size import NOTABLE_RATE, ROW_BYTES_MAX
+from lakeward.format.murmur import key_buffers
 
 BLOOM_KEY = "org.apache.hudi.bloomfilter"
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
@@ -67,17 +70,23 @@ class SealedKeys:
 class KeySummary:
     """Filter and range of the keys of a file that is being written."""
 
-    def __init__(self, *, keys_expected: int | None, bloom_type: str) -> None:
+    def __init__(self, *, keys_expected: int | None, bloom_type: str, bloom_bytes_max: int = ROW_BYTES_MAX) -> None:
         """
         Args:
             keys_expected: sizes the filter; without it all keys are held in memory until `entries`.
+            bloom_bytes_max: what its bits may take.
         """
+        self._bloom_bytes_max = bloom_bytes_max
         self._bloom_type = bloom_type
-        self._bloom = BloomFilter(keys_expected, bloom_type) if keys_expected is not None else None
+        self._bloom: BloomFilter | None = None
+        if keys_expected is not None:
+            self._bloom = BloomFilter(keys_expected, bloom_type, bytes_max=bloom_bytes_max)
         self._held: list[pa.Array] = []
         self._rows = 0
         self.min_key: str | None = None
         self.max_key: str | None = None
+        self.bloom_error_rate: float | None = None
+        """How often the filter errs, where it has more keys than it has room for; once there are `entries`."""
         self._before: SealedKeys | None = None
 
     def add(self, keys: pa.StringArray) -> None:
@@ -116,9 +125,11 @@ class KeySummary:
         """What goes into the footer."""
         bloom = self._bloom
         if bloom is None:
-            bloom = BloomFilter(self._rows, self._bloom_type)
+            bloom = BloomFilter(self._rows, self._bloom_type, bytes_max=self._bloom_bytes_max)
             for keys in self._held:
                 bloom.add(keys)
+        if bloom.error_rate > NOTABLE_RATE:
+            self.bloom_error_rate = bloom.error_rate
         entries = {BLOOM_KEY: bloom.to_base64()}
         if self._bloom_type != SIMPLE_TYPE_CODE:  # which is what Hudi takes a filter for that has no type beside it
             entries[BLOOM_TYPE_KEY] = self._bloom_type

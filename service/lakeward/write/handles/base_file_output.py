@@ -15,7 +15,7 @@ from typing import Self
 import pyarrow as pa
 
 from lakeward.format.avro.schema import table_schema
-from lakeward.format.bloom_filter import TYPE_CODE
+from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
 from lakeward.merge.digest import Digest
@@ -35,6 +35,7 @@ class FinishedBaseFile:
     rows: int
     size_bytes: int
     column_stats: tuple[ColumnStatsRecord, ...]
+    bloom_error_rate: float | None
 
 
 class BaseFileOutput:
@@ -86,6 +87,7 @@ class BaseFileOutput:
                 codec=self._context.codec,
                 keys_expected=self._keys_expected,
                 bloom_type=self._bloom_type,
+                bloom_bytes_max=min(self._context.bloom_bytes_max, self._context.budget.bloom_filter),
                 required=self._required,
                 row_group_bytes=self._context.budget.row_group,
                 dictionaries=self._dictionaries,
@@ -122,7 +124,8 @@ class BaseFileOutput:
         path = output_path(self._storage, self._place, self._name)
         if self._context.verify:
             self._verify(path)
-        return FinishedBaseFile(self._name, stats.rows, stats.size_bytes, self._statistics.records(self._storage, path))
+        records = self._statistics.records(self._storage, path)
+        return FinishedBaseFile(self._name, stats.rows, stats.size_bytes, records, stats.bloom_error_rate)
 
     def _verify(self, path: str) -> None:
         read_back = Digest()

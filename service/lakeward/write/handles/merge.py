@@ -147,7 +147,15 @@ class _Merging:
             seconds=time.monotonic() - self._started,
             change_log=done.change_log,
         )
-        file = WrittenFile(done.file_name, done.size_bytes, stat, done.column_stats, True, done.change_log)
+        file = WrittenFile(
+            done.file_name,
+            done.size_bytes,
+            stat,
+            done.column_stats,
+            replaces_base_file=True,
+            change_log=done.change_log,
+            bloom_error_rate=done.bloom_error_rate,
+        )
         return self._result(file, keys)
 
     def add(self, coming: Iterable[IncomingRows], task_attempt: int) -> TargetResult:
@@ -199,7 +207,16 @@ class _Merging:
             seconds=time.monotonic() - self._started,
             change_log=change_log,
         )
-        return self._result(WrittenFile(name, found.size_bytes, stat, found.column_stats, True, change_log), keys)
+        file = WrittenFile(
+            name,
+            found.size_bytes,
+            stat,
+            found.column_stats,
+            replaces_base_file=True,
+            change_log=change_log,
+            bloom_error_rate=found.bloom_error_rate,
+        )
+        return self._result(file, keys)
 
     @property
     def _spec(self) -> OperationSpec:
@@ -212,6 +229,7 @@ class _Merging:
             attempt_folder=context.attempt_folder,
             input_bytes=0,
             codec=context.codec,
+            bloom_bytes_max=context.bloom_bytes_max,
             verify=context.verify,
             indexed=context.indexed,
             supplemental_logging=context.supplemental_logging,
