@@ -17,7 +17,7 @@ from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import LakewardError
 from lakeward.format.file_name import is_change_log
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import IndexKind
+from lakeward.write.request import FileSizes, IndexKind
 from tests.crash import metadata_compacting
 from tests.crash.capturing import capture_changes, check_listed, named_change_logs
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
@@ -39,6 +39,8 @@ SECOND: list[Row] = [("k1", 2, "p", "b"), ("k4", 2, "p", "b"), ("k5", 2, "r", "b
 BEFORE = {"k1": "a", "k2": "a", "k3": "a"}
 AFTER = {"k1": "b", "k2": "a", "k3": "a", "k4": "b", "k5": "b"}
 AFTER_NATIVE = {key: value for key, value in AFTER.items() if key != "k2"}
+MOVES: list[Row] = [("k1", 2, "q", "b"), ("k3", 2, "p", "b"), ("k4", 2, "p", "b")]
+AFTER_MOVES = {"k1": "b", "k2": "a", "k3": "b", "k4": "b"}
 OVERWRITTEN = {"k1": "b", "k3": "a", "k4": "b", "k5": "b"}
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -47,9 +49,11 @@ SHAPES: dict[str, dict[str, Any]] = {
     "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
     "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10},
     "cow-captured": {"table_type": "COPY_ON_WRITE"},
+    "mor-moves": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
 }
 """The third one has a record index, and the write that is stopped brings a column; that to the fourth leaves a native
-log of rows and one of deletes in a file group, and that to the last a log of changes beside each base file."""
+log of rows and one of deletes in a file group, that to the fifth a log of changes beside each base file, and that to
+the last one moves rows from partition to partition."""
 
 
 def written(shape: str, path: Path) -> Path:
@@ -63,6 +67,8 @@ def written(shape: str, path: Path) -> Path:
 def request_of(shape: str) -> dict[str, Any]:
     if "buckets" in shape:
         return BUCKETS
+    if "moves" in shape:
+        return {"index": IndexKind.RECORD, "moves_rows": True, "sizes": FileSizes(small_file=0)}
     return {"index": IndexKind.RECORD} if "column" in shape else {}
 
 
@@ -72,7 +78,7 @@ def second(shape: str) -> Sequence[Row] | pa.RecordBatch:
         # Its bucket gets a log of rows and one of deletes.
         return with_deletes([*SECOND, ("k2", 2, "p", "x")], deleted={"k2"})
     if "column" not in shape:
-        return SECOND
+        return MOVES if "moves" in shape else SECOND
     batch = rows_of(SECOND)
     return batch.append_column("added", pa.array([1] * len(SECOND), pa.int64()))
 
@@ -91,8 +97,9 @@ def has_native_logs(base: Path) -> bool:
 
 
 def check_whole(base: Path, after: dict[str, str]) -> None:
-    """True at every moment: the rows of the write are there whole or not at all."""
+    """True at every moment: the rows of the write are there whole or not at all, and none twice."""
     assert values_in(base) in (BEFORE, after)
+    assert has_native_logs(base) or len(read_rows(base)) in (len(BEFORE), len(after))
 
 
 def check_done(base: Path, after: dict[str, str]) -> None:
@@ -129,6 +136,7 @@ def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[o
         pytest.param("cow-captured", "upsert", AFTER, marks=pytest.mark.wide),
         pytest.param("mor-buckets", "insert_overwrite", OVERWRITTEN, marks=pytest.mark.wide),
         pytest.param("mor-column", "upsert", AFTER, marks=pytest.mark.wide),
+        pytest.param("mor-moves", "upsert", AFTER_MOVES, marks=pytest.mark.wide),
         pytest.param("mor-buckets-native", "upsert", AFTER_NATIVE, marks=pytest.mark.wide),
     ],
 )
@@ -163,6 +171,18 @@ def test_a_write_of_native_logs_is_there_whole_or_not_at_all(tmp_path: Path) -> 
     behind = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".deltacommit"))
     for number in (between, behind):
         check_survives(table, shape, "upsert", AFTER_NATIVE, Fault(FaultKind.KILL, number), unhurt)
+
+
+def test_a_row_is_never_in_two_partitions_nor_in_none(tmp_path: Path) -> None:
+    """The log that says that it left, the file that has it and its place in the record index come together: the process
+    dies at each step that makes something visible."""
+    shape = "mor-moves"
+    table = written(shape, tmp_path / "table")
+    unhurt = unhurt_calls(table, shape, "upsert", AFTER_MOVES)
+    assert sum("/.hoodie/" not in call for call in unhurt.calls if call.startswith("move ")) > 2
+    for number, call in enumerate(unhurt.calls):
+        if call.startswith(("move ", "link ")):
+            check_survives(table, shape, "upsert", AFTER_MOVES, Fault(FaultKind.KILL, number), unhurt)
 
 
 def unhurt_calls(table: Path, shape: str, operation: str, after: dict[str, str]) -> FaultyStorage:

@@ -51,13 +51,20 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert not list((base / ".hoodie" / "timeline").glob("2*"))
 
 
-def test_a_table_whose_rows_move_is_refused(tmp_path: Path) -> None:
-    """Its properties say so, and Hudi's writers go by them; nothing is written."""
+def test_rows_move_where_the_table_says_so(tmp_path: Path) -> None:
+    """Its properties say so, as Hudi's writers go by them, or the call; not both."""
     base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.RECORD))
+
+    def write(partition: str, **said: bool) -> list[str]:
+        lakeward.write.write(table_of(("k1", 1, partition, "a")), str(base), writers_stopped=True, **said)
+        return [row["_hoodie_partition_path"] for row in read_rows(base)]
+
+    assert write("p") == write("q") == ["p"]
+    assert write("q", update_partition_path=True) == ["q"]
     set_property(base, "hoodie.record.index.update.partition.path", "true")
-    with pytest.raises(Refused, match="leaves them where they are"):
-        lakeward.write.write(table_of(("k1", 1, "p", "a")), str(base), writers_stopped=True)
-    assert not list((base / ".hoodie" / "timeline").glob("2*"))
+    assert write("r") == ["r"]
+    with pytest.raises(UsageError, match=r"another hoodie\.record\.index\.update"):
+        write("p", update_partition_path=False)
 
 
 @pytest.mark.interop

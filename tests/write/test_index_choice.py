@@ -22,6 +22,7 @@ BUCKETS_OF_TABLE = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buck
         (BUCKETS_OF_TABLE, None, None, IndexChoice(IndexKind.BUCKET, 4)),
         (BUCKETS_OF_TABLE, IndexKind.BUCKET, 4, IndexChoice(IndexKind.BUCKET, 4)),
         ({"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}, None, None, IndexChoice(IndexKind.RECORD)),
+        ({"hoodie.index.type": "GLOBAL_SIMPLE"}, None, None, IndexChoice(IndexKind.GLOBAL_SIMPLE, moves_rows=True)),
     ],
 )
 def test_it_is_chosen(
@@ -46,12 +47,34 @@ def test_an_index_that_is_not_ours_is_refused() -> None:
         choose_index(TableConfig({"hoodie.index.type": "GLOBAL_BLOOM"}), None, None, ())
 
 
-def test_rows_that_move_are_refused() -> None:
-    """The record index is refused, asked for or shown, and no other one. Keeps 2 of write/index_choice."""
-    moves = {"hoodie.record.index.update.partition.path": "true"}
-    shown = {"hoodie.table.metadata.partitions": "files,record_index"}
-    for properties, asked in ((moves | shown, None), (moves, IndexKind.RECORD)):
-        with pytest.raises(Refused, match=r"hoodie\.record\.index\.update\.partition\.path is true"):
-            choose_index(TableConfig(properties), asked, None, ())
-    assert choose_index(TableConfig(moves), None, None, ()).kind is IndexKind.SIMPLE
-    assert choose_index(TableConfig(shown | dict.fromkeys(moves, "false")), None, None, ()).kind is IndexKind.RECORD
+SIMPLE, RECORD = "hoodie.simple.index.update.partition.path", "hoodie.record.index.update.partition.path"
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "asked", "moves"),
+    [
+        (IndexKind.GLOBAL_SIMPLE, {}, None, True),
+        (IndexKind.GLOBAL_SIMPLE, {RECORD: "false"}, None, True),
+        (IndexKind.GLOBAL_SIMPLE, {SIMPLE: "false"}, None, False),
+        (IndexKind.GLOBAL_SIMPLE, {}, False, False),
+        (IndexKind.RECORD, {}, None, False),
+        (IndexKind.RECORD, {RECORD: "true", SIMPLE: "false"}, None, True),
+        (IndexKind.RECORD, {RECORD: "true"}, True, True),
+        (IndexKind.RECORD, {}, True, True),
+        (IndexKind.SIMPLE, {SIMPLE: "true"}, None, False),
+    ],
+)
+def test_whether_rows_move(kind: IndexKind, properties: dict[str, str], asked: bool | None, moves: bool) -> None:
+    """Each global index has its own property and default."""
+    assert choose_index(TableConfig(properties), kind, None, (), asked) == IndexChoice(kind, moves_rows=moves)
+
+
+def test_the_table_says_whether_rows_move() -> None:
+    """Another answer is refused, and any where a key is one in its partition. Keeps 2 of write/index_choice."""
+    for name, kind in ((SIMPLE, IndexKind.GLOBAL_SIMPLE), (RECORD, IndexKind.RECORD)):
+        for said in (True, False):
+            with pytest.raises(UsageError, match=f"another {name}"):
+                choose_index(TableConfig({name: str(said).lower()}), kind, None, (), not said)
+    for kind in (IndexKind.SIMPLE, IndexKind.BUCKET):
+        with pytest.raises(UsageError, match=f"the index is {kind}"):
+            choose_index(TableConfig({}), kind, 4 if kind is IndexKind.BUCKET else None, (), True)

@@ -1,5 +1,6 @@
 """The table of `write/placing`, a line of it for each case: targets are shown as `<kind> <group>: <share> …`."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -192,6 +193,12 @@ FROZEN = FrozenGroup("p", B, minute(3), "its log is gone")
 
 REFUSED = {
     "frozen, and its keys are not known": ({"frozen": (FROZEN,)}, {None: 1}, {}, "its log is gone"),
+    "frozen in another partition, and its keys are not known": (
+        {"frozen": (replace(FROZEN, partition_path="q"),)},
+        {None: 1},
+        {"index": IndexKind.GLOBAL_SIMPLE},
+        "its log is gone",
+    ),
     "frozen, and replaced": (
         {"frozen": (FROZEN,)},
         {None: 1},

@@ -64,6 +64,15 @@ def write(
     bucket_fields: Annotated[
         str, typer.Option(metavar="COLUMNS", help="The key columns that are hashed; all of them by default.")
     ] = "",
+    update_partition_path: Annotated[
+        bool | None,
+        typer.Option(
+            "--update-partition-path/--no-update-partition-path",
+            help="By a global index: rows go to the partitions that they come for, or to those that have their keys; "
+            "default what the table says, else the latter by record, the former by others.",
+            show_default=False,
+        ),
+    ] = None,
     partition: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH", help="A partition that delete_partition takes. Repeatable."),
@@ -145,13 +154,14 @@ def write(
         )
         serviced = replace(serviced, options=options)
         snapshot = timeline_snapshot(serviced)
-        chosen = choose_index(snapshot.config, index, buckets, column_names(bucket_fields))
+        chosen = choose_index(snapshot.config, index, buckets, column_names(bucket_fields), update_partition_path)
         sizes = FileSizes()
         request = WriteRequest(
             operation=operation,
             index=chosen.kind,
             buckets=chosen.buckets,
             bucket_fields=chosen.bucket_fields,
+            moves_rows=chosen.moves_rows,
             deduplicate=deduplicate,
             partitions=tuple(partition or ()),
             sizes=replace(

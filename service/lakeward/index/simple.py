@@ -1,4 +1,5 @@
-"""The simple index: the keys of the newest base file of each file group in the partitions that rows come for.
+"""The simple index: the keys of the newest base file of each file group, in the partitions that rows come for, or where
+it is global in all of them.
 
 What logs hold is left unread, as in Hudi: writers with this index put a new key into base files alone, and a key that a
 log deleted is written onto its group again. A group of logs alone therefore has another index, and is refused.
@@ -40,11 +41,12 @@ class SimpleIndex:
     groups_of_logs: Mapping[str, str]
     """A file group without any base file, by partition path."""
 
-    is_global = False
+    is_global: bool = False
+
     can_index_log_files = False
 
     @classmethod
-    def of(cls, snapshot: TableSnapshot) -> SimpleIndex:
+    def of(cls, snapshot: TableSnapshot, *, is_global: bool = False) -> SimpleIndex:
         files: dict[str, list[KeyFile]] = {}
         groups_of_logs = {}
         for group in snapshot.file_groups:
@@ -55,7 +57,7 @@ class SimpleIndex:
                 files.setdefault(group.partition_path, []).append(
                     KeyFile(group.partition_path, group.file_id, base.path, base.instant)
                 )
-        return cls(snapshot.base_path, files, groups_of_logs)
+        return cls(snapshot.base_path, files, groups_of_logs, is_global)
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[KeyFile]:
         """One base file each. Raises `Refused` where keys may be in logs alone."""

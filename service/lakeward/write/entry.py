@@ -47,6 +47,7 @@ def write(
     index: IndexKind | str | None = None,
     buckets: int | None = None,
     bucket_fields: Sequence[str] = (),
+    update_partition_path: bool | None = None,
     partitions: Sequence[str] = (),
     deduplicate: bool | None = None,
     fill_missing: bool = False,
@@ -71,6 +72,8 @@ def write(
         index: what finds the file group of a key; None for what the table says or shows, or bucket with `buckets`.
         buckets: how many a partition has: the number that every writer of the table has.
         bucket_fields: key columns that are hashed; all of them where none is named.
+        update_partition_path: whether a row that comes for another partition than the one that has its key goes there,
+            by an index that is global; None for what the table says, or Hudi's default for the index.
         partitions: paths of the partitions that delete_partition takes.
         deduplicate: fold rows of one key into one; None: for upsert and delete.
         fill_missing: columns of the table that the rows lack become null.
@@ -108,12 +111,14 @@ def write(
         None if index is None else IndexKind(index),
         buckets,
         tuple(bucket_fields),
+        update_partition_path,
     )
     request = WriteRequest(
         asked,
         index=chosen.kind,
         buckets=chosen.buckets,
         bucket_fields=chosen.bucket_fields,
+        moves_rows=chosen.moves_rows,
         deduplicate=deduplicate,
         partitions=tuple(partitions),
         sizes=sizes or FileSizes(),

@@ -4,9 +4,15 @@
     a record index in the metadata table   record
     otherwise                              simple, as for Hudi's writers on Spark
 
+Under an index that is global, a row that comes for another partition than the one that has its key moves there, or not:
+
+    asked, or in the table's properties    that; both, and another one, is refused
+    otherwise                              as for Hudi's writers: by the record index it stays, by others it moves
+
 Touches: nothing.
 Keeps:   1. a table that says its index is never written by another one;
-         2. a table that says that its rows move to other partitions is not written by an index under which ours stay.
+         2. a table that says whether its rows move to other partitions is never written otherwise.
+Source:  HoodieIndexConfig (Hudi 1.2)
 """
 
 from __future__ import annotations
@@ -15,14 +21,25 @@ from dataclasses import dataclass
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.table.table_config import MOVES_ROWS, RECORD_INDEX_TYPES, TableConfig
+from lakeward.table.table_config import (
+    MOVES_BY_RECORD_INDEX,
+    MOVES_BY_SIMPLE_INDEX,
+    RECORD_INDEX_TYPES,
+    TableConfig,
+)
 from lakeward.write.request import IndexKind
 
 _KINDS = {
     "SIMPLE": IndexKind.SIMPLE,
+    "GLOBAL_SIMPLE": IndexKind.GLOBAL_SIMPLE,
     "BUCKET": IndexKind.BUCKET,
     **dict.fromkeys(RECORD_INDEX_TYPES, IndexKind.RECORD),
 }
+_MOVES = {
+    IndexKind.GLOBAL_SIMPLE: (MOVES_BY_SIMPLE_INDEX, True),
+    IndexKind.RECORD: (MOVES_BY_RECORD_INDEX, False),
+}
+"""Hudi's property for each global index, and its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +47,23 @@ class IndexChoice:
     kind: IndexKind
     buckets: int | None = None
     bucket_fields: tuple[str, ...] = ()
+    moves_rows: bool = False
 
 
 def choose_index(
-    config: TableConfig, asked: IndexKind | None, buckets: int | None, bucket_fields: tuple[str, ...]
+    config: TableConfig,
+    asked: IndexKind | None,
+    buckets: int | None,
+    bucket_fields: tuple[str, ...],
+    moves_rows: bool | None = None,
 ) -> IndexChoice:
     """Raises `UsageError` where something else was asked than the table says, and `Refused` where it says an index by
-    which this release does not write."""
+    which this release does not write.
+
+    Args:
+        moves_rows: rows are to go to the partitions that they come for, or to stay; None: what the table says, else
+            what Hudi's writers do.
+    """
     if asked is None and (buckets is not None or bucket_fields):
         asked = IndexKind.BUCKET
     said = None if config.index_type is None else _KINDS.get(config.index_type)
@@ -48,6 +75,7 @@ def choose_index(
         )
     if said is not None and asked not in (None, said):
         raise _other("index", asked, said)
+    kind = said or asked
     if said is IndexKind.BUCKET:
         for what, given, its in (
             ("number of buckets", buckets, config.buckets),
@@ -55,17 +83,26 @@ def choose_index(
         ):
             if given is not None and its is not None and given != its:
                 raise _other(what, given, its)
-        return IndexChoice(said, buckets or config.buckets, bucket_fields or config.bucket_fields)
-    kind = said or asked
+        buckets, bucket_fields = buckets or config.buckets, bucket_fields or config.bucket_fields
     if kind is None:
         kind = IndexKind.RECORD if RECORD_INDEX in config.built_metadata_partitions else IndexKind.SIMPLE
-    if kind is IndexKind.RECORD and config.is_true(MOVES_ROWS):
-        raise Refused(
-            "The table's rows move to the partitions that they come for; this release leaves them where they are.",
-            why=f"{MOVES_ROWS} is true in its properties, and Hudi's writers go by it.",
-            remedy="Write to this table with Hudi, or take the property away.",
-        )
-    return IndexChoice(kind, buckets, bucket_fields)
+    return IndexChoice(kind, buckets, bucket_fields, _moves_rows(config, kind, moves_rows))
+
+
+def _moves_rows(config: TableConfig, kind: IndexKind, asked: bool | None) -> bool:
+    if kind not in _MOVES:
+        if asked is not None:
+            raise UsageError(
+                f"Rows are to go to other partitions or to stay, and the index is {kind}.",
+                why="By it a key is one in its partition, and a row finds no key of another one.",
+                remedy=f"Leave it out, or name a global index: {', '.join(_MOVES)}.",
+            )
+        return False
+    name, default = _MOVES[kind]
+    said = config.is_true(name, default)
+    if asked is not None and asked is not said and config.get(name) is not None:
+        raise _other(name, said, asked)
+    return said if asked is None else asked
 
 
 def _other(what: str, asked: object, said: object) -> UsageError:

@@ -4,7 +4,8 @@
     the table's columns                           in the order and the types of the schema that is written; none for
                                                   a delete
     ORDER                                         int64: the place in the input; of two rows with one ordering value
-                                                  the later one wins
+                                                  the later one wins. LEAVES in a row without columns, which says that
+                                                  its key leaves the file group for another partition
     PLACE                                         after tagging; text: the file id of the group that has the key, or the
                                                   eight digits of its bucket; null: a new key
     TARGET                                        int32, after placing: the index of a `WriteTarget`
@@ -24,6 +25,8 @@ from lakeward.index.location import RECORD_KEY as RECORD_KEY
 ORDER: Final = "_lakeward_order"
 PLACE: Final = "_lakeward_place"
 TARGET: Final = "_lakeward_target"
+
+LEAVES: Final = -1
 
 BUCKET_DIGITS: Final = 8
 """So many has the number of a bucket, with which the ids of its file groups begin."""

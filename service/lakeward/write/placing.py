@@ -235,9 +235,11 @@ class _Placing:
             self.places[partition_path, bucket] = (Share(target, count),)
 
     def place_by_size(self, partition_path: str, rows: Mapping[str | None, int]) -> None:
-        if self._request.operation.finds_keys and self._request.index is IndexKind.SIMPLE:
-            for frozen in self._frozen[partition_path].values():
-                raise _frozen(self._snapshot, frozen)  # of its keys none is known
+        if self._request.operation.finds_keys and self._request.index.finds_keys_in_base_files:
+            # Of its keys none is known.
+            of_all = chain.from_iterable(each.values() for each in self._frozen.values())
+            for frozen in of_all if self._request.index.is_global else self._frozen[partition_path].values():
+                raise _frozen(self._snapshot, frozen)
         new = rows.get(None, 0)
         takes_new = self._request.operation is not WriteOperation.DELETE
         small = self._small_files(partition_path, new) if new and takes_new else []

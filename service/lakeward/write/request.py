@@ -57,10 +57,21 @@ class IndexKind(StrEnum):
 
     SIMPLE = "simple"
     """The keys of the base files in the partitions that rows come for."""
+    GLOBAL_SIMPLE = "global_simple"
+    """The keys of all base files."""
     BUCKET = "bucket"
     """The hash of the key: a partition has as many file groups as it has buckets."""
     RECORD = "record"
     """The record index of the metadata table."""
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is one in all of the table."""
+        return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.RECORD)
+
+    @property
+    def finds_keys_in_base_files(self) -> bool:
+        return self in (IndexKind.SIMPLE, IndexKind.GLOBAL_SIMPLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,8 @@ class WriteRequest:
     """How many buckets a partition has; for `IndexKind.BUCKET` alone."""
     bucket_fields: tuple[str, ...] = ()
     """The key fields that are hashed; all of them where none is named."""
+    moves_rows: bool = False
+    """Rows go to the partitions that they come for, also where another one has their key; for a global index alone."""
     deduplicate: bool | None = None
     """None: as Hudi does for the operation."""
     partitions: tuple[str, ...] = ()

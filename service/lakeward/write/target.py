@@ -89,6 +89,9 @@ class WriteContext:
     verify: bool
     wants_keys: bool
     """Whether the record index must learn which keys came and went (`TargetResult.key_changes`)."""
+    tells_updates: bool = False
+    """It learns of updates, too: where keys are found without it, it may know another place of a key that was in
+    several, and leaves now all but one."""
     memory_bytes: int = MEMORY_BYTES
     bloom_bytes_max: int = ROW_BYTES_MAX
     """What the bits of a base file's bloom filter may take; no more than the budget has for them."""

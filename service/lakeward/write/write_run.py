@@ -193,6 +193,7 @@ class WriteRun:
             bloom_bytes_max=table.options.bloom_bytes_max,
             verify=table.options.verify,
             wants_keys=RECORD_INDEX in config.built_metadata_partitions,
+            tells_updates=request.moves_rows and request.index.finds_keys_in_base_files,
             memory_bytes=table.options.memory_bytes,
             has_native_logs=config.version.has_native_logs,
             supplemental_logging=config.supplemental_logging,

@@ -1,5 +1,6 @@
 """Rows through Spark come out as they do in one process, and each by the one task that has its target."""
 
+import shutil
 from dataclasses import replace
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import Cancelled, UsageError, VerificationFailed
 from lakeward.storage.local import LocalStorage
+from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.snapshot import take_snapshot
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.flow.parts import InputParts
@@ -21,11 +23,17 @@ from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.choosing import choose_tagging
 from lakeward.write.tagging.tagging import NewKeys
 from lakeward.write.target import HandleKind
+from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
 from tests.dispatch import tasks
+from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.golden_tables import copy_golden
+from tests.our_reader import read_rows
+from tests.processes import ScriptedProcesses
 from tests.write.flow.rows import context, keying, rows, written
 from tests.write.flow.test_in_process import INTO_BUCKETS, no_progress, placed
+from tests.write.test_moves import with_deletes
+from tests.write.writing import new_table, write
 
 pytestmark = pytest.mark.interop
 
@@ -139,6 +147,67 @@ def test_places_that_are_looked_up(driver, tmp_path, index):
     assert workload == InProcessFlow(LocalStorage(), [rows(*of)]).tag(keying(), tagging, on_progress=no_progress)
     assert flow.tag(keying(), tagging, on_progress=no_progress) == workload
     flow.close()
+
+
+MOVING = [
+    ("k1", 9, "p1", "moves"),
+    ("k2", 1, "p0", "loses"),
+    ("k3", 3, "p0", "loses among its own"),
+    ("k3", 9, "p2", "moves"),
+    ("k4", 9, "p0", "stays"),
+    ("k5", 9, "p2", "back to where a log deleted it"),
+    ("k6", 9, "p2", "leaves two partitions"),
+    ("k7", 1, "p0", "new"),
+    ("k7", 2, "p1", "new"),
+]
+
+
+@pytest.mark.parametrize(
+    ("index", "moves"),
+    [
+        (IndexKind.GLOBAL_SIMPLE, True),
+        pytest.param(IndexKind.GLOBAL_SIMPLE, False, marks=pytest.mark.wide),
+        pytest.param(IndexKind.RECORD, True, marks=pytest.mark.wide),
+        pytest.param(IndexKind.RECORD, False, marks=pytest.mark.wide),
+    ],
+)
+def test_rows_that_move(driver, tmp_path, index, moves):
+    """A write through Spark leaves the same rows as one in this process, in the same partitions."""
+    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.RECORD))
+    clock, sizes = SkippingClock(), FileSizes(small_file=0)
+    of = {"index": index, "sizes": sizes, "clock": clock}
+    first = [(f"k{n}", 5, f"p{'01'[n in (2, 3)]}", "first") for n in range(1, 10)]
+    write(base, with_deletes(first[:6] + first[7:], [False] * 8), **of)
+    write(base, with_deletes([("k5", 6, "p2", "moved")], [False]), moves_rows=True, **of)
+    write(base, with_deletes([("k5", 7, "p1", "moved on")], [False]), moves_rows=True, **of)
+    write(base, with_deletes([("k6", 5, "p1", "again")], [False]), "insert", deduplicate=False, **of)
+    deletes = [("k8", 1, "p2", "late"), ("k9", 9, "p2", "")]
+    rows = with_deletes([*MOVING, *deletes], [False] * len(MOVING) + [True] * 2)
+    found = []
+    for folder in ("here", "spark"):
+        table = shutil.copytree(base, tmp_path / folder)
+        path = tmp_path / f"{folder}.parquet"
+        pq.write_table(pa.Table.from_batches([rows]), path, row_group_size=3)
+        if folder == "spark":
+            flow = SparkFlow(driver, str(table), InputParts(open_rows([str(path)]), part_bytes=1))
+        else:
+            flow = InProcessFlow(LocalStorage(), [rows])
+        request = WriteRequest(WriteOperation.UPSERT, index=index, moves_rows=moves, sizes=sizes)
+        serviced = replace(serviced_table(str(table), LocalStorage(), ScriptedProcesses()), clock=clock)
+        report = write_rows(serviced, request, flow, rows.schema)
+        flow.close()
+        here = [
+            (row["id"], row["_hoodie_partition_path"], row["part"], row["ts"], row["v"]) for row in read_rows(table)
+        ]
+        found.append((sorted(here), report.inserted, report.updated, report.deleted))
+    assert found[0] == found[1]
+    assert {key: path for key, path, *_ in found[0][0] if key in ("k1", "k2", "k3", "k5", "k8", "k9")} == {
+        "k1": "p1" if moves else "p0",
+        "k2": "p1",
+        "k3": "p2" if moves else "p1",
+        "k5": "p2" if moves else "p1",
+        "k8": "p0",
+    }
 
 
 def test_errors_of_tasks(driver, tmp_path):

@@ -14,19 +14,18 @@ import pyarrow.compute as pc
 
 from lakeward.dispatch.dispatcher import Progress
 from lakeward.errors import Conflict, Refused
-from lakeward.index.index import Index, record_locations
+from lakeward.index.index import record_locations
 from lakeward.index.location import INSTANT
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
-from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
 from lakeward.write.flow.counting import count_places
 from lakeward.write.flow.keying import Keying
+from lakeward.write.flow.one_place import keep_one_place, leaving_rows
 from lakeward.write.flow.shares import targets_of
-from lakeward.write.flow.winning_partition import winning_partitions
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY
-from lakeward.write.tagging.tagging import BatchTagging, Tagging
+from lakeward.write.tagging.tagging import BatchTagging, LookupTagging, Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
 
 _ROWS_AT_ONCE = 16_384
@@ -77,9 +76,7 @@ class InProcessFlow:
         if isinstance(tagging, BatchTagging):
             tagged = keyed.append_column(PLACE, tagging.places(keyed))
         else:
-            tagged = _looked_up(self._storage, keyed, tagging.index)
-            if tagging.folded_by is not None:
-                tagged = _in_one_partition(tagged, tagging.folded_by)
+            tagged = _looked_up(self._storage, keyed, tagging, keying)
         self._tagged = tagged
         return Workload({place: counted.rows for place, counted in count_places(tagged).items()})
 
@@ -87,7 +84,7 @@ class InProcessFlow:
         self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
     ) -> list[TargetResult]:
         tagged = self._tagged
-        if tagged is None:
+        if tagged is None or not tagged.num_rows:
             return []
         targets = targets_of(tagged, assignment.places)
         order = _sorted(tagged, targets)
@@ -129,43 +126,38 @@ def _one_batch(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
     return batch
 
 
-def _looked_up(storage: Storage, keyed: pa.RecordBatch, index: Index) -> pa.RecordBatch:
-    """The rows with the places that are found for their keys; a row with several is there as often."""
-    partitions = pc.unique(keyed.column(PARTITION_PATH)).to_pylist()
-    keys = pc.unique(keyed.column(RECORD_KEY))
-    found = record_locations(storage, index, keys, partitions).drop_columns([INSTANT])
+def _looked_up(storage: Storage, keyed: pa.RecordBatch, tagging: LookupTagging, keying: Keying) -> pa.RecordBatch:
+    """The rows with the places that are found for their keys; a row with several is there as often. Behind them those
+    that say which keys leave."""
+    index = tagging.index
+    partitions = None if index.is_global else pc.unique(keyed.column(PARTITION_PATH)).to_pylist()
+    found = record_locations(storage, index, pc.unique(keyed.column(RECORD_KEY)), partitions).drop_columns([INSTANT])
     found = found.rename_columns([RECORD_KEY, PARTITION_PATH, PLACE])
+    if tagging.one_place is None:
+        return _joined(keyed, found, is_global=index.is_global)
+    placed = keep_one_place(storage, keyed, found, tagging.one_place, keying)
+    rows = keyed.filter(pc.invert(pc.is_in(keyed.column(RECORD_KEY), placed.lost)))
+    tagged = _joined(rows, placed.locations, is_global=True)
+    if not placed.left.num_rows:
+        return tagged
+    return _one_batch([tagged, leaving_rows(placed.left, tagged.schema)]) or tagged
+
+
+def _joined(keyed: pa.RecordBatch, found: pa.Table, *, is_global: bool) -> pa.RecordBatch:
     rows = pa.table(
         [keyed.column(RECORD_KEY), keyed.column(PARTITION_PATH), np.arange(keyed.num_rows)],
         [RECORD_KEY, PARTITION_PATH, _ROW],
     )
-    if index.is_global:
+    if is_global:
         joined = rows.join(found, RECORD_KEY, join_type="left outer", left_suffix="_new")
     else:
         joined = rows.join(found, [RECORD_KEY, PARTITION_PATH], join_type="left outer")
     joined = joined.sort_by(_ROW).combine_chunks()
     tagged = keyed.take(joined[_ROW].combine_chunks())
-    if index.is_global:
+    if is_global:
         moved = pc.coalesce(joined[PARTITION_PATH], joined[f"{PARTITION_PATH}_new"]).combine_chunks()
         tagged = tagged.set_column(tagged.schema.get_field_index(PARTITION_PATH), PARTITION_PATH, moved)
     return tagged.append_column(PLACE, joined[PLACE].combine_chunks())
-
-
-def _in_one_partition(tagged: pa.RecordBatch, rules: MergeRules) -> pa.RecordBatch:
-    """The rows with one partition for each new key: that of the row that wins among those of the key."""
-    is_new = pc.is_null(tagged.column(PLACE))
-    new = pa.table(tagged.select([RECORD_KEY, PARTITION_PATH])).filter(is_new)
-    ranges = new.group_by(RECORD_KEY).aggregate([(PARTITION_PATH, "min"), (PARTITION_PATH, "max")])
-    several = ranges.filter(pc.not_equal(ranges[f"{PARTITION_PATH}_min"], ranges[f"{PARTITION_PATH}_max"]))[RECORD_KEY]
-    if not len(several):
-        return tagged
-    rows = tagged.drop_columns([PLACE]).filter(pc.is_in(tagged.column(RECORD_KEY), several))
-    winners = pa.Table.from_batches(
-        winning_partitions([rows.sort_by([(RECORD_KEY, "ascending"), (ORDER, "ascending")])], rules)
-    )
-    at = pc.index_in(tagged.column(RECORD_KEY), winners[RECORD_KEY])
-    moved = pc.coalesce(winners[PARTITION_PATH].combine_chunks().take(at), tagged.column(PARTITION_PATH))
-    return tagged.set_column(tagged.schema.get_field_index(PARTITION_PATH), PARTITION_PATH, moved)
 
 
 def _sorted(tagged: pa.RecordBatch, targets: np.ndarray) -> np.ndarray:

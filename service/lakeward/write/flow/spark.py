@@ -36,17 +36,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import StorageLevel, TaskContext
 from pyspark.sql import functions
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakeward.dispatch.dispatcher import Done, Failure, Progress
 from lakeward.dispatch.spark import POOL
-from lakeward.dispatch.spark_failure import carried, carry, mark, what_happened
+from lakeward.dispatch.spark_failure import carried, mark, what_happened
 from lakeward.dispatch.spark_session import LocalSession
 from lakeward.errors import Conflict, EngineLost, LakewardError, TaskFailed, VerificationFailed
 from lakeward.format.projection import project
 from lakeward.index.index import HashedIndex, Index
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS
-from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.storage.opening import open_storage
 from lakeward.task.operation import ATTEMPTS_MAX
 from lakeward.write.flow.counting import Counted, Place, add_up, count_places, count_rows
@@ -54,7 +52,8 @@ from lakeward.write.flow.keying import Keying
 from lakeward.write.flow.parts import InputPart, InputParts
 from lakeward.write.flow.shares import NOWHERE, targets_of
 from lakeward.write.flow.slots import assign_slots, numbers_into
-from lakeward.write.flow.winning_partition import winning_partitions
+from lakeward.write.flow.spark_frames import carrying, numbers_of, quoted, spark_schema
+from lakeward.write.flow.spark_one_place import SparkOnePlace, ranges_of
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import (
     ORDER,
@@ -66,12 +65,11 @@ from lakeward.write.keyed_rows import (
     placed_schema,
     tagged_schema,
 )
-from lakeward.write.tagging.tagging import BatchTagging, Tagging
+from lakeward.write.tagging.tagging import BatchTagging, LookupTagging, Tagging
 from lakeward.write.target import Assignment, Share, TargetResult, Workload, WriteContext, WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 _PART_BITS = 40
 """ORDER is the number of the part, and in so many bits that of the row in it."""
@@ -85,7 +83,6 @@ _MOVED = "_lakeward_moved"
 _START, _STEP, _STEP_COUNT, _NUMBER = "_lakeward_start", "_lakeward_step", "_lakeward_steps", "_lakeward_number"
 _OF_PARTITION, _OF_PLACE = "_lakeward_partition", "_lakeward_of_place"
 _COUNTS = pa.schema([(PARTITION_PATH, pa.string()), (PLACE, pa.string()), ("rows", pa.int64()), ("total", pa.string())])
-_WINNERS = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string())])
 _OUTCOMES = pa.schema([("outcome", pa.binary()), ("rows", pa.int64()), ("total", pa.string())])
 
 T = TypeVar("T")
@@ -133,7 +130,7 @@ class SparkFlow:
         frame = self._placed_again(keying, assignment, plan) if self._tagged is None else self._placed(keying, plan)
         frame = frame.repartition(plan.tasks, _NUMBER).sortWithinPartitions(TARGET, RECORD_KEY, ORDER).drop(_NUMBER)
         work = partial(_write, self._location, context, {each.index: each for each in assignment.targets}, keying)
-        outcomes = frame.mapInArrow(_carrying(work), _spark_schema(_OUTCOMES))
+        outcomes = frame.mapInArrow(carrying(work), spark_schema(_OUTCOMES))
         rows = self._run(outcomes.collect, f"writing rows at {context.instant}", on_progress)
         failures = [outcome for row in rows if isinstance(outcome := pickle.loads(row["outcome"]), Failure)]
         if failures:
@@ -161,23 +158,18 @@ class SparkFlow:
         if isinstance(tagging, BatchTagging) and isinstance(self._source, InputParts):
             self._tagging = tagging
             parts = self._source.parts()
-            counts = _carrying(partial(_count_parts, parts, keying, tagging))
-            return self._add_up(self._numbers(len(parts)).mapInArrow(counts, _spark_schema(_COUNTS)))
+            counts = carrying(partial(_count_parts, parts, keying, tagging))
+            return self._add_up(self._numbers(len(parts)).mapInArrow(counts, spark_schema(_COUNTS)))
         if self._keyed is None:
             self._keyed = self._read(keying, tagging).persist(StorageLevel.MEMORY_AND_DISK)
         if isinstance(tagging, BatchTagging):
             self._tagged = self._keyed
         else:
             self._let_go()
-            if isinstance(tagging.index, HashedIndex):
-                found = self._by_hash(tagging.index)
-            else:
-                found = self._by_files(tagging.index)
-            self._tagged = self._keep(found.select(*tagged_schema(keying.columns).names))
-            if tagging.folded_by is not None:
-                self._tagged = self._in_one_partition(self._tagged, keying, tagging.folded_by)
+            found = self._by_key(keying, tagging) if tagging.index.is_global else self._by_files(tagging.index)
+            self._tagged = self._keep(found.select(*quoted(tagged_schema(keying.columns).names)))
         counted = self._tagged.select(RECORD_KEY, PARTITION_PATH, PLACE, ORDER)
-        return self._add_up(counted.mapInArrow(_carrying(_count_tagged), _spark_schema(_COUNTS)))
+        return self._add_up(counted.mapInArrow(carrying(_count_tagged), spark_schema(_COUNTS)))
 
     def _add_up(self, counts: DataFrame) -> dict[Place, Counted]:
         return add_up(
@@ -190,58 +182,51 @@ class SparkFlow:
         schema = keyed_schema(keying.columns) if of_batch is None else tagged_schema(keying.columns)
         if isinstance(self._source, InputParts):
             parts = self._source.parts()
-            keyed = _carrying(partial(_read_parts, parts, keying, of_batch))
-            return self._numbers(len(parts)).mapInArrow(keyed, _spark_schema(schema))
-        return self._source.mapInArrow(_carrying(partial(_key_part, keying, of_batch)), _spark_schema(schema))
+            keyed = carrying(partial(_read_parts, parts, keying, of_batch))
+            return self._numbers(len(parts)).mapInArrow(keyed, spark_schema(schema))
+        return self._source.mapInArrow(carrying(partial(_key_part, keying, of_batch)), spark_schema(schema))
 
     def _numbers(self, count: int) -> DataFrame:
         """From 0 on, each in a task of its own."""
         return self._sql.range(0, count, 1, numPartitions=max(count, 1))
 
     def _by_files(self, index: Index) -> DataFrame:
-        """The keyed rows with the places that files have for them."""
+        """The keyed rows with the places that files of their partitions have for them."""
         assert self._keyed is not None
         partitions = [row[0] for row in self._keyed.select(PARTITION_PATH).distinct().collect()]
-        parts = index.parts(partitions)
-        look_up = _carrying(partial(_look_up_parts, self._location, index, parts))
-        found = _places(self._numbers(len(parts)).mapInArrow(look_up, _spark_schema(LOCATIONS)))
-        return self._keyed.join(found, [RECORD_KEY, PARTITION_PATH], "left_outer")
+        return self._keyed.join(self._all_of(index, partitions), [RECORD_KEY, PARTITION_PATH], "left_outer")
 
-    def _by_hash(self, index: HashedIndex) -> DataFrame:
-        """The keyed rows with the places that the index has for their keys, and its partitions."""
+    def _by_key(self, keying: Keying, tagging: LookupTagging) -> DataFrame:
+        """The keyed rows with the places that a global index has for their keys, and its partitions; and rows that say
+        which keys leave."""
         assert self._keyed is not None
+        rows, index, one = self._keyed, tagging.index, tagging.one_place
+        ranges = self._keep(ranges_of(rows))
+        found = self._by_hash(index, ranges) if isinstance(index, HashedIndex) else self._all_of(index, None)
+        if one is None:
+            return _joined(rows, found)
+        placing = SparkOnePlace(self._sql, self._location, one, keying, self._keep)
+        placed = placing.placed(rows, ranges, found)
+        if placed.left is None or placed.lost is None:
+            return _joined(rows, placed.locations)
+        tagged = _joined(rows.join(placed.lost, RECORD_KEY, "left_anti"), placed.locations)
+        names = quoted(tagged_schema(keying.columns).names)
+        return tagged.select(*names).union(placing.leaving(placed.left))
+
+    def _all_of(self, index: Index, partitions: Sequence[str] | None) -> DataFrame:
+        """The locations that the files of these partitions have."""
+        parts = index.parts(partitions)
+        look_up = carrying(partial(_look_up_parts, self._location, index, parts))
+        return _places(self._numbers(len(parts)).mapInArrow(look_up, spark_schema(LOCATIONS)))
+
+    def _by_hash(self, index: HashedIndex, ranges: DataFrame) -> DataFrame:
+        """The locations of the keys that come."""
         numbered = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(_NUMBER, pa.int32())])
         numbers = numbers_into(index.count)
-        keys = (
-            self._keyed.select(RECORD_KEY)
-            .distinct()
-            .mapInArrow(_carrying(partial(_number_keys, index, numbers)), _spark_schema(numbered))
-        )
-        look_up = _carrying(partial(_look_up_keys, self._location, index, numbers))
-        found = _places(keys.repartition(index.count, _NUMBER).mapInArrow(look_up, _spark_schema(LOCATIONS)))
-        joined = self._keyed.join(found.withColumnRenamed(PARTITION_PATH, _MOVED), RECORD_KEY, "left_outer")
-        return joined.withColumn(PARTITION_PATH, functions.coalesce(_MOVED, PARTITION_PATH))
-
-    def _in_one_partition(self, tagged: DataFrame, keying: Keying, rules: MergeRules) -> DataFrame:
-        """The rows with one partition for each new key: that of the row that wins among those of the key."""
-        new = tagged.where(functions.col(PLACE).isNull())
-        ranges = new.groupBy(RECORD_KEY).agg(
-            functions.min(PARTITION_PATH).alias("least"), functions.max(PARTITION_PATH).alias("greatest")
-        )
-        several = ranges.where("least != greatest").select(RECORD_KEY)
-        if not several.take(1):
-            return tagged
-        names = keyed_schema(keying.columns).names
-        rows = new.join(several, RECORD_KEY, "left_semi").select(*(f"`{name}`" for name in names))
-        work = _carrying(partial(_win, keying, rules))
-        winners = (
-            rows.repartition(RECORD_KEY)
-            .sortWithinPartitions(RECORD_KEY, ORDER)
-            .mapInArrow(work, _spark_schema(_WINNERS))
-        )
-        joined = tagged.join(winners.withColumnRenamed(PARTITION_PATH, _MOVED), RECORD_KEY, "left_outer")
-        moved = joined.withColumn(PARTITION_PATH, functions.coalesce(_MOVED, PARTITION_PATH))
-        return self._keep(moved.select(*(f"`{name}`" for name in [*names, PLACE])))
+        work = carrying(partial(_number_keys, index, numbers))
+        keys = ranges.select(RECORD_KEY).mapInArrow(work, spark_schema(numbered))
+        look_up = carrying(partial(_look_up_keys, self._location, index, numbers))
+        return _places(keys.repartition(index.count, _NUMBER).mapInArrow(look_up, spark_schema(LOCATIONS)))
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         """What is tagged, until the rows are tagged again."""
@@ -258,9 +243,9 @@ class SparkFlow:
         """The rows of files, read again, with TARGET and the number of the task."""
         assert isinstance(self._source, InputParts) and self._tagging is not None
         parts = self._source.parts()
-        work = _carrying(partial(_place_parts, parts, keying, self._tagging, assignment.places, plan.numbers))
+        work = carrying(partial(_place_parts, parts, keying, self._tagging, assignment.places, plan.numbers))
         schema = placed_schema(keying.columns).append(pa.field(_NUMBER, pa.int32()))
-        return self._numbers(len(parts)).mapInArrow(work, _spark_schema(schema))
+        return self._numbers(len(parts)).mapInArrow(work, spark_schema(schema))
 
     def _placed(self, keying: Keying, plan: _TaskPlan) -> DataFrame:
         """The kept rows with TARGET and the number of the task."""
@@ -275,9 +260,9 @@ class SparkFlow:
         step = f"{_START} + cast(pmod(xxhash64({RECORD_KEY}), {_STEP_COUNT}) as int) as {_STEP}"
         return (
             self._tagged.join(functions.broadcast(places), at_place)
-            .selectExpr(*_quoted(names), step)
+            .selectExpr(*quoted(names), step)
             .join(functions.broadcast(steps), _STEP)
-            .select(*_quoted(names), TARGET, _NUMBER)
+            .select(*quoted(names), TARGET, _NUMBER)
         )
 
     def _run(self, act: Callable[[], T], description: str, on_progress: Callable[[Progress], None]) -> T:
@@ -355,15 +340,14 @@ def _in_steps(shares: Sequence[Share]) -> list[int]:
     return [share.target for share in shares for _ in range(max(1, round(share.rows * count / total)))]
 
 
-def _quoted(names: Iterable[str]) -> list[str]:
-    """Names as Spark takes them for columns, also with dots in them."""
-    return [f"`{name.replace('`', '``')}`" for name in names]
+def _places(found: DataFrame) -> DataFrame:
+    return found.drop(INSTANT).withColumnRenamed(FILE_ID, PLACE)
 
 
-def _spark_schema(schema: pa.Schema) -> StructType:
-    return from_arrow_schema(
-        pa.schema([pa.field(field.name, field.type) for field in schema]), prefer_timestamp_ntz=True
-    )
+def _joined(rows: DataFrame, locations: DataFrame) -> DataFrame:
+    """The rows with the places of their keys, in the partitions that these are in."""
+    joined = rows.join(locations.withColumnRenamed(PARTITION_PATH, _MOVED), RECORD_KEY, "left_outer")
+    return joined.withColumn(PARTITION_PATH, functions.coalesce(_MOVED, PARTITION_PATH))
 
 
 def _changed() -> VerificationFailed:
@@ -376,28 +360,11 @@ def _changed() -> VerificationFailed:
 
 # What runs in tasks.
 
-_MapBatches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def _carrying(work: _MapBatches) -> _MapBatches:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from work(batches)
-        except LakewardError as error:
-            carry(error)
-            raise
-
-    return run
-
-
-def _places(found: DataFrame) -> DataFrame:
-    return found.drop(INSTANT).withColumnRenamed(FILE_ID, PLACE)
-
 
 def _read_parts(
     parts: Sequence[InputPart], keying: Keying, tagging: BatchTagging | None, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    for number in _values(numbers):
+    for number in numbers_of(numbers):
         yield from _key_rows(parts[number].batches(), number, keying, tagging)
 
 
@@ -451,7 +418,7 @@ def _look_up_parts(
     location: str, index: Index, parts: Sequence[Any], numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     storage, _ = open_storage(location)
-    for number in _values(numbers):
+    for number in numbers_of(numbers):
         yield from index.look_up(storage, parts[number], None)
 
 
@@ -471,11 +438,6 @@ def _look_up_keys(
     for part in np.flatnonzero(np.isin(numbers, held[_NUMBER].to_numpy())):
         keys = held.filter(pc.equal(held[_NUMBER], int(numbers[part])))[RECORD_KEY].combine_chunks()
         yield from index.look_up(storage, int(part), keys)
-
-
-def _win(keying: Keying, rules: MergeRules, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    schema = keyed_schema(keying.columns)
-    yield from winning_partitions((project(batch, schema) for batch in batches), rules)
 
 
 def _write(
@@ -535,11 +497,6 @@ def _by_target(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Reco
         for start, end in pairwise(bounds):
             if end > start:
                 yield int(targets[start]), batch.slice(start, end - start)
-
-
-def _values(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    for batch in numbers:
-        yield from batch.column(0).to_pylist()
 
 
 def _task() -> TaskContext:

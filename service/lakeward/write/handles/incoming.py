@@ -4,7 +4,8 @@ Rows come by (record key as UTF-8 bytes, place in the input). Of several of one 
 among log records (`merge/rules/winner`): by event time the greatest ordering value, of equal ones the one that came
 last; by commit time the last one. So does Hudi before it writes (`hoodie.combine.before.*`).
 
-A row is a delete by the operation, by `_hoodie_is_deleted`, or by the table's own mark of deletion.
+A row is a delete by the operation, by `_hoodie_is_deleted`, by the table's own mark of deletion, or because its key
+leaves for another partition.
 
 Touches: nothing.
 Keeps:   1. rows go out in the order in which they came, in which a broken one is an assertion;
@@ -30,7 +31,7 @@ from lakeward.merge.rules.ordering import encode_ordering, ordering_values, valu
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.records import find_deleted
 from lakeward.merge.rules.winner import LogRecordKind, fold_records
-from lakeward.write.keyed_rows import RECORD_KEY
+from lakeward.write.keyed_rows import LEAVES, ORDER, RECORD_KEY
 
 _ROW = np.int8(LogRecordKind.DATA)
 _DELETE = np.int8(LogRecordKind.COLUMN_DELETE)
@@ -89,11 +90,20 @@ def _marked(batches: Iterable[pa.RecordBatch], rules: MergeRules, *, all_are_del
         same = pc.equal(after, before).to_numpy(zero_copy_only=False)
         repeats = same if last is not None else np.concatenate([[False], same])
         last = keys[-1].as_py()
-        deleted = np.ones(batch.num_rows, dtype=np.bool_) if all_are_deletes else _deleted(batch, rules)
+        deleted = np.ones(batch.num_rows, dtype=np.bool_)
+        if not all_are_deletes:
+            deleted = deleted_by_column(batch, rules) | leaving(batch)
         yield IncomingRows(batch, deleted, repeats)
 
 
-def _deleted(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.bool_]:
+def leaving(keyed: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows say that their keys leave."""
+    found: npt.NDArray[np.bool_] = keyed.column(ORDER).to_numpy() == LEAVES
+    return found
+
+
+def deleted_by_column(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.bool_]:
+    """Which rows a column declares deleted. Raises `Unsupported`."""
     field, marker = rules.delete_field, rules.delete_marker
     deleted = find_deleted(batch, replace(rules, delete_field=None, delete_marker=None))
     if field is None or marker is None or field not in batch.schema.names:

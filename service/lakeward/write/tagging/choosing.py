@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from lakeward.clock import Clock
 from lakeward.errors import Refused, UsageError
+from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.index import Index
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
 from lakeward.index.simple import SimpleIndex
+from lakeward.merge.rules.merge_rules import MergeMode
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
-from lakeward.write.tagging.tagging import LookupTagging, NewKeys, Tagging
+from lakeward.write.tagging.stored_rows import StoredRows
+from lakeward.write.tagging.tagging import LookupTagging, NewKeys, OnePlace, Tagging
 
 
 def check_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
@@ -46,11 +50,25 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
         return BucketTagging(request.bucket_fields or snapshot.config.record_key_fields, request.buckets)
     if not request.operation.finds_keys:
         return NewKeys()
+    index: Index
     if request.index is IndexKind.RECORD:
-        folds = request.deduplicates and request.operation is not WriteOperation.DELETE
-        found = MetadataRecordIndex.of(storage, snapshot, clock=clock)
-        return LookupTagging(found, merge_rules(snapshot) if folds else None)
-    return LookupTagging(SimpleIndex.of(snapshot))
+        index = MetadataRecordIndex.of(storage, snapshot, clock=clock)
+    else:
+        index = SimpleIndex.of(snapshot, is_global=request.index.is_global)
+    if not index.is_global or request.operation is WriteOperation.DELETE:
+        return LookupTagging(index)
+    config, rules = snapshot.config, merge_rules(snapshot)
+    one_place = OnePlace(
+        rules,
+        StoredRows(snapshot),
+        moves=request.moves_rows,
+        folds=request.deduplicates,
+        trusts_base_files=index.can_index_log_files,
+        watches_deletes=config.is_merge_on_read
+        and RECORD_INDEX in config.built_metadata_partitions
+        and rules.mode is MergeMode.EVENT_TIME_ORDERING,
+    )
+    return LookupTagging(index, one_place)
 
 
 def _check_buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
