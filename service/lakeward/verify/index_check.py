@@ -13,6 +13,7 @@ Touches: reads the table and the index; writes nothing and takes no lock.
 Keeps:   1. a share of wrong rows or entries that is stated is found with the confidence that is stated;
          2. an index that writers keep right has no fault, whatever they do meanwhile.
 Memory:  the samples, and what merging a slice needs.
+See:     docs/decisions/0076-what-is-known-of-an-index.md
 """
 
 from __future__ import annotations
