@@ -73,6 +73,8 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "index list": [("TABLE",)],
     "index verify": [("TABLE",)],
     "index compare": [("TABLE", "--type", "simple", "--type", "simple")],
+    "index rebuild": [("TABLE", "--type", "metadata", "--dry-run")],
+    "index drop": [("TABLE", "--type", "metadata", "--writers", "stopped")],
     "index changes": [("TABLE",)],
     "index lookup": [("TABLE", "k1"), (f"no-such?sig={CANARY}-sas", "k1")],
     "quarantine restore": [("TABLE", "orphans-20260101000000000", "--writers", "stopped")],

@@ -39,7 +39,7 @@ def check_in_use(storage: Storage, base_path: str, type_: IndexType) -> None:
         raise Refused(
             f"The {type_} index of the table is out of use.",
             why=why,
-            remedy="Run `lakeward metadata rebuild TABLE record_index`, and let a Hudi writer with the record index on "
+            remedy="Run `lakeward index rebuild TABLE --type metadata`, and let a Hudi writer with the record index on "
             "write once. If it was built anew already, `lakeward index verify --all` puts it back in use. Until then "
             "go by the simple index.",
         )

@@ -3,7 +3,22 @@
 Touches: nothing before a verb is carried out.
 """
 
-from lakeward.cli.index import changes_command, compare_command, list_command, lookup_command, verify_command
+from lakeward.cli.index import (
+    changes_command,
+    compare_command,
+    list_command,
+    lookup_command,
+    rebuild_command,
+    verify_command,
+)
 from lakeward.cli.index.group import index_app
 
-__all__ = ["changes_command", "compare_command", "index_app", "list_command", "lookup_command", "verify_command"]
+__all__ = [
+    "changes_command",
+    "compare_command",
+    "index_app",
+    "list_command",
+    "lookup_command",
+    "rebuild_command",
+    "verify_command",
+]

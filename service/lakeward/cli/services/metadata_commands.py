@@ -8,21 +8,17 @@ Keeps:   nothing is written without a statement about the table's other writers,
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, TimezoneOption, open_table
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.services.metadata_removal import removal_told, remove_partition
 from lakeward.cli.verb_group import new_group
 from lakeward.clock import SystemClock
-from lakeward.quantities import format_size
-
-if TYPE_CHECKING:
-    from lakeward.config.settings import LockSettings
-    from lakeward.execute.metadata.removal import Removal
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
@@ -114,7 +110,7 @@ def disable(
     """Remove the metadata table: readers list the storage. The next Hudi writer with it on builds it anew."""
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    _remove(opened, None, locks, dry_run=dry_run, as_json=as_json)
+    remove_partition(opened, None, locks, dry_run=dry_run, as_json=as_json)
 
 
 @metadata_app.command()
@@ -135,7 +131,7 @@ def rebuild(
     """Remove one partition of the metadata table. The next Hudi writer that keeps it builds it anew."""
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    _remove(opened, partition, locks, dry_run=dry_run, as_json=as_json)
+    remove_partition(opened, partition, locks, dry_run=dry_run, as_json=as_json)
 
 
 @metadata_app.command("abort-indexing")
@@ -200,58 +196,7 @@ def abort_indexing(
     would = "Would abort" if dry_run else "Aborted"
     typer.echo(f"{would} indexing {done.decision.instant}, because {done.decision.why}.")
     for removal in done.removals:
-        for line in _told(removal, dry_run=dry_run):
+        for line in removal_told(removal, dry_run=dry_run):
             typer.echo(f"  {line}")
     if done.kept:
         typer.echo(f"  Built, or of which nothing was there: {', '.join(done.kept)}.")
-
-
-def _remove(
-    opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool, as_json: bool
-) -> None:
-    from lakeward.commit.owner import Processes
-    from lakeward.execute.metadata.removal import preview_removal, remove_metadata
-
-    clock, processes = SystemClock(), Processes()
-    told: set[str] = set()
-
-    def on_wait(what: str, seconds: float) -> None:
-        if what not in told:
-            told.add(what)
-            typer.echo(f"Waiting: {what}.", err=True)
-
-    where = (opened.storage, opened.base_path, partition)
-    if dry_run:
-        removal = preview_removal(*where, clock=clock, processes=processes, on_wait=on_wait)
-    else:
-        removal = remove_metadata(*where, lock=locks.options, clock=clock, processes=processes, on_wait=on_wait)
-    if as_json:
-        document = asdict(removal) | {"dry_run": dry_run}
-        print_json(document)
-    else:
-        for line in _told(removal, dry_run=dry_run):
-            typer.echo(line)
-
-
-def _told(removal: Removal, *, dry_run: bool) -> list[str]:
-    if removal.is_empty:
-        return ["The table has no metadata table. Nothing to remove."]
-    would = "Would take" if dry_run else "Took"
-    lines = []
-    if removal.named:
-        lines.append(f"{would} {', '.join(removal.named)} out of hoodie.table.metadata.partitions.")
-    if removal.left:
-        lines.append(f"There {'would stay' if dry_run else 'stay'} {', '.join(removal.left)}.")
-    if removal.folders:
-        size = format_size(removal.size_bytes)
-        verb = "Would delete" if dry_run else "Deleted"
-        lines.append(f"{verb} {', '.join(removal.folders)}: {removal.files} files, {size}.")
-    if not dry_run:
-        what = "it" if removal.partition is None else removal.partition
-        lines.append(
-            f"The next Hudi writer whose options keep {what} builds it anew."
-            if removal.is_built_anew
-            else f"No release of Hudi writes tables of version 10, so nothing builds {what} anew before the way down "
-            "(`lakeward table downgrade`). The table goes on without."
-        )
-    return lines

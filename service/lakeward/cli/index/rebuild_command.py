@@ -1,0 +1,82 @@
+"""`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is taken away, or made anew.
+
+Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`.
+Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, open_table
+from lakeward.cli.index.group import index_app
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.store import DebugOption, JsonOption
+from lakeward.errors import UsageError
+from lakeward.index.index_type import IndexType
+
+if TYPE_CHECKING:
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.config.settings import LockSettings
+
+KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
+
+
+@index_app.command()
+@with_option_groups
+def rebuild(
+    *,
+    table: TableArgument,
+    index_type: KeptTypeOption,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Have an index made anew, because it is wrong or damaged.
+
+    The record index of the metadata table is taken away, and what was said of it when it was found to be wrong. The
+    next Hudi writer whose options keep it builds it anew; until then keys are found by another index. It is what
+    `lakeward metadata rebuild TABLE record_index` does.
+    """
+    opened = open_table(table, config)
+    _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+@index_app.command()
+@with_option_groups
+def drop(
+    *,
+    table: TableArgument,
+    index_type: KeptTypeOption,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Take an index away, and leave nothing of it.
+
+    Of the record index of the metadata table that lasts as long as no Hudi writer's options keep it
+    (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): the next one that does builds it anew.
+    """
+    opened = open_table(table, config)
+    _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dry_run: bool, as_json: bool) -> None:
+    from lakeward.cli.services.metadata_removal import remove_partition
+    from lakeward.format.metadata.partition import RECORD_INDEX
+
+    if kind is not IndexType.METADATA:
+        raise UsageError(
+            f"The {kind} index is the base files themselves.",
+            why="Nothing is kept for it that could be wrong, or taken away.",
+            remedy="Name another --type; `lakeward index list` shows what the table has.",
+        )
+    remove_partition(opened, RECORD_INDEX, locks, dry_run=dry_run, as_json=as_json)

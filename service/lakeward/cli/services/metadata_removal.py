@@ -1,0 +1,73 @@
+"""A partition of the metadata table taken away by command, or all of it, and what is told of that.
+
+Touches: stdout, stderr; the table, through `execute/metadata/removal.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from lakeward.cli.options.store import print_json
+from lakeward.clock import SystemClock
+from lakeward.quantities import format_size
+
+if TYPE_CHECKING:
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.config.settings import LockSettings
+    from lakeward.execute.metadata.removal import Removal
+
+
+def remove_partition(
+    opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool, as_json: bool
+) -> None:
+    """Remove it, or with None the metadata table as a whole, and say what went."""
+    from lakeward.commit.owner import Processes
+    from lakeward.execute.metadata.removal import preview_removal, remove_metadata
+
+    clock, processes = SystemClock(), Processes()
+    told: set[str] = set()
+
+    def on_wait(what: str, seconds: float) -> None:
+        if what not in told:
+            told.add(what)
+            typer.echo(f"Waiting: {what}.", err=True)
+
+    where = (opened.storage, opened.base_path, partition)
+    if dry_run:
+        removal = preview_removal(*where, clock=clock, processes=processes, on_wait=on_wait)
+    else:
+        removal = remove_metadata(*where, lock=locks.options, clock=clock, processes=processes, on_wait=on_wait)
+    if as_json:
+        document = asdict(removal) | {"dry_run": dry_run}
+        print_json(document)
+    else:
+        for line in removal_told(removal, dry_run=dry_run):
+            typer.echo(line)
+
+
+def removal_told(removal: Removal, *, dry_run: bool) -> list[str]:
+    """What went, or would go, in lines."""
+    if removal.is_empty:
+        return ["The table has no metadata table. Nothing to remove."]
+    would = "Would take" if dry_run else "Took"
+    lines = []
+    if removal.named:
+        lines.append(f"{would} {', '.join(removal.named)} out of hoodie.table.metadata.partitions.")
+    if removal.left:
+        lines.append(f"There {'would stay' if dry_run else 'stay'} {', '.join(removal.left)}.")
+    if removal.folders:
+        size = format_size(removal.size_bytes)
+        verb = "Would delete" if dry_run else "Deleted"
+        lines.append(f"{verb} {', '.join(removal.folders)}: {removal.files} files, {size}.")
+    if not dry_run:
+        what = "it" if removal.partition is None else removal.partition
+        lines.append(
+            f"The next Hudi writer whose options keep {what} builds it anew."
+            if removal.is_built_anew
+            else f"No release of Hudi writes tables of version 10, so nothing builds {what} anew before the way down "
+            "(`lakeward table downgrade`). The table goes on without."
+        )
+    return lines
