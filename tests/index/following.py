@@ -41,7 +41,7 @@ def memory_index(base: Path, *, is_global: bool = True) -> MemoryIndex:
 
 
 def update(base: Path, index: MemoryIndex, **words: object) -> IndexUpdate:
-    return update_index(STORAGE, index, lambda: scan(base), **words)  # type: ignore[arg-type]
+    return update_index(STORAGE, lambda _: index, lambda: scan(base), **words)  # type: ignore[arg-type]
 
 
 def places(index: Index, keys: Collection[str]) -> list[tuple[str, Place]]:

@@ -40,6 +40,16 @@ class MemoryIndex:
     def rollback(self, instant: str) -> None:
         self.commits.pop(instant, None)
 
+    def settle(self) -> None:
+        """What a compaction of an index does: of each key only what counts last stays."""
+        times = self.completion_times(self.commits.keys())
+        last: dict[tuple[str, str | None], tuple[str, tuple[str, str | None, str | None]]] = {}
+        for instant in sorted(times, key=lambda each: (times[each], each)):
+            for row in self.commits[instant]:
+                last[row[0], None if self.is_global else row[1]] = instant, row
+        for instant in times:
+            self.commits[instant] = [row for of, row in last.values() if of == instant]
+
     def parts(self, partitions: Collection[str] | None) -> Sequence[frozenset[str] | None]:
         return [None if partitions is None or self.is_global else frozenset(partitions)]
 

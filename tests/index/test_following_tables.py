@@ -57,6 +57,8 @@ class Followed(Life):
             assert told(self.base, index, KEYS) == rows, "\n".join([*self.told, "not indexed"])
             if self.chance.random() < self.pace:
                 self.follow(index)
+                if self.chance.random() < 0.3:
+                    index.settle()
                 assert told(self.base, index, KEYS) == rows, "\n".join([*self.told, "indexed"])
 
 

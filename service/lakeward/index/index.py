@@ -84,8 +84,10 @@ class WritableIndex(Index, Protocol):
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
         """Take in what one commit did to the places of keys, whole or not at all. Done again, it comes to the same.
+        Lookups find it from then on, if it counts. While `changes` are read, the index is looked into.
 
         Args:
+            instant: of a write, or of a rollback or a restore, of which an index of ours takes in what it brought back.
             changes: in `LOCATIONS`, of which the instants are not read; a key may come in several batches, and where
                 it is gone in one and located in another, it is located.
             completed: when the commit became visible; all that completed before is in, so that what is `Indexed` goes

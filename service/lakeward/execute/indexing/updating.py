@@ -54,7 +54,7 @@ class IndexUpdate:
 
 def update_index(
     storage: Storage,
-    index: WritableIndex,
+    open_index: Callable[[TableSnapshot], WritableIndex],
     take: Callable[[], TableSnapshot],
     *,
     guard: Callable[[], None] = lambda: None,
@@ -63,6 +63,7 @@ def update_index(
     """Index what completed on the table as of now. One process at a time.
 
     Args:
+        open_index: the index as of a snapshot, whose commits count in it.
         take: the table as it is now.
         guard: stops it by raising an error of ours, between commits.
         at_once: commits that are looked at together.
@@ -75,6 +76,7 @@ def update_index(
     failed = 0
     while True:
         snapshot = take()
+        index = open_index(snapshot)
         indexed = index.indexed()
         behind = commits_behind(storage, snapshot, indexed, number=at_once)
         table = TableFiles.of(snapshot)
