@@ -1,0 +1,177 @@
+"""Indexes of ours follow tables that released Hudi writes and services: at pace, late, and not at all."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.hudi.table import HudiTable, TableShape
+from tests.index.following import memory_index, places, told, truth, update
+from tests.index.memory_index import MemoryIndex
+from tests.our_reader import scan
+from tests.runs import runs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+KEYS = [f"k{number:02}" for number in range(24)]
+PARTITIONS = ("p0", "p1", "p2")
+MOVING = {
+    "hoodie.index.type": "GLOBAL_SIMPLE",
+    "hoodie.simple.index.update.partition.path": "true",
+}
+KINDS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
+    "mor-moving": ("MERGE_ON_READ", {}, MOVING),
+    "mor-buckets": ("MERGE_ON_READ", {"index": "BUCKET"}, {}),
+    "mor-commit-time": ("MERGE_ON_READ", {"ordering_fields": "", "merge_mode": "COMMIT_TIME_ORDERING"}, {}),
+    "cow-moving": ("COPY_ON_WRITE", {}, MOVING),
+    "mor-logs-of-inserts": ("MERGE_ON_READ", {"log_format": "parquet", "index": "BUCKET"}, {}),
+}
+CLEANING = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.clean.trigger.max.commits": "1",
+    "hoodie.archive.automatic": "true",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+}
+
+
+@dataclass
+class Followed:
+    """A table of Hudi's, and three indexes of it."""
+
+    spark: SparkSession
+    table: HudiTable
+    table_type: str
+    options: dict[str, str]
+    chance: random.Random
+    at_pace: MemoryIndex = field(init=False)
+    late: MemoryIndex = field(init=False)
+    told: list[str] = field(default_factory=list)
+    times: int = 0
+
+    def __post_init__(self) -> None:
+        self.at_pace, self.late = memory_index(self.table.path), memory_index(self.table.path)
+
+    @property
+    def moves(self) -> bool:
+        return "GLOBAL_SIMPLE" in self.options.values()
+
+    def frame(self, keys: list[str], partition: str | None) -> DataFrame:
+        """Rows of these keys, which are in another partition now and then where the writer moves them."""
+        rows = []
+        for key in keys:
+            number = self.chance.randrange(3) if self.moves else KEYS.index(key) % 3
+            where = partition or PARTITIONS[number]
+            rows.append((key, self.times + self.chance.choice([0, 0, -3]), where, f"v{self.times}"))
+        return self.spark.createDataFrame(rows, "id string, ts bigint, part string, v string")
+
+    def write(self, operation: str, keys: list[str], *, partition: str | None = None, **options: str) -> None:
+        self.times += 1
+        self.told.append(f"{operation} {keys} {sorted(options)}")
+        words = {"hoodie.datasource.write.table.type": self.table_type, **self.options, **options}
+        self.table.write(self.frame(keys, partition), operation, **words)
+
+    def some(self) -> list[str]:
+        return self.chance.sample(KEYS, self.chance.randint(1, 10))
+
+    def upsert(self) -> None:
+        small = self.chance.choice(["0", "104857600"])
+        self.write("upsert", self.some(), **{"hoodie.parquet.small.file.limit": small})
+
+    def delete(self) -> None:
+        self.write("delete", self.some())
+
+    def overwrite(self) -> None:
+        """One partition; no key of another one comes there, or it would be in both."""
+        number = self.chance.randrange(3)
+        places = dict(truth(self.table.path))
+        there = [key for key in KEYS if key in places and places[key][0] == PARTITIONS[number]]
+        new = [key for key in KEYS if key not in places and (self.moves or KEYS.index(key) % 3 == number)]
+        if keys := self.chance.sample([*there, *new], min(5, len(there) + len(new))):
+            self.write("insert_overwrite", keys, partition=PARTITIONS[number])
+
+    def delete_partition(self) -> None:
+        gone = {"hoodie.datasource.write.partitions.to.delete": self.chance.choice(PARTITIONS)}
+        self.write("delete_partition", KEYS[:1], **gone)
+
+    def clean(self) -> None:
+        """An upsert, behind which Hudi cleans and archives what it may."""
+        self.write("upsert", self.some(), **CLEANING)
+
+    def compact(self) -> None:
+        if self.table_type == "MERGE_ON_READ" and any(
+            slice_.log_files for slice_ in scan(self.table.path).latest_slices
+        ):
+            self.told.append("compact")
+            self.table.compact()
+
+    def cluster(self) -> None:
+        self.told.append("cluster")
+        options = "hoodie.metadata.enable=false"
+        self.spark.sql(
+            f"CALL run_clustering(path => '{self.table.path}', op => 'scheduleAndExecute', options => '{options}')"
+        ).collect()
+
+    def go_back(self) -> None:
+        """A savepoint, two writes that Hudi's restore undoes, which one of the indexes has seen."""
+        target = scan(self.table.path).timeline.completed_writes[-1].time
+        self.told.append(f"restore {target}")
+        for call in (f"create_savepoint(path => '{self.table.path}', commit_time => '{target}')",):
+            self.spark.sql(f"CALL {call}").collect()
+        self.chance.choice([self.upsert, self.overwrite])()
+        self.chance.choice([self.upsert, self.delete])()
+        self.check()
+        self.spark.sql(f"CALL rollback_to_savepoint(path => '{self.table.path}', instant_time => '{target}')").collect()
+        self.spark.sql(f"CALL delete_savepoint(path => '{self.table.path}', instant_time => '{target}')").collect()
+
+    def check(self) -> None:
+        rows = truth(self.table.path)
+        frame = self.table.frame(**{"hoodie.metadata.enable": "false"})
+        read = frame.select("_hoodie_record_key", "_hoodie_partition_path").collect()
+        assert sorted((row[0], row[1]) for row in read) == sorted((key, place[0]) for key, place in rows)
+        for index in (self.at_pace, self.late):
+            assert told(self.table.path, index, KEYS) == rows, "\n".join([*self.told, "not indexed"])
+        update(self.table.path, self.at_pace)
+        assert told(self.table.path, self.at_pace, KEYS) == rows, "\n".join([*self.told, "indexed"])
+        if self.chance.random() < 0.15:
+            update(self.table.path, self.late)
+            self.told.append("the late one, too")
+            assert told(self.table.path, self.late, KEYS) == rows, "\n".join([*self.told, "late"])
+
+
+def parameters() -> list[object]:
+    return [
+        pytest.param(kind, seed, marks=() if (kind, seed) == ("mor-moving", 0) else pytest.mark.wide)
+        for kind in KINDS
+        for seed in range(max(1, runs(2)))
+    ]
+
+
+@pytest.mark.parametrize(("kind", "seed"), parameters())
+def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind: str, seed: int) -> None:
+    """Writes, moves between partitions, compactions, clusterings, replaced groups, cleans, archiving and restores: each
+    key is found where Hudi has its row, and nowhere else."""
+    table_type, shape, options = KINDS[kind]
+    chance = random.Random(f"{kind} {seed}")
+    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", **shape))
+    followed = Followed(spark, table, table_type, options, chance)
+    followed.told.append(f"{kind} {seed=}")
+    followed.write("upsert", KEYS[:16])
+    acts = [followed.upsert] * 4 + [followed.delete] * 3 + [followed.clean] * 2 + [followed.overwrite, followed.compact]
+    acts += [followed.compact, followed.delete_partition, followed.go_back]
+    acts += [followed.cluster] if shape.get("index") != "BUCKET" else []
+    for act in chance.sample(acts, 4 if seed == 0 else len(acts)):
+        act()
+        followed.check()
+    update(table.path, followed.late)
+    assert [key for key, _ in places(followed.late, KEYS)] == sorted(
+        key for key, _ in places(followed.at_pace, KEYS)
+    ) or told(table.path, followed.late, KEYS) == truth(table.path)
