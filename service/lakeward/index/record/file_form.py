@@ -11,6 +11,7 @@
 A text column is a uint32 count n, n + 1 int32 offsets, and the bytes, little-endian.
 
 Touches: nothing.
+See:     docs/formats/record-index.md, docs/decisions/0072-files-of-the-record-index.md
 """
 
 from __future__ import annotations
