@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import Storage
 from lakeward.verify.index_check import Moment, check_index
 from lakeward.verify.index_check_result import CheckSize, FaultKind, IndexCheck
 from lakeward.verify.row_sample import sample_rows
@@ -101,6 +103,38 @@ def test_each_fault_is_named(large: Path) -> None:
     assert sound.entries is not None and (sound.wrong, sound.faults, sound.is_complete) == (0, (), True)
     assert (sound.rows.checked, sound.entries.checked, sound.rows.excluded_rate) == (ROWS, ROWS, 0.0)
     assert not checked(large, TableIndex.of(right), STATED).is_complete
+
+
+def test_a_bound_leaves_parts_for_another_time(large: Path) -> None:
+    """The index is read part by part, in another order each time, until enough of it was: what is left is said, and
+    the check is not complete."""
+    right = placed(large)
+    index = PartsIndex(*(TableIndex.of(right.slice(at * 2000, 2000)).locations for at in range(10)))
+    first = set()
+    for seed in range(20):
+        found = checked(large, index, CheckSize(0.001, 0.99, seed, entries_max=4001))
+        assert found.entries is not None and (found.entries.of, found.wrong) == (6000, 0)
+        assert found.notes == ("7 parts of the index were left for another time.",) and not found.is_complete
+        first.add(index.asked[-3])
+    assert len(first) > 4
+
+
+class PartsIndex:
+    """Entries in parts, and which of them were read as a whole."""
+
+    is_global = can_index_log_files = True
+
+    def __init__(self, *parts: pa.Table) -> None:
+        self._parts = [TableIndex(part) for part in parts]
+        self.asked: list[int] = []
+
+    def parts(self, partitions: object) -> range:
+        return range(len(self._parts))
+
+    def look_up(self, storage: Storage, part: int, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        if keys is None:
+            self.asked.append(part)
+        return self._parts[part].look_up(storage, 0, keys)
 
 
 def test_rows_of_logs_count(tmp_path: Path) -> None:

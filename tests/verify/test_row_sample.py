@@ -30,5 +30,10 @@ def test_rows_of_small_files_and_of_logs_are_as_likely(tmp_path: Path) -> None:
     again = sample_rows(STORAGE, snapshot, 4, 17, with_logs=True).rows
     assert again.equals(sample_rows(STORAGE, snapshot, 4, 17, with_logs=True).rows)
     assert len(drawn) == 40 and min(drawn.values()) >= 15 and max(drawn.values()) <= 70
+    some = [sample_rows(STORAGE, snapshot, 100, seed, with_logs=True, merged_bytes_max=1) for seed in range(2)]
+    assert [(each.of, each.notes) for each in some] == [
+        (32, ("1 file slices with logs were left for another time.",))
+    ] * 2
+    assert sample_rows(STORAGE, snapshot, 100, 0, with_logs=True, merged_bytes_max=10**9).notes == ()
     every = sample_rows(STORAGE, snapshot, 100, 0, with_logs=False)
     assert (every.rows.num_rows, every.of) == (40, 40)

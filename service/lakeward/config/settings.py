@@ -533,6 +533,11 @@ class IndexSettings(_Section):
 
     verify_every: Duration = 24 * 3600.0
     """Between two checks of an index, at times that are spread over the tables."""
+    verify_merged: SizeOrOff = 16 * 1024**3
+    """Slices with logs are merged for their keys, up to so many bytes a check; which, is chosen anew each time. `none`:
+    all of them are."""
+    verify_entries: Count = 20_000_000
+    """No further part of an index is read once so many of its entries were; which parts, is chosen anew each time."""
     verify_keys: Count = 4603
     """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
     the table is, an index of which one in a thousand is wrong is found with a confidence of 99 %; docs/indexes.md has

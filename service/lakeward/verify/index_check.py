@@ -4,6 +4,7 @@
     index -> rows     an entry that is drawn must have a row in its file group, where the index keeps entries at all
 
 The size of both samples is that of `verify/confidence`, so it is known how sure one may be after nothing was found.
+Where only some file slices with logs are merged, or some parts of the index read, that holds for what was read.
 An index that knows no keys of logs is asked for the keys of base files alone, and gives no others.
 
 Writers work meanwhile, and a difference may be a step of theirs. So what is found is checked again, on a fresh snapshot
@@ -72,6 +73,7 @@ def check_index(
         size.number,
         size.seed,
         with_logs=index.can_index_log_files,
+        merged_bytes_max=size.merged_bytes_max,
         on_slice=lambda done, of: on_step("drew rows of {} of {} file slices", done, of),
     )
     notes += sample.notes
@@ -79,9 +81,11 @@ def check_index(
     entries_drawn, entries_of = LOCATIONS.empty_table(), 0
     keeps_entries = index.can_index_log_files
     if keeps_entries:
-        entries_drawn, entries_of = _sample_entries(
+        entries_drawn, entries_of, parts_left = _sample_entries(
             storage, index, size, lambda done, of: on_step("drew entries of {} of {} parts of the index", done, of)
         )
+        if parts_left:
+            notes.append(f"{parts_left:,} parts of the index were left for another time.")
     without_row = _without_row(storage, first.snapshot, entries_drawn, meter, notes)
 
     if suspects.num_rows or without_row.num_rows:
@@ -128,12 +132,15 @@ def _located(storage: Storage, moment: Moment, rows: pa.Table, on_part: Callable
 
 def _sample_entries(
     storage: Storage, index: Index, size: CheckSize, on_part: Callable[[int, int], None]
-) -> tuple[pa.Table, int]:
-    """Entries of the index, each set of them as likely as any other, and how many there are."""
+) -> tuple[pa.Table, int, int]:
+    """Entries of the index, each set of them as likely as any other; how many were drawn from; parts that were not."""
     random = np.random.default_rng([size.seed, 0])
-    parts = index.parts(None)
+    every = index.parts(None)
+    parts = [every[at] for at in random.permutation(len(every))]
     held, numbers, total = LOCATIONS.empty_table(), np.empty(0), 0
     for done, part in enumerate(parts):
+        if size.entries_max is not None and total >= size.entries_max:
+            return held, total, len(parts) - done
         on_part(done, len(parts))
         for batch in index.look_up(storage, part, None):
             total += batch.num_rows
@@ -147,7 +154,7 @@ def _sample_entries(
             if len(numbers) > size.number:
                 kept = np.sort(np.argpartition(numbers, size.number)[: size.number])
                 held, numbers = held.take(pa.array(kept)).combine_chunks(), numbers[kept]
-    return held, total
+    return held, total, 0
 
 
 def _without_row(

@@ -22,6 +22,11 @@ class CheckSize:
     seed: int = 0
     everything: bool = False
     """Look at every row and every entry."""
+    merged_bytes_max: int | None = None
+    """So many bytes of file slices with logs are merged for their keys, chosen by the seed; None: all."""
+    entries_max: int | None = None
+    """No part of the index is begun once so many of its entries were read, in an order that the seed tells; None: all
+    are read."""
 
     @property
     def number(self) -> int:

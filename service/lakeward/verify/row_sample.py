@@ -12,7 +12,7 @@ Memory:  a random number for each row of one file; the sample; what merging a sl
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.file_group import FileSlice
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 PLACED_KEYS = pa.schema([pa.field(name, pa.string()) for name in (RECORD_KEY, PARTITION_PATH, FILE_ID)])
@@ -53,12 +54,15 @@ def sample_rows(
     seed: int,
     *,
     with_logs: bool,
+    merged_bytes_max: int | None = None,
     on_slice: Callable[[int, int], None] = lambda done, of: None,
 ) -> RowSample:
     """`number` rows of the newest slices, or all where there are no more. Raises `BrokenFile`.
 
     Args:
         with_logs: rows as a query finds them; else those of the base files, whatever logs say of them.
+        merged_bytes_max: of slices with logs only so many bytes are merged, those that the seed chooses; the rows of
+            the others are not drawn from. None: all.
         on_slice: told before each file slice how many are done, and of how many.
     """
     slices = sorted(
@@ -67,9 +71,14 @@ def sample_rows(
     )
     lowest, meter = _Lowest(number), ReadMeter()
     notes: list[str] = []
+    passed_over = _beyond(slices, merged_bytes_max, seed) if with_logs and merged_bytes_max is not None else frozenset()
+    if passed_over:
+        notes.append(f"{len(passed_over):,} file slices with logs were left for another time.")
     total = 0
     for at, slice_ in enumerate(slices):
         on_slice(at, len(slices))
+        if slice_.group_id in passed_over:
+            continue
         random = np.random.default_rng([seed, zlib.crc32("/".join(slice_.group_id).encode())])
         try:
             if with_logs and slice_.row_logs:
@@ -86,6 +95,18 @@ def sample_rows(
             notes.append(f"{error.what} {error.why}")
     drawn = [_resolved(storage, snapshot, slices[at], rows, meter) for at, rows in lowest.by_slice()]
     return RowSample(pa.concat_tables([PLACED_KEYS.empty_table(), *drawn]), total, tuple(notes), meter)
+
+
+def _beyond(slices: Sequence[FileSlice], bytes_max: int, seed: int) -> frozenset[GroupId]:
+    """The slices with logs that are too much, in an order that the seed tells."""
+    with_logs = [slice_ for slice_ in slices if slice_.row_logs]
+    order = np.random.default_rng([seed, 1]).permutation(len(with_logs))
+    total, beyond = 0, set()
+    for at in order:
+        total += with_logs[at].bytes
+        if total > bytes_max:
+            beyond.add(with_logs[at].group_id)
+    return frozenset(beyond)
 
 
 class _Lowest:

@@ -102,10 +102,17 @@ _REASONS = 3
 
 
 def _size(table: ServedTable) -> CheckSize:
-    number = table.settings.index.verify_keys
+    settings = table.settings.index
+    number = settings.verify_keys
     rate = excluded_rate(number, number + 1, CONFIDENCE)
     assert rate is not None, "a sample is of one at least"
-    return CheckSize(rate, CONFIDENCE, SystemRandom().getrandbits(32))
+    return CheckSize(
+        rate,
+        CONFIDENCE,
+        SystemRandom().getrandbits(32),
+        merged_bytes_max=settings.verify_merged,
+        entries_max=settings.verify_entries,
+    )
 
 
 def _names(storage: Storage, snapshot: TableSnapshot) -> tuple[str, ...]:
