@@ -202,7 +202,8 @@ def _lmdb(
 
     def one(key: bytes) -> bytes | None:
         with store.begin() as view:
-            return view.get(key)
+            found: bytes | None = view.get(key)
+            return found
 
     assert {key.decode(): value.decode() for key, value in look_up()} == expected, "equal answers"
     size = sum(each.stat().st_size for each in folder.glob("data.mdb"))
