@@ -5,22 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, Refused
+from lakeward.errors import BrokenFile, Refused, VerificationFailed
 from lakeward.execute.restore.restoring import restore
+from lakeward.format.avro.schema_text import schema_text
 from lakeward.index.index import Indexed
 from lakeward.index.key_changes.group_changes import ReadAnew, TableFiles, choose_changes
 from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, TableCommit, commits_behind, staleness
 from lakeward.table.file_group import BaseFile, FileSlice
+from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
+from tests.crash import compacting
+from tests.crash.compacting import compact
 from tests.execute.archive.archiving import archive, folder_of
 from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.index.following import STORAGE, memory_index, places, told, truth, update
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
-from tests.write.writing import BUCKETS, Row, new_table, write
+from tests.write.writing import BUCKETS, COLUMNS, Row, new_table, write
 
 NOTHING = Indexed()
 
@@ -166,3 +172,41 @@ def test_a_frozen_group_is_refused():
     """Its slices cannot be told, so neither can its keys."""
     with pytest.raises(Refused, match="cannot be told"):
         choose_changes([_commit("1", "0")], _files("1", frozen=True), ())
+
+
+WITH_DELETES = COLUMNS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_compaction_brings_a_row_back(tmp_path, monkeypatch, version):
+    """A row with a smaller ordering value loses to a delete, until the delete is compacted: then it is there, and the
+    commit that says so is the compaction."""
+    clock = SkippingClock()
+    base = new_table(tmp_path / "t", version=version, schema=schema_text(WITH_DELETES, "t"))
+
+    def put(ts: int, *, deletes: bool) -> None:
+        columns = [["a"], [ts], ["p"], ["v"], [deletes]]
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array(each, of.type) for each, of in zip(columns, WITH_DELETES, strict=True)], schema=WITH_DELETES
+        )
+        write(base, batch, clock=clock, index=IndexKind.BUCKET, buckets=1)
+
+    put(4, deletes=False)
+    index = memory_index(base)
+    put(5, deletes=True)
+    with monkeypatch.context() as patched, pytest.raises(VerificationFailed):
+        patched.setattr(compacting, "run_operation", _fail)
+        compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
+    put(3, deletes=False)
+    assert told(base, index, "a") == truth(base) == []
+    update(base, index)
+    compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
+
+    assert [key for key, _ in truth(base)] == ["a"], "the delete is gone"
+    assert told(base, index, "a") == truth(base)
+    update(base, index)
+    assert places(index, "a") == truth(base)
+
+
+def _fail(*_: object) -> None:
+    raise VerificationFailed("No.", why="No.", remedy="No.")
