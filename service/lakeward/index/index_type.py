@@ -1,6 +1,7 @@
 """The types of indexes, by which an operator names one.
 
     simple      keys of the newest base files
+    bloom       the same, of the files whose ranges and filters of keys leave a key possible
     metadata    the record index that Hudi keeps in the metadata table
 
 Touches: nothing.
@@ -13,4 +14,5 @@ from enum import StrEnum
 
 class IndexType(StrEnum):
     SIMPLE = "simple"
+    BLOOM = "bloom"
     METADATA = "metadata"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lakeward.clock import Clock
 from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
@@ -27,6 +28,8 @@ def open_index(
     match type_:
         case IndexType.SIMPLE:
             return SimpleIndex.of(snapshot)
+        case IndexType.BLOOM:
+            return BloomIndex.of(snapshot)
         case IndexType.METADATA:
             (check_has_record_index if is_judged else check_record_index)(storage, snapshot)
             return MetadataRecordIndex.of(storage, snapshot, clock=clock)

@@ -38,7 +38,8 @@ def lookup(
     """Say in which partition and file group each record key is, and which commit put it there. Reads only.
 
     The simple index reads the keys of base files, all of them but for --partition, and knows no key that is in logs
-    alone. A key that is not found is said to be not found: that is an answer, and the exit code is 0.
+    alone; nor does bloom, which reads the keys of those files alone whose footer does not rule them out. A key that is
+    not found is said to be not found: that is an answer, and the exit code is 0.
     """
     from lakeward.cli.views.index.looked_up import looked_up_as_json, render_looked_up
     from lakeward.cli.views.terminal import Terminal

@@ -1,0 +1,72 @@
+"""The newest base file of each file group, which is where indexes of base files look for keys.
+
+What logs hold is left unread, as in Hudi: writers with such an index put a new key into base files alone, and a key
+that a log deleted is written onto its group again. A group of logs alone therefore has another index, and is refused.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import pyarrow as pa
+
+from lakeward.errors import Refused
+from lakeward.index.location import LOCATIONS, RECORD_KEY
+from lakeward.table.snapshot import TableSnapshot
+
+KEY_COLUMN: Final = pa.schema([pa.field(RECORD_KEY, pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    partition_path: str
+    file_id: str
+    path: str
+    """Relative to the base path."""
+    instant: str
+
+    def locations(self, keys: pa.Array) -> pa.RecordBatch:
+        """These keys, each of which is in the file."""
+        where = (self.partition_path, self.file_id, self.instant)
+        return pa.RecordBatch.from_arrays([keys, *(pa.repeat(each, len(keys)) for each in where)], schema=LOCATIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFiles:
+    base_path: str
+    files: Mapping[str, Sequence[KeyFile]]
+    """The newest base file of each group, by partition path."""
+    groups_of_logs: Mapping[str, str]
+    """A file group without any base file, by partition path."""
+
+    @classmethod
+    def of(cls, snapshot: TableSnapshot) -> Self:
+        files: dict[str, list[KeyFile]] = {}
+        groups_of_logs = {}
+        for group in snapshot.file_groups:
+            base = group.read_slices[-1].base_file
+            if base is None:
+                groups_of_logs[group.partition_path] = group.file_id
+            else:
+                files.setdefault(group.partition_path, []).append(
+                    KeyFile(group.partition_path, group.file_id, base.path, base.instant)
+                )
+        return cls(snapshot.base_path, files, groups_of_logs)
+
+    def within(self, partitions: Collection[str] | None) -> Sequence[KeyFile]:
+        """The files of these partitions; None: of all. Raises `Refused` where keys may be in logs alone."""
+        wanted = sorted(self.files.keys() | self.groups_of_logs if partitions is None else partitions)
+        for partition_path in wanted:
+            if (file_id := self.groups_of_logs.get(partition_path)) is not None:
+                raise Refused(
+                    f"File group {file_id} in partition '{partition_path}' has no base file, whose keys could be read.",
+                    why="A writer with another index put new keys into a log, where an index of base files finds none.",
+                    remedy="Write with the index of the table's other writers, or compact the table first. "
+                    "Nothing was written.",
+                    file_group=(partition_path, file_id),
+                )
+        return [file for partition_path in wanted for file in self.files.get(partition_path, ())]

@@ -1,0 +1,69 @@
+"""Which keys a base file may have, by what is said of it: the range of its keys, and its bloom filter.
+
+What is missing or broken rules no key out.
+
+Touches: nothing.
+Keeps:   a key that is in the file is never ruled out by a range or a filter that was made of its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
+from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY
+from lakeward.index.bloom.java_order import java_order
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Both keys are in the file."""
+
+    low: str
+    high: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileKeys:
+    range: KeyRange | None
+    filter: BloomRows | None
+
+    @classmethod
+    def of_footer(cls, entries: Mapping[bytes, bytes]) -> Self:
+        text, kind = entries.get(BLOOM_KEY.encode()), entries.get(BLOOM_TYPE_KEY.encode(), SIMPLE_TYPE_CODE.encode())
+        return cls(_range(entries), None if text is None else filter_of(text, kind.decode("utf-8", "replace")))
+
+    def possible(self, keys: pa.StringArray) -> pa.StringArray:
+        """The keys that are not ruled out; none of them is null."""
+        if self.range is not None and len(keys):
+            low, high = java_order(pa.array([self.range.low, self.range.high]))
+            ordered = java_order(keys)
+            keys = keys.filter(pc.and_(pc.greater_equal(ordered, low), pc.less_equal(ordered, high)))
+        if self.filter is not None:
+            keys = keys.filter(pa.array(self.filter.lookup(keys)))
+        return keys
+
+
+def filter_of(text: bytes, type_code: str) -> BloomRows | None:
+    """The filter of a footer's text; None where it is broken."""
+    try:
+        return BloomRows.of_base64(text, type_code)
+    except ValueError:
+        return None
+
+
+def _range(entries: Mapping[bytes, bytes]) -> KeyRange | None:
+    low, high = entries.get(MIN_KEY.encode()), entries.get(MAX_KEY.encode())
+    if low is None or high is None:
+        return None
+    try:
+        found = KeyRange(low.decode(), high.decode())
+    except UnicodeDecodeError:
+        return None
+    in_order = java_order(pa.array([found.low, found.high])).to_pylist()
+    return found if in_order[0] <= in_order[1] else None

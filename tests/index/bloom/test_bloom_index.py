@@ -1,0 +1,114 @@
+"""The bloom index finds what the simple index finds, and reads less for it."""
+
+from dataclasses import replace
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.clock import SystemClock
+from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.index import record_locations
+from lakeward.index.index_type import IndexType
+from lakeward.index.opening import open_index
+from lakeward.index.simple import SimpleIndex
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.metered import MeteredStorage
+from lakeward.table.snapshot import take_snapshot
+from lakeward.write.request import FileSizes
+from tests.golden_tables import copy_golden
+from tests.runs import runs
+from tests.write.writing import new_table, write
+
+STORAGE = LocalStorage()
+FOOTERS = ("whole", "no filter", "broken filter", "no range", "nothing", "no statistics")
+
+
+def scan(path):
+    return take_snapshot(STORAGE, str(path), clock=SystemClock())
+
+
+def rows_of(index, keys, partitions=None, storage=STORAGE):
+    found = record_locations(storage, index, keys, partitions)
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def spoil(path, how):
+    """The file with another footer, as another writer may leave it."""
+    file = pq.ParquetFile(path)
+    entries = {name: value for name, value in file.metadata.metadata.items() if name != b"ARROW:schema"}
+    if how in ("no filter", "nothing"):
+        del entries[b"org.apache.hudi.bloomfilter"]
+    if how == "broken filter":
+        entries[b"org.apache.hudi.bloomfilter"] = entries[b"org.apache.hudi.bloomfilter"][:-8]
+    if how in ("no range", "nothing"):
+        del entries[b"hoodie_min_record_key"], entries[b"hoodie_max_record_key"]
+    rows = file.read().replace_schema_metadata(entries)
+    pq.write_table(rows, path, row_group_size=7, write_statistics=how != "no statistics")
+
+
+@pytest.mark.parametrize("seed", range(runs(6)))
+def test_it_finds_what_the_simple_index_finds(tmp_path, seed):
+    """Keeps 1 of index/bloom/bloom_index: on tables with several files in a partition, in row groups of a few keys,
+    whose footers lack or break what they may; for keys that are there, others beside them, all keys, and each
+    partition."""
+    chance = Random(seed)
+    letters = "abz\uffff\U00010000"
+    keys = sorted({"".join(chance.choices(letters, k=chance.randrange(1, 7))) for _ in range(300)})
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
+    for part in ("p", "q"):
+        for _ in range(3):
+            some = chance.sample(keys, 60)
+            write(table, [(key, 1, part, "a") for key in some], "insert", sizes=FileSizes(small_file=0))
+    snapshot = scan(table)  # files of another size than their commits say would count as cut short
+    for path in sorted(table.glob("?/*.parquet")):
+        spoil(path, chance.choice(FOOTERS))
+    simple, bloom = SimpleIndex.of(snapshot), BloomIndex.of(snapshot)
+
+    assert rows_of(simple, pa.array(keys))
+    for wanted in (keys, chance.sample(keys, 5), ["no such"], []):
+        for partitions in (None, ["q"], ["no such"]):
+            asked = pa.array(wanted, pa.string())
+            assert rows_of(bloom, asked, partitions) == rows_of(simple, asked, partitions)
+    for mine, other in zip(bloom.parts(None), simple.parts(None), strict=True):
+        assert [*bloom.look_up(STORAGE, mine, None)] == [*simple.look_up(STORAGE, other, None)]
+    assert (bloom.is_global, replace(bloom, is_global=True).is_global) == (False, True)
+
+
+def test_a_table_of_hudis(tmp_path):
+    """k5 is in the base file and deleted in a log, of which the base file does not know."""
+    snapshot = scan(copy_golden("v9_metadata", tmp_path / "table"))
+    index = open_index(STORAGE, snapshot, IndexType.BLOOM, clock=SystemClock())
+
+    found = rows_of(index, pa.array(["k1", "k5", "k9"]))
+
+    assert isinstance(index, BloomIndex)
+    assert [row[0] for row in found] == ["k1", "k5"]
+    assert found == rows_of(SimpleIndex.of(snapshot), pa.array(["k1", "k5", "k9"]))
+
+
+def test_keys_are_read_where_they_may_be(tmp_path):
+    """The footer alone is read where range or filter rules all keys out, else the row groups whose statistics do
+    not."""
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
+    keys = [f"{number:06}{'-' * 100}" for number in range(0, 40_000, 2)]
+    write(table, [(key, 1, "p", "a") for key in keys])
+    index = BloomIndex.of(scan(table))
+    (path,) = table.glob("p/*.parquet")
+    rows = pq.ParquetFile(path).read()
+    pq.write_table(rows, path, row_group_size=2000, compression="none", use_dictionary=False)
+    column = sum(
+        pq.ParquetFile(path).metadata.row_group(at).column(2).total_compressed_size
+        for at in range(pq.ParquetFile(path).num_row_groups)
+    )
+
+    def bytes_for(*wanted):
+        meter = MeteredStorage(STORAGE)
+        found = rows_of(index, pa.array(wanted), storage=meter)
+        return len(found), meter.bytes_read
+
+    nothing = bytes_for("x")
+    assert nothing == bytes_for(keys[7].replace("-", "~")) and nothing[0] == 0
+    found, read = bytes_for(keys[7])
+    assert found == 1 and 0 < read - nothing[1] < column / 5
