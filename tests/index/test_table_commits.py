@@ -210,3 +210,19 @@ def test_a_compaction_brings_a_row_back(tmp_path, monkeypatch, version):
 
 def _fail(*_: object) -> None:
     raise VerificationFailed("No.", why="No.", remedy="No.")
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_each_commit_as_it_was(tmp_path, table_type):
+    """Commits that are indexed together say each what it did, not what later ones made of it: as long as no clean was
+    planned since."""
+    clock = SkippingClock()
+    base = new_table(tmp_path / "t", table_type=table_type, ordering_fields=())
+    for operation, *keys in (["upsert", "a", "b"], ["delete", "b"], ["upsert", "b", "c"], ["delete", "b"]):
+        write(base, rows(*keys), operation, clock=clock, index=IndexKind.BUCKET, buckets=1)
+    index = memory_index(base)
+
+    update(base, index)
+
+    said = [{key: file_id is not None for key, _, file_id in each} for each in index.commits.values()]
+    assert said == [{"a": True, "b": True}, {"b": False}, {"b": True, "c": True}, {"b": False}]
