@@ -168,7 +168,7 @@ def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind:
     acts = [followed.upsert] * 4 + [followed.delete] * 3 + [followed.clean] * 2 + [followed.overwrite, followed.compact]
     acts += [followed.compact, followed.delete_partition, followed.go_back]
     acts += [followed.cluster] if shape.get("index") != "BUCKET" else []
-    for act in chance.sample(acts, 4 if seed == 0 else len(acts)):
+    for act in chance.sample(acts, 3 if seed == 0 else len(acts)):
         act()
         followed.check()
     update(table.path, followed.late)

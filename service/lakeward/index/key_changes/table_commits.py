@@ -102,7 +102,13 @@ def commits_behind(
     """
     check_can_be_followed(snapshot)
     archived = load_archived_commits(
-        storage, snapshot.base_path, snapshot.config, lambda *of: not indexed.has(*of), actions=CHANGING, number=number
+        storage,
+        snapshot.base_path,
+        snapshot.config,
+        lambda *of: not indexed.has(*of),
+        actions=CHANGING,
+        number=number,
+        after=indexed.through,
     )
     found = {row.time: (row.completion_time or row.time, row.action, row.metadata or b"") for row in archived.rows}
     # One that is on both timelines is archived: the other one is about to go.

@@ -37,6 +37,7 @@ from lakeward.table.timeline.timeline import WRITE_ACTIONS
 # A merge of history files deletes its inputs soon after the manifest moved on; a second read sees the new one.
 _LOOKS = 3
 _DIGITS_MAX = 18
+_SECONDS_LENGTH = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +124,19 @@ def load_archived_commits(
     *,
     actions: Collection[str],
     number: int,
+    after: str | None = None,
 ) -> ArchivedCommits:
     """Completed instants of the layout-2 history, and what they say. Raises `BrokenFile`.
 
     Args:
         wanted: whether one is asked for, by its time and its completion time.
         number: how many of them are read, those that completed first.
+        after: none is asked for that completed before; row groups of such are not read.
     """
     folder = history_folder(base_path, config)
     for look in range(_LOOKS):
         try:
-            return _read_commits(storage, folder, wanted, actions, number)
+            return _read_commits(storage, folder, wanted, actions, number, after)
         except NotFound as gone:
             if look + 1 == _LOOKS:
                 raise BrokenFile(f"The history in {folder} cannot be read.", why=str(gone)) from gone
@@ -141,12 +144,17 @@ def load_archived_commits(
 
 
 def _read_commits(
-    storage: Storage, folder: str, wanted: Callable[[str, str], bool], actions: Collection[str], number: int
+    storage: Storage,
+    folder: str,
+    wanted: Callable[[str, str], bool],
+    actions: Collection[str],
+    number: int,
+    after: str | None,
 ) -> ArchivedCommits:
     files = load_history(storage, folder).sizes
     times: dict[str, tuple[str, HistoryFile]] = {}
     for file in files:
-        for time, completed, action in _read_rows(storage, join(folder, file.name)):
+        for time, completed, action in _read_rows(storage, join(folder, file.name), after=after):
             if action in actions and completed and wanted(time, completed):
                 times[time] = comparable_time(completed), file
     first = sorted(times, key=lambda time: (times[time][0], comparable_time(time)))[:number]
@@ -217,8 +225,13 @@ def _rows_of(
             yield from _read_rows(storage, join(folder, file.name), sorted(instants))
 
 
-def _read_rows(storage: Storage, path: str, wanted: list[str] | None = None) -> list[tuple[str, str | None, str]]:
-    """The rows of these instants, or all."""
+def _read_rows(
+    storage: Storage, path: str, wanted: list[str] | None = None, *, after: str | None = None
+) -> list[tuple[str, str | None, str]]:
+    """The rows of these instants, or all; without most of those that completed before a time."""
+    filters: list[tuple[str, str, object]] = [] if wanted is None else [("instantTime", "in", wanted)]
+    if after is not None:
+        filters.append(("completionTime", ">=", after[:_SECONDS_LENGTH]))  # some tell no milliseconds
     # Imported here: a daemon that watches tables should not hold Arrow in memory for the sake of few small files.
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -228,7 +241,7 @@ def _read_rows(storage: Storage, path: str, wanted: list[str] | None = None) -> 
             table = pq.read_table(
                 source,
                 columns=["instantTime", "completionTime", "action"],
-                filters=None if wanted is None else [("instantTime", "in", wanted)],
+                filters=filters or None,
             )
         except (pa.ArrowException, OSError, ValueError) as error:
             if is_of_storage(error):
