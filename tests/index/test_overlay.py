@@ -46,12 +46,13 @@ class Hashed(MemoryIndex):
     def parts_of(self, keys: pa.Array) -> Any:
         return np.array([int(key[-1]) % 2 for key in keys.to_pylist()], np.int32)
 
-    def parts(self, partitions: object) -> Any:
-        return range(2)
+    def parts(self, partitions: Any) -> Any:
+        return range(2) if partitions is None else [(number, frozenset(partitions)) for number in range(2)]
 
-    def look_up(self, storage: object, part: object, keys: pa.Array | None) -> Any:
-        for batch in super().look_up(LocalStorage(), None, keys):
-            yield batch.filter(pa.array(self.parts_of(batch.column(0)) == part))
+    def look_up(self, storage: object, part: Any, keys: pa.Array | None) -> Any:
+        number, partitions = part if isinstance(part, tuple) else (part, None)
+        for batch in super().look_up(LocalStorage(), partitions, keys):
+            yield batch.filter(pa.array(self.parts_of(batch.column(0)) == number))
 
 
 @pytest.mark.parametrize("seed", range(runs(30)))
@@ -68,7 +69,7 @@ def test_against_a_dictionary(seed: int) -> None:
         group = chance.choice(GROUPS)
         places[scope(key, group)] = group
     index = index_of(dict(places), is_global=is_global)
-    if is_global and chance.random() < 0.5:
+    if chance.random() < 0.5:
         index = Hashed(index.completion_times, is_global, None, index.commits)
     commits = []
     for order in range(1, chance.randrange(2, 8)):

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Refused
+from lakeward.errors import NotFound, Refused, TryLater
 from lakeward.index.index import HashedIndex, Index, WritableIndex
 from lakeward.index.key_changes.group_changes import TableFiles, choose_changes
 from lakeward.index.key_changes.marked_keys import CHANGES, IS_THERE
@@ -220,6 +220,15 @@ class Overlaid:
 
 
 @dataclass(frozen=True, slots=True)
+class _HashedPart:
+    """A part of the index, of which these partitions alone are asked for."""
+
+    number: int
+    part: Any
+    partitions: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class OverlaidHashed:
     """The same of an index of which one part has a key; the commits' keys are in their parts."""
 
@@ -244,15 +253,20 @@ class OverlaidHashed:
         return self.index.parts_of(keys)
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[Any]:
-        """The index's own."""
-        return self.index.parts(partitions)
+        """The index's own, by their numbers."""
+        parts = self.index.parts(partitions)
+        if partitions is None:
+            return parts
+        assert len(parts) == self.count, "a key is in one of them, whatever its partition"
+        return [_HashedPart(number, part, frozenset(partitions)) for number, part in enumerate(parts)]
 
-    def look_up(self, storage: Storage, part: int, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
-        own = self.overlay.own(keys, None).combine_chunks()
+    def look_up(self, storage: Storage, part: int | _HashedPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        asked = part if isinstance(part, _HashedPart) else _HashedPart(part, part, None)
+        own = self.overlay.own(keys, asked.partitions).combine_chunks()
         if own.num_rows:
-            here = self.index.parts_of(_whole(own.column(RECORD_KEY))) == part
+            here = self.index.parts_of(_whole(own.column(RECORD_KEY))) == asked.number
             yield from own.filter(pa.array(here)).to_batches()
-        yield from map(self.overlay.over, self.index.look_up(storage, part, keys))
+        yield from map(self.overlay.over, self.index.look_up(storage, asked.part, keys))
 
 
 def overlaid(index: Index, overlay: Overlay) -> Index:
@@ -265,18 +279,29 @@ def current_index(
 ) -> Index:
     """The index as of the snapshot, whatever it has not taken in yet.
 
-    Raises `Refused` where that is more than `bytes_max`, and what else says that it cannot be told.
+    Raises `Refused` where that is more than `bytes_max`, `TryLater` where a clean was faster, and what else says that
+    it cannot be told.
     """
-    behind = commits_behind(storage, snapshot, index.indexed())
+    try:
+        return overlaid(index, _overlay(storage, snapshot, index, bytes_max))
+    except NotFound as gone:
+        raise TryLater(
+            "Where keys are cannot be told: files of the table went while they were read.",
+            why=str(gone),
+            remedy="Run the command again.",
+        ) from gone
+
+
+def _overlay(storage: Storage, snapshot: TableSnapshot, index: WritableIndex, bytes_max: int) -> Overlay:
+    indexed, table = index.indexed(), TableFiles.of(snapshot)
+    behind = commits_behind(storage, snapshot, indexed)
     _check_bound(behind, bytes_max)
-    table = TableFiles.of(snapshot)
-    chosen = choose_changes(behind.commits, table, known_undone(behind.commits, index.indexed()))
+    chosen = choose_changes(behind.commits, table, known_undone(behind.commits, indexed))
     reader = KeyReader(storage, snapshot)
     commits = (
         FoldedCommit(each.commit.instant, reader.changes(each, is_global=index.is_global), each.anew) for each in chosen
     )
-    overlay = fold(commits, is_global=index.is_global, live=table.live, bytes_max=bytes_max)
-    return overlaid(index, overlay)
+    return fold(commits, is_global=index.is_global, live=table.live, bytes_max=bytes_max)
 
 
 def _check_bound(behind: CommitsBehind, bytes_max: int) -> None:

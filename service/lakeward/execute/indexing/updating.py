@@ -78,11 +78,11 @@ def update_index(
         snapshot = take()
         index = open_index(snapshot)
         indexed = index.indexed()
-        behind = commits_behind(storage, snapshot, indexed, number=at_once)
-        table = TableFiles.of(snapshot)
-        reader = KeyReader(storage, snapshot)
         try:
-            for chosen in choose_changes(behind.commits, table, known_undone(behind.commits, indexed)):
+            behind = commits_behind(storage, snapshot, indexed, number=at_once)
+            reader = KeyReader(storage, snapshot)
+            undone = known_undone(behind.commits, indexed)
+            for chosen in choose_changes(behind.commits, TableFiles.of(snapshot), undone):
                 guard()
                 _index_commit(storage, index, reader, chosen)
                 done.append(chosen.commit.instant)
