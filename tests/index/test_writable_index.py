@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeward.errors import NotFound
 from lakeward.index.index import Indexed, WritableIndex, record_locations
 from lakeward.index.location import LOCATIONS
 from lakeward.storage.local import LocalStorage
@@ -152,6 +153,22 @@ def test_the_same_update_again(index):
         put(index, "1", a=G)
 
     assert found(index, "a") == [("a", *G, "1")]
+
+
+def test_changes_that_fail(index):
+    """A commit whose changes end with an error is not taken in, not even in part; it comes whole the next time."""
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from changes([("a", *H), ("b", *H)])
+        raise NotFound("A clean was faster.")
+
+    put(index, "1", a=G)
+    with pytest.raises(NotFound):
+        index.update("2", broken(), completed="2")
+
+    assert found(index, "a", "b") == [("a", *G, "1")] and not index.indexed().has("2", "2")
+    put(index, "2", b=H)
+    assert found(index, "a", "b") == [("a", *G, "1"), ("b", *H, "2")]
 
 
 def test_what_is_indexed(index):
