@@ -23,7 +23,7 @@ from tests.write.writing import COLUMNS, write
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide, pytest.mark.timeout(1800)]
 
 Row = tuple[str, int, str, bool]
 """Key, ordering value, partition, whether it deletes."""

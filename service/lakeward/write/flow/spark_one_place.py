@@ -30,6 +30,7 @@ from lakeward.write.flow.winning_partition import (
     contested_schema,
     decisions,
     deleting_keys,
+    may_delete,
     winning_rows,
 )
 from lakeward.write.keyed_rows import LEAVES, ORDER, PARTITION_PATH, PLACE, RECORD_KEY, keyed_schema, tagged_schema
@@ -74,6 +75,7 @@ class SparkOnePlace:
         self._keying = keying
         self._keep = keep
         self._schema = contested_schema(keying.columns, one.rules)
+        self._watches_deletes = one.watches_deletes and may_delete(self._schema, one.rules)
 
     def placed(self, keyed: DataFrame, ranges: DataFrame, found: DataFrame) -> PlacedFrames:
         """
@@ -81,17 +83,22 @@ class SparkOnePlace:
             ranges: what `ranges_of` gives of the rows.
             found: locations of these keys, and maybe of others.
         """
-        there, stored = self._alive(self._keep(self._marked(keyed, ranges, found)))
-        known = there.select(RECORD_KEY).distinct()
+        one = self._one
+        there, stored, is_contested = found, None, False
+        if one.moves or self._watches_deletes or not one.trusts_base_files:
+            there, stored, is_contested = self._alive(self._keep(self._marked(keyed, ranges, found)))
+        several = ranges.where(f"{_LEAST} != {_GREATEST}").select(RECORD_KEY)
+        has_several = one.folds and bool(several.take(1))
+        if not is_contested and not has_several:
+            return PlacedFrames(there.select(_LOCATION))
+        if there is found:
+            there = self._keep(found.join(ranges, RECORD_KEY, "left_semi").withColumn(_CONTESTED, functions.lit(False)))
         contested = there.where(_CONTESTED).select(RECORD_KEY).distinct().withColumn(IS_KNOWN, functions.lit(True))
-        if self._one.folds:
-            new = ranges.where(f"{_LEAST} != {_GREATEST}").select(RECORD_KEY).join(known, RECORD_KEY, "left_anti")
-            contested = contested.union(new.withColumn(IS_KNOWN, functions.lit(False)))
-        contested = self._keep(contested)
-        there = there.select(_LOCATION)
-        if not contested.take(1):
-            return PlacedFrames(there)
-        return _settled(there, self._keep(self._decided(keyed, contested, stored)))
+        if has_several:
+            new = several.join(there, RECORD_KEY, "left_anti").withColumn(IS_KNOWN, functions.lit(False))
+            contested = contested.union(new)
+        decided = self._keep(self._decided(keyed, self._keep(contested), stored))
+        return _settled(there.select(_LOCATION), decided)
 
     def leaving(self, left: DataFrame) -> DataFrame:
         """A row for each location that a key leaves, in `tagged_schema`."""
@@ -108,7 +115,7 @@ class SparkOnePlace:
         is_contested = functions.lit(False)
         if one.moves:
             is_contested = (col(_LEAST) != col(PARTITION_PATH)) | (col(_GREATEST) != col(PARTITION_PATH))
-        if one.watches_deletes:
+        if self._watches_deletes:
             names = keyed_schema(self._keying.columns).names
             telling = keyed.select(*quoted(name for name in self._schema.names if name in names))
             deleted = telling.mapInArrow(carrying(partial(_deleting, one.rules)), spark_schema(_KEY)).distinct()
@@ -116,16 +123,17 @@ class SparkOnePlace:
             is_contested = is_contested | col(IS_KNOWN).isNotNull()
         return there.select(*_LOCATION, is_contested.alias(_CONTESTED))
 
-    def _alive(self, there: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-        """The locations but for those whose rows are gone, and the rows that were read."""
+    def _alive(self, there: DataFrame) -> tuple[DataFrame, DataFrame | None, bool]:
+        """The locations but for those whose rows are gone, the rows that were read, and whether any is contested."""
         groups = there.groupBy(PARTITION_PATH, PLACE).agg(functions.max(_CONTESTED).alias(_CONTESTED)).collect()
         read = [
             group
             for path, file_id, is_contested in groups
             if self._one.reads(group := (path, file_id), is_contested=is_contested)
         ]
+        is_any_contested = any(is_contested for _, _, is_contested in groups)
         if not read:
-            return there, None
+            return there, None, is_any_contested
         parts = self._one.stored.parts(read, self._keying.schema)
         rows = carrying(partial(_read_parts, self._location, parts))
         stored = self._sql.range(0, len(parts), 1, numPartitions=len(parts)).mapInArrow(
@@ -135,7 +143,7 @@ class SparkOnePlace:
         of_read = self._sql.createDataFrame(read, f"{PARTITION_PATH} string, {PLACE} string")
         gone = there.join(functions.broadcast(of_read), [PARTITION_PATH, PLACE], "left_semi")
         gone = gone.select(_LOCATION).join(stored.select(_LOCATION), _LOCATION, "left_anti")
-        return self._keep(there.join(gone, _LOCATION, "left_anti")), stored
+        return self._keep(there.join(gone, _LOCATION, "left_anti")), stored, is_any_contested
 
     def _decided(self, keyed: DataFrame, contested: DataFrame, stored: DataFrame | None) -> DataFrame:
         one, names = self._one, quoted(self._schema.names)

@@ -62,6 +62,11 @@ def decisions(batches: Iterable[pa.RecordBatch], rules: MergeRules, *, moves: bo
         yield found.filter(pc.or_(is_stored, pc.invert(stays)))
 
 
+def may_delete(contested: pa.Schema, rules: MergeRules) -> bool:
+    """Whether rows with these columns can be deletes."""
+    return IS_DELETED_FIELD in contested.names or rules.delete_field in contested.names
+
+
 def deleting_keys(contested: pa.RecordBatch, rules: MergeRules) -> pa.Array:
     """The keys of rows that delete; of a batch with the columns of `contested_schema` that say so."""
     return contested.column(RECORD_KEY).filter(pa.array(deleted_by_column(contested, rules)))
