@@ -1,4 +1,5 @@
-"""The laws that every index of ours keeps, whatever it is stored in: each implementation of the port joins `MADE`."""
+"""The laws that every index of ours keeps, whatever it is stored in: each implementation of the port joins `MADE`, and
+one that needs a service `made`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ import pytest
 from lakeward.errors import NotFound
 from lakeward.index.index import Indexed, WritableIndex, record_locations
 from lakeward.index.location import LOCATIONS
+from lakeward.state.engine import open_database
+from lakeward.state.index_entries import create_entries
 from lakeward.storage.local import LocalStorage
+from tests.index.external.memory_entries import MemoryEntries
+from tests.index.external.reopened_index import ReopenedIndex
 from tests.index.memory_index import CompletionTimes, MemoryIndex
 
 STORAGE = LocalStorage()
@@ -22,7 +27,10 @@ GONE = None
 
 Made = Callable[[Path, bool, CompletionTimes], WritableIndex]
 """(an empty folder, is it global, what the table's timelines say) -> an empty index."""
-MADE: dict[str, Made] = {"memory": lambda _, is_global, times: MemoryIndex(times, is_global)}
+MADE: dict[str, Made] = {
+    "memory": lambda _, is_global, times: MemoryIndex(times, is_global),
+    "entries": lambda _, is_global, times: ReopenedIndex(MemoryEntries(is_global=is_global), times, [G, H]),
+}
 
 
 @dataclass
@@ -41,10 +49,25 @@ def timelines() -> Timelines:
     return Timelines()
 
 
-@pytest.fixture(params=sorted(MADE))
-def index(request: pytest.FixtureRequest, tmp_path: Path, timelines: Timelines) -> WritableIndex:
+@pytest.fixture(params=[*sorted(MADE), pytest.param("postgresql", marks=pytest.mark.services)])
+def made(request: pytest.FixtureRequest) -> Iterator[Made]:
+    """Makes an index of each implementation."""
+    if request.param in MADE:
+        yield MADE[request.param]
+        return
+    database = open_database(request.getfixturevalue("postgresql_url"))
+
+    def in_database(_: Path, is_global: bool, times: CompletionTimes) -> WritableIndex:
+        return ReopenedIndex(create_entries(database, "/lake/orders", "keys", is_global=is_global), times, [G, H])
+
+    yield in_database
+    database.close()
+
+
+@pytest.fixture
+def index(made: Made, tmp_path: Path, timelines: Timelines) -> WritableIndex:
     """A global one."""
-    return MADE[request.param](tmp_path, True, timelines.times)
+    return made(tmp_path, True, timelines.times)
 
 
 def changes(rows: Sequence[tuple[str, str | None, str | None]]) -> list[pa.RecordBatch]:
@@ -180,10 +203,9 @@ def test_what_is_indexed(index):
     assert [index.indexed().has(each, each) for each in "0123"] == [True, True, False, True]
 
 
-@pytest.mark.parametrize("made", sorted(MADE))
 def test_a_key_in_each_partition(tmp_path, timelines, made):
     """A key has a place in each partition, and is gone from one of them, where the index is not global."""
-    index = MADE[made](tmp_path, False, timelines.times)
+    index = made(tmp_path, False, timelines.times)
     index.update("1", changes([("a", *G), ("a", *H), ("b", *G)]), completed="1")
     index.update("2", changes([("a", "p", None), ("b", "q", None)]), completed="2")
 
@@ -192,9 +214,12 @@ def test_a_key_in_each_partition(tmp_path, timelines, made):
 
 
 def test_keys_of_any_text(index):
-    """Keys are compared whole: those that Java's hash makes equal, empty ones and those of other scripts."""
-    keys = ["Aa", "BB", "", "é", "\U0001f600", "\uffff", "a" * 5000]
+    """Keys are compared whole: those that Java's hash makes equal, empty ones and those of other scripts; and they are
+    listed."""
+    keys = ["Aa", "BB", "", "é", "\U0001f600", "\uffff", "a" * 2000]
     index.update("1", changes([(key, *G) for key in keys]), completed="1")
     put(index, "2", Aa=GONE)
 
     assert [row[0] for row in found(index, *keys)] == sorted(set(keys) - {"Aa"})
+    listed = [key for part in index.parts(None) for batch in index.look_up(STORAGE, part, None) for key in batch[0]]
+    assert sorted(key.as_py() for key in listed) == sorted(set(keys) - {"Aa"})

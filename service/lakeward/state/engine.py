@@ -165,6 +165,10 @@ class Database:
         isolation = "SERIALIZABLE" if serializable else "READ COMMITTED"
         return self._until_done(lambda: self._once(work_once, begin="BEGIN IMMEDIATE", isolation=isolation))
 
+    def repeat(self, work: Callable[[Connection], R]) -> R:
+        """One transaction of work that comes to the same done again: it may have taken effect when it is."""
+        return self._until_done(lambda: self._once(work, begin="BEGIN IMMEDIATE", isolation="READ COMMITTED"))
+
     def alone(self, work: Callable[[Connection], R], *, lock_key: int, seconds: float) -> R:
         """One transaction beside which no other of its kind runs. `work` may be called again, also after it took
         effect."""

@@ -43,7 +43,7 @@ _SECONDS_LENGTH = 14
 @dataclass(frozen=True, slots=True)
 class ArchivedTimes:
     completion_times: Mapping[str, str]
-    """Completion times by instant, of those asked for that the history knows as completed writes."""
+    """Completion times by instant, of those asked for that the history knows as completed."""
     problems: tuple[str, ...] = ()
 
 
@@ -66,16 +66,21 @@ def history_folder(base_path: str, config: TableConfig) -> str:
 
 
 def load_archived_times(
-    storage: Storage, base_path: str, config: TableConfig, instants: Collection[str]
+    storage: Storage,
+    base_path: str,
+    config: TableConfig,
+    instants: Collection[str],
+    *,
+    actions: Collection[str] = WRITE_ACTIONS,
 ) -> ArchivedTimes:
-    """When each of `instants` completed, as far as the layout-2 history tells."""
+    """When each of `instants` completed, as far as the layout-2 history tells, of these actions."""
     if not instants or config.layout < 2:
         return ArchivedTimes({})
     folder = history_folder(base_path, config)
     problem = ""
     for _ in range(_LOOKS):
         try:
-            return ArchivedTimes(_read_times(storage, folder, instants))
+            return ArchivedTimes(_read_times(storage, folder, instants, actions))
         except (BrokenFile, NotFound) as error:
             problem = str(error)
     return ArchivedTimes({}, (problem,))
@@ -198,9 +203,9 @@ def find_archived(storage: Storage, folder: str, history: History, instants: Ite
     return frozenset(names[row] for row in rows if row in names)
 
 
-def _read_times(storage: Storage, folder: str, instants: Collection[str]) -> dict[str, str]:
+def _read_times(storage: Storage, folder: str, instants: Collection[str], actions: Collection[str]) -> dict[str, str]:
     rows = _rows_of(storage, folder, load_history(storage, folder).sizes, instants)
-    return {instant: completed for instant, completed, action in rows if action in WRITE_ACTIONS and completed}
+    return {instant: completed for instant, completed, action in rows if action in actions and completed}
 
 
 def _read_newest_writes(storage: Storage, folder: str, number: int) -> tuple[Instant, ...]:
