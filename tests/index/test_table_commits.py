@@ -12,8 +12,11 @@ from lakeward.errors import BrokenFile, Refused, VerificationFailed
 from lakeward.execute.restore.restoring import restore
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.index.index import Indexed
-from lakeward.index.key_changes.group_changes import ReadAnew, TableFiles, choose_changes
+from lakeward.index.key_changes.group_changes import CommitChanges, Compared, ReadAnew, TableFiles, choose_changes
+from lakeward.index.key_changes.marked_keys import IS_THERE
+from lakeward.index.key_changes.reading import KeyReader
 from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, TableCommit, commits_behind, staleness
+from lakeward.index.location import RECORD_KEY
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
@@ -226,3 +229,21 @@ def test_each_commit_as_it_was(tmp_path, table_type):
 
     said = [{key: file_id is not None for key, _, file_id in each} for each in index.commits.values()]
     assert said == [{"a": True, "b": True}, {"b": False}, {"b": True, "c": True}, {"b": False}]
+
+
+def test_a_row_comes_back_by_a_new_base_file(tmp_path):
+    """A key that a log had deleted, and that the base file under it has, was not there before a base file that has it
+    again."""
+    clock = SkippingClock()
+    base = new_table(tmp_path / "t", ordering_fields=())
+    for operation, *keys in (["upsert", "a", "b"], ["delete", "a"]):
+        write(base, rows(*keys), operation, clock=clock)
+    snapshot = scan(base)
+    (slice_,) = snapshot.latest_slices
+    assert slice_.base_file is not None
+    logs = tuple(log.path for log in slice_.log_files)
+    compared = Compared(slice_.group_id, replace(slice_, log_files=()), (slice_.base_file.path,), logs)
+
+    batches = KeyReader(STORAGE, snapshot).changes(CommitChanges(_commit("9", "1"), (compared,)), is_global=True)
+
+    assert [(row[RECORD_KEY], row[IS_THERE]) for batch in batches for row in batch.to_pylist()][:1] == [("a", True)]
