@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakeward.execute.indexing.updating import IndexUpdate, update_index
 from lakeward.format.timeline.instant import State
-from lakeward.index.index import Index, record_locations
+from lakeward.index.index import Index, WritableIndex, record_locations
 from lakeward.index.key_changes.table_commits import CHANGING
 from lakeward.index.location import LOCATIONS
 from lakeward.index.overlay import OVERLAY_BYTES_MAX, current_index
@@ -40,7 +40,7 @@ def memory_index(base: Path, *, is_global: bool = True) -> MemoryIndex:
     return MemoryIndex(lambda instants: completion_times(base, instants), is_global)
 
 
-def update(base: Path, index: MemoryIndex, **words: object) -> IndexUpdate:
+def update(base: Path, index: WritableIndex, **words: object) -> IndexUpdate:
     return update_index(STORAGE, lambda _: index, lambda: scan(base), **words)  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ def places(index: Index, keys: Collection[str]) -> list[tuple[str, Place]]:
 
 
 def told(
-    base: Path, index: MemoryIndex, keys: Collection[str], *, bytes_max: int = OVERLAY_BYTES_MAX
+    base: Path, index: WritableIndex, keys: Collection[str], *, bytes_max: int = OVERLAY_BYTES_MAX
 ) -> list[tuple[str, Place]]:
     """The places in which the index has them, with what it does not have yet."""
     return places(current_index(STORAGE, scan(base), index, bytes_max=bytes_max), keys)

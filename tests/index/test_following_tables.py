@@ -7,16 +7,27 @@ A seed is one life of a table; LAKEWARD_RUNS=1000 runs as many.
 from __future__ import annotations
 
 import random
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.index import Indexed
+from lakeward.index.key_changes.table_commits import commits_behind
+from lakeward.read.log_scan import NEWEST
+from lakeward.storage.storage import Storage
 from lakeward.write.request import IndexKind
+from tests.clocks import SkippingClock
 from tests.faults import Killed
-from tests.index.following import memory_index, told, truth, update
+from tests.index.external.memory_entries import MemoryEntries
+from tests.index.following import STORAGE, memory_index, told, truth, update
 from tests.index.memory_index import MemoryIndex
+from tests.our_reader import scan
 from tests.runs import runs
 from tests.write.test_histories import KEYS
 from tests.write.test_lives import Life
@@ -26,14 +37,49 @@ Found = list[tuple[str, tuple[str, str]]]
 
 
 @dataclass
+class OutsideOfTheTable:
+    """An index whose entries are kept elsewhere, opened anew whenever it is asked, as another process opens it."""
+
+    base: Path
+    entries: MemoryEntries = field(default_factory=lambda: MemoryEntries(is_global=True))
+
+    is_global = True
+    can_index_log_files = True
+
+    @property
+    def now(self) -> ExternalIndex:
+        return ExternalIndex.of(self.entries, STORAGE, scan(self.base), limit=RateLimit(None, clock=SkippingClock()))
+
+    def indexed(self) -> Indexed:
+        return self.now.indexed()
+
+    def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
+        self.now.update(instant, changes, completed=completed)
+
+    def rollback(self, instant: str) -> None:
+        self.now.rollback(instant)
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[Any]:
+        return self.now.parts(partitions)
+
+    def look_up(self, storage: Storage, part: Any, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        return self.now.look_up(storage, part, keys)
+
+    def settle(self) -> None:
+        snapshot = scan(self.base)
+        behind = commits_behind(STORAGE, snapshot, self.indexed()).commits
+        self.now.tidy(snapshot.timeline, through=behind[0].completed if behind else NEWEST)
+
+
+@dataclass
 class Followed(Life):
     """A table, and indexes that are brought up to date now and then."""
 
-    indexes: list[MemoryIndex] = field(default_factory=list)
+    indexes: list[MemoryIndex | OutsideOfTheTable] = field(default_factory=list)
     pace: float = 0.5
     """How often an index is brought up to date."""
 
-    def follow(self, index: MemoryIndex) -> None:
+    def follow(self, index: MemoryIndex | OutsideOfTheTable) -> None:
         """An update, which may be stopped at any commit."""
         left = self.chance.choice([0, 1, 2, 100, 100])
 
@@ -79,7 +125,7 @@ def live(path: Path, seed: int, steps: int) -> None:
     )
     life = Followed(chance, base, table_type, by_event_time, index)
     life.pace = chance.choice([0.1, 0.5, 1.0])
-    life.indexes = [memory_index(base), memory_index(base, is_global=False)]
+    life.indexes = [memory_index(base), memory_index(base, is_global=False), OutsideOfTheTable(base)]
     life.told.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {is_lsm_tree=} {index}")
     acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
     acts += [life.compact, life.compact_logs, life.compact_by_the_rules] * 2
