@@ -71,6 +71,8 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "index list": [("TABLE",)],
+    "index build": [("TABLE", "--type", "postgres"), ("TABLE", "--type", "postgres", "--url", AWAY)],
+    "index update": [("TABLE", "--type", "postgres"), ("TABLE", "--type", "postgres", "--url", AWAY)],
     "index verify": [("TABLE",)],
     "index compare": [("TABLE", "--type", "simple", "--type", "simple")],
     "index rebuild": [("TABLE", "--type", "metadata", "--dry-run")],

@@ -252,7 +252,11 @@ def test_a_lost_reply_and_a_restart(postgresql_server: PostgresServer, postgresq
     proxy = DroppingProxy(postgresql_server)
     database = open_database(proxy.url(str(parse_store_url(postgresql_url).database)))
     entries = create_entries(database, TABLE, "keys", is_global=True)
-    for needle in ("INSERT INTO lakeward_index.commits", "SELECT DISTINCT ON", "SET state = 'whole'"):
+    for needle in (
+        "INSERT INTO lakeward_index.commits",
+        "SELECT DISTINCT ON",
+        "UPDATE lakeward_index.commits SET state = $1",
+    ):
         proxy.drop_after(needle)
         update(entries, T1, batch(("k1", "p", "a-0")), batch(("k2", "p", needle)), completed=T1)
         assert rows(entries.get(pa.array(["k1", "k2"]))) == [

@@ -3,6 +3,7 @@
     simple      keys of the newest base files
     bloom       the same, of the files whose ranges and filters of keys leave a key possible
     metadata    the record index that Hudi keeps in the metadata table
+    postgres    entries of ours in a PostgreSQL database
 
 Touches: nothing.
 """
@@ -16,3 +17,4 @@ class IndexType(StrEnum):
     SIMPLE = "simple"
     BLOOM = "bloom"
     METADATA = "metadata"
+    POSTGRES = "postgres"

@@ -6,6 +6,7 @@ Touches: what the indexes do when they are opened.
 from __future__ import annotations
 
 from lakeward.clock import Clock
+from lakeward.errors import Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import Index
@@ -33,6 +34,12 @@ def open_index(
         case IndexType.METADATA:
             (check_has_record_index if is_judged else check_record_index)(storage, snapshot)
             return MetadataRecordIndex.of(storage, snapshot, clock=clock)
+        case IndexType.POSTGRES:
+            raise Unsupported(
+                "An index in a database is not opened here.",
+                why="Its address is known to commands alone.",
+                remedy="Ask it by `lakeward index lookup` or `verify`, with --config or --url.",
+            )
 
 
 def type_of_choice(snapshot: TableSnapshot) -> IndexType:

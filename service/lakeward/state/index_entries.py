@@ -5,7 +5,7 @@
     lakeward_index.places_N       places of index N by number: a partition path and a file id; without one the partition
     lakeward_index.entries_N      key, partition, commit -> place; 0 for no place: the key is gone
 
-    building --finish--> whole --settle--> settled
+    building --finish--> whole --settle--> settled      a build is settled by `finish`
        |                   |
        +---- forget -------+--> dropped --sweep--> no row
 
@@ -284,13 +284,15 @@ class IndexEntries:
         if len(keys):
             self._database.repeat(put)
 
-    def finish(self, attempt: int, completed: str | None) -> None:
+    def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
+        state = "settled" if is_settled else "whole"
+
         def finish(connection: Connection) -> None:
             cursor = _cursor(connection)
             row = cursor.execute(
-                "UPDATE lakeward_index.commits SET state = 'whole', completed = %s"
-                " WHERE id = %s AND state IN ('building', 'whole') RETURNING instant",
-                (completed, attempt),
+                "UPDATE lakeward_index.commits SET state = %(state)s, completed = %(completed)s"
+                " WHERE id = %(id)s AND state IN ('building', %(state)s) RETURNING instant",
+                {"state": state, "completed": completed, "id": attempt},
             ).fetchone()
             _ensure_ours(row is not None)
             assert row is not None

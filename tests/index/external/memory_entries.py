@@ -43,13 +43,14 @@ class MemoryEntries:
             if file_id is not None or at not in places:
                 places[at] = (partition_path, file_id)
 
-    def finish(self, attempt: int, completed: str | None) -> None:
+    def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
         done = self.tries[attempt]
-        assert done.state in ("building", "whole")
+        state = "settled" if is_settled else "whole"
+        assert done.state in ("building", state)
         for each in self.tries:
             if each.instant == done.instant and each.state == "whole":
                 each.state = "dropped"
-        done.state, done.completed = "whole", completed
+        done.state, done.completed = state, completed
 
     def forget(self, instant: str) -> None:
         for each in self.tries:

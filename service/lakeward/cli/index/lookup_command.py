@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import KeysFileOption, PartitionsOption, TypeOption, given_keys, index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
 from lakeward.errors import UsageError
 
 
@@ -30,6 +30,7 @@ def lookup(
     keys_file: KeysFileOption = None,
     index_type: TypeOption = None,
     partition: PartitionsOption = None,
+    url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
@@ -44,7 +45,7 @@ def lookup(
     from lakeward.cli.views.index.looked_up import looked_up_as_json, render_looked_up
     from lakeward.cli.views.terminal import Terminal
     from lakeward.index.index import record_locations
-    from lakeward.index.opening import open_index, type_of_choice
+    from lakeward.index.opening import type_of_choice
 
     wanted = given_keys(keys, keys_file)
     if not len(wanted):
@@ -52,8 +53,8 @@ def lookup(
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)
     chosen = index_type or type_of_choice(snapshot)
-    index = open_index(opened.storage, snapshot, chosen, clock=SystemClock())
-    with work_watched() as on_step:
+    with index_opener(opened, chosen, url) as opens, work_watched() as on_step:
+        index = opens(snapshot)
         on_part = partial(on_step, "looked into {} of {} parts of the index")
         found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
     if as_json:

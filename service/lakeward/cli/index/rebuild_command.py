@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, open_table
+from lakeward.cli.index.database_index import NAME, DatabaseOption, index_database
 from lakeward.cli.index.group import index_app
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
@@ -44,6 +45,11 @@ def rebuild(
     next Hudi writer whose options keep it builds it anew; until then keys are found by another index. It is what
     `lakeward metadata rebuild TABLE record_index` does.
     """
+    if index_type is IndexType.POSTGRES:
+        raise UsageError(
+            "An index in a database is not rebuilt in place.",
+            remedy="Drop it (`lakeward index drop`), then build it (`lakeward index build`).",
+        )
     opened = open_table(table, config)
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
@@ -54,6 +60,7 @@ def drop(
     *,
     table: TableArgument,
     index_type: KeptTypeOption,
+    url: DatabaseOption = None,
     config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: DryRunOption = False,
@@ -64,9 +71,31 @@ def drop(
 
     Of the record index of the metadata table that lasts as long as no Hudi writer's options keep it
     (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): the next one that does builds it anew.
+    Of an index in a database nothing is said in the table, and no lock is needed.
     """
     opened = open_table(table, config)
+    if index_type is IndexType.POSTGRES:
+        _drop_from_database(opened, url, dry_run=dry_run, as_json=as_json)
+        return
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+
+
+def _drop_from_database(opened: ConfiguredTable, url: str | None, *, dry_run: bool, as_json: bool) -> None:
+    from lakeward.state.index_entries import drop_entries, list_indexes
+
+    with index_database(opened, url) as database:
+        is_there = any(each.name == NAME for each in list_indexes(database, opened.base_path))
+        if is_there and not dry_run:
+            drop_entries(database, opened.base_path, NAME)
+    if as_json:
+        print_json(
+            {"base_path": opened.base_path, "type": IndexType.POSTGRES.value, "is_there": is_there}
+            | {"dry_run": dry_run}
+        )
+    elif not is_there:
+        typer.echo("The database has no index of the table. Nothing to remove.")
+    else:
+        typer.echo("Would take the index out of the database." if dry_run else "Took the index out of the database.")
 
 
 def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dry_run: bool, as_json: bool) -> None:

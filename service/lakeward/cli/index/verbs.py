@@ -4,6 +4,7 @@ Touches: nothing before a verb is carried out.
 """
 
 from lakeward.cli.index import (
+    build_command,
     changes_command,
     compare_command,
     list_command,
@@ -14,6 +15,7 @@ from lakeward.cli.index import (
 from lakeward.cli.index.group import index_app
 
 __all__ = [
+    "build_command",
     "changes_command",
     "compare_command",
     "index_app",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import TypeOption, index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
@@ -45,6 +46,7 @@ def verify(
         bool,
         typer.Option("--report-only", help="Leave an index in use that is wrong, and out of use one that is right."),
     ] = False,
+    url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
@@ -61,7 +63,7 @@ def verify(
     """
     from lakeward.cli.views.index.checked import checked_as_json, render_checked
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.index.opening import open_index, type_of_choice
+    from lakeward.index.opening import type_of_choice
     from lakeward.verify.index_check import Moment, check_index
     from lakeward.verify.index_check_result import CheckSize
 
@@ -69,12 +71,13 @@ def verify(
     clock = SystemClock()
     chosen = index_type or type_of_choice(opened.snapshot(timezone=timezone))
 
-    def moment_now() -> Moment:
-        snapshot = opened.snapshot(timezone=timezone)
-        return Moment(snapshot, open_index(opened.storage, snapshot, chosen, clock=clock, is_judged=True))
-
     size = CheckSize(error_rate, confidence, seed, everything)
-    with work_watched() as on_step:
+    with index_opener(opened, chosen, url, is_judged=True) as opens, work_watched() as on_step:
+
+        def moment_now() -> Moment:
+            snapshot = opened.snapshot(timezone=timezone)
+            return Moment(snapshot, opens(snapshot))
+
         found = check_index(opened.storage, moment_now, size, on_step=on_step)
     put = "" if report_only else _put(opened, chosen, found, now=clock.now())
     if as_json:

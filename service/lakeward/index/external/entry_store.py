@@ -46,7 +46,11 @@ class EntryStore(Protocol):
     def put(self, attempt: int, changes: pa.RecordBatch) -> None:
         """Entries of the attempt, as `LOCATIONS` has them. Done again, it comes to the same."""
 
-    def finish(self, attempt: int, completed: str | None) -> None: ...
+    def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
+        """
+        Args:
+            is_settled: it is the first commit of all, and never forgotten.
+        """
 
     def forget(self, instant: str) -> None: ...
 

@@ -108,16 +108,22 @@ class ExternalIndex:
                 "one is not kept of them.",
                 remedy="Build the index anew.",
             )
-        attempt = self._entries.begin(instant)
-        for batch in changes:
-            for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                piece = batch.slice(start, _ROWS_AT_ONCE)
-                self._limit.take(piece.num_rows)
-                self._entries.put(attempt, piece)
+        attempt = self._put(instant, changes)
         self._entries.finish(attempt, completed)
         self._counted.pop(instant, None)
         if completed is not None:
             self._counted[instant] = completed
+
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
+        """Take in all of the table as of a commit, whole or not at all. These locations count whatever becomes of that
+        commit: they are of those before it, too. Raises `Refused` where the index has a commit."""
+        if self.indexed() != Indexed():
+            raise Refused(
+                "The index is built already.",
+                why=f"It has what completed on the table until {self.indexed().through}.",
+                remedy="Bring it up to date (`lakeward index update`), or drop it first (`lakeward index drop`).",
+            )
+        self._entries.finish(self._put(instant, locations), completed, is_settled=True)
 
     def rollback(self, instant: str) -> None:
         self._entries.forget(instant)
@@ -135,6 +141,15 @@ class ExternalIndex:
                 self.rollback(instant)
         for instant in settled_first(self._counted, timeline, through=through):
             self._entries.settle(instant, self._counted[instant])
+
+    def _put(self, instant: str, changes: Iterable[pa.RecordBatch]) -> int:
+        attempt = self._entries.begin(instant)
+        for batch in changes:
+            for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+                piece = batch.slice(start, _ROWS_AT_ONCE)
+                self._limit.take(piece.num_rows)
+                self._entries.put(attempt, piece)
+        return attempt
 
     def _get(self, keys: pa.Array) -> Iterator[pa.RecordBatch]:
         wanted = keys.cast(pa.string()).unique()

@@ -1,0 +1,107 @@
+"""`lakeward index build TABLE` and `lakeward index update TABLE`: an index of ours is made, and kept at pace.
+
+Touches: stdout, stderr; the table, reading only; the database of the index.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import NAME, DatabaseOption, RateOption, index_database, opens_external
+from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.errors import UsageError
+from lakeward.index.index_type import IndexType
+
+OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant: postgres.")]
+
+
+@index_app.command()
+def build(
+    table: TableArgument,
+    index_type: OwnTypeOption,
+    by_partition: Annotated[
+        bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
+    ] = False,
+    keys_per_second: RateOption = None,
+    url: DatabaseOption = None,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Build an index of a table from its rows, in the database of the store. The table is read only; no lock is taken.
+
+    Stopped midway, it begins anew when it is run again. What was committed meanwhile is taken in at the end.
+    """
+    from lakeward.execute.indexing.external import build_external, update_external
+    from lakeward.state.index_entries import create_entries
+
+    _check_is_ours(index_type)
+    opened = open_table(table, config)
+    take = partial(opened.snapshot, timezone=timezone)
+    with index_database(opened, url) as database, work_watched() as on_step:
+        create_entries(database, opened.base_path, NAME, is_global=not by_partition)
+        opens = opens_external(opened, database, keys_per_second)
+        on_group = partial(on_step, "read the keys of {} of {} file groups")
+        built = build_external(opened.storage, opens, take, on_group=on_group)
+        updated = update_external(opened.storage, opens, take)
+    if as_json:
+        print_json(
+            {
+                "base_path": opened.base_path,
+                "type": index_type.value,
+                "instant": built.instant,
+                "file_groups": built.groups,
+                "entries": built.entries,
+                "commits": list(updated.commits),
+            }
+        )
+        return
+    typer.echo(f"Built from {built.entries:,} keys in {built.groups:,} file groups. {_told(updated.commits)}")
+
+
+@index_app.command()
+def update(
+    table: TableArgument,
+    index_type: OwnTypeOption,
+    keys_per_second: RateOption = None,
+    url: DatabaseOption = None,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Take in what was committed since, in the order in which it completed. The table is read only; no lock is taken.
+
+    Until then a lookup reads what these commits wrote, up to 256 MiB. Stopped midway, it goes on where it was.
+    """
+    from lakeward.execute.indexing.external import update_external
+
+    _check_is_ours(index_type)
+    opened = open_table(table, config)
+    with index_database(opened, url) as database:
+        opens = opens_external(opened, database, keys_per_second)
+        updated = update_external(opened.storage, opens, partial(opened.snapshot, timezone=timezone))
+    if as_json:
+        document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
+        print_json(document | {"read_anew": updated.read_anew})
+        return
+    typer.echo(_told(updated.commits))
+
+
+def _told(commits: tuple[str, ...]) -> str:
+    return f"{len(commits):,} commit{'' if len(commits) == 1 else 's'} taken in."
+
+
+def _check_is_ours(kind: IndexType) -> None:
+    if kind is not IndexType.POSTGRES:
+        raise UsageError(
+            f"The {kind} index is not Lakeward's to build.",
+            why="Hudi's writers keep it, or it is the base files themselves.",
+            remedy="Name --type postgres; `lakeward index list` shows what the table has.",
+        )

@@ -1,0 +1,81 @@
+"""An index of a table in the PostgreSQL database of the store, opened for a verb.
+
+Touches: the configuration; the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.options.store import store_url
+from lakeward.clock import SystemClock
+from lakeward.index.index_type import IndexType
+
+if TYPE_CHECKING:
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.index.external.external_index import ExternalIndex
+    from lakeward.index.index import Index
+    from lakeward.state.engine import Database
+    from lakeward.table.snapshot import TableSnapshot
+
+NAME = "keys"
+"""A table has one index in a database."""
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="The database of an index of type postgres, as postgresql://user@host/database. Not given: the store of "
+        "the configuration. A password belongs into the configuration's url_file or the environment.",
+    ),
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option("--keys-per-second", min=1, metavar="N", help="Ask the database for no more; default no limit."),
+]
+
+
+@contextmanager
+def index_database(opened: ConfiguredTable, url: str | None) -> Iterator[Database]:
+    from lakeward.state.engine import open_database
+
+    database = open_database(store_url(url, opened.settings), create=False)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def opens_external(
+    opened: ConfiguredTable, database: Database, rate: float | None
+) -> Callable[[TableSnapshot], ExternalIndex]:
+    """Opens the index as of a snapshot. Raises `UsageError` where there is none."""
+    from lakeward.index.external.external_index import ExternalIndex
+    from lakeward.index.external.rate_limit import RateLimit
+    from lakeward.state.index_entries import open_entries
+
+    entries = open_entries(database, opened.base_path, NAME)
+    limit = RateLimit(rate, clock=SystemClock())
+    return lambda snapshot: ExternalIndex.of(entries, opened.storage, snapshot, limit=limit)
+
+
+@contextmanager
+def index_opener(
+    opened: ConfiguredTable, kind: IndexType, url: str | None, *, is_judged: bool = False
+) -> Iterator[Callable[[TableSnapshot], Index]]:
+    """Opens the index of a type as of a snapshot, for lookups: with what it does not have yet laid over it."""
+    from lakeward.index.opening import open_index
+    from lakeward.index.overlay import current_index
+
+    if kind is not IndexType.POSTGRES:
+        clock = SystemClock()
+        yield lambda snapshot: open_index(opened.storage, snapshot, kind, clock=clock, is_judged=is_judged)
+        return
+    with index_database(opened, url) as database:
+        external = opens_external(opened, database, None)
+        yield lambda snapshot: current_index(opened.storage, snapshot, external(snapshot))

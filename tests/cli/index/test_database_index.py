@@ -1,0 +1,74 @@
+"""An index in a real PostgreSQL, by hand: built, asked, brought up to date, verified and dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.cli.main import run
+from tests.crash.compacting import everything
+from tests.write.writing import new_table, write
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    table = new_table(tmp_path / "table")
+    write(table, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x")])
+    return table
+
+
+def test_an_index_of_a_table(table: Path, postgresql_url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """It answers as the rows are, before and after it is brought up to date; a wrong one is told; dropped, nothing is
+    left. The table is not written."""
+
+    def call(verb: str, *arguments: str, code: int = 0) -> Any:
+        words = ["index", verb, str(table), *arguments, "--type", "postgres", "--url", postgresql_url]
+        assert run([*words, "--json"]) == code
+        return json.loads(capfd.readouterr().out or "null")
+
+    def found() -> list[tuple[str, str]]:
+        told = call("lookup", "k1", "k2", "k3", "k4")
+        return [(each["key"], each["partition_path"]) for each in told["locations"]]
+
+    before = everything(table)
+    call("lookup", "k1", code=2)
+    built = call("build")
+    assert (built["entries"], built["commits"]) == (3, [])
+    assert found() == [("k1", "a"), ("k2", "a"), ("k3", "b")]
+    call("build", code=2)
+    assert found() == [("k1", "a"), ("k2", "a"), ("k3", "b")]
+    assert everything(table) == before
+
+    write(table, [("k2", 2, "a", None)], "delete")
+    write(table, [("k4", 3, "b", "x")])
+    before = everything(table)
+    now = [("k1", "a"), ("k3", "b"), ("k4", "b")]
+    assert found() == now, "what it does not have yet is covered"
+    assert len(call("update")["commits"]) == 2
+    assert call("update")["commits"] == []
+    assert found() == now
+    assert call("verify", "--all")["faults"] == []
+    assert everything(table) == before
+
+    assert call("drop", "--dry-run")["is_there"] and found() == now
+    assert call("drop")["is_there"]
+    assert not call("drop")["is_there"]
+    call("lookup", "k1", code=2)
+
+
+def test_what_cannot_be_built(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Other indexes are Hudi's or the files themselves, and a store in a file is none for an index."""
+    assert run(["index", "build", str(table), "--type", "simple"]) == 2
+    assert "The simple index is not Lakeward's to build." in capfd.readouterr().err
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    assert run(["state", "migrate", "--url", store]) == 0
+    for verb in ("build", "update"):
+        assert run(["index", verb, str(table), "--type", "postgres", "--url", store]) == 2
+        assert "needs a PostgreSQL database" in capfd.readouterr().err
+    assert run(["index", "rebuild", str(table), "--type", "postgres", "--writers", "stopped"]) == 2
+    assert "is not rebuilt in place" in capfd.readouterr().err

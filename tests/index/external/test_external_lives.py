@@ -1,0 +1,102 @@
+"""An index outside of a table, built at any moment of the table's life and kept at pace now and then, against the rows.
+
+A seed is one life of a table; LAKEWARD_RUNS=1000 runs as many.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lakeward.execute.indexing.external import build_external, update_external
+from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.index import Indexed
+from lakeward.index.overlay import current_index
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.request import IndexKind
+from tests.clocks import SkippingClock
+from tests.faults import Killed
+from tests.index.external.memory_entries import MemoryEntries
+from tests.index.following import places, truth
+from tests.our_reader import scan
+from tests.runs import runs
+from tests.write.test_histories import KEYS
+from tests.write.test_lives import Life
+from tests.write.writing import new_table
+
+STORAGE = LocalStorage()
+
+
+def opened(entries: MemoryEntries, snapshot: TableSnapshot) -> ExternalIndex:
+    return ExternalIndex.of(entries, STORAGE, snapshot, limit=RateLimit(None, clock=SkippingClock()))
+
+
+@dataclass
+class Indexing(Life):
+    """A table with indexes that are built, and brought up to date, now and then."""
+
+    stores: list[MemoryEntries] = field(default_factory=list)
+    built: int = 0
+
+    def check(self) -> None:
+        super().check()
+        for number, entries in enumerate(self.stores):
+            self._holds(entries, f"index {number}")
+            if opened(entries, scan(self.base)).indexed() == Indexed():
+                if self.chance.random() < 0.3:
+                    self._build(entries, number)
+            elif self.chance.random() < 0.4:
+                self.told.append(f"index {number} is brought up to date")
+                opens = partial(opened, entries)
+                update_external(STORAGE, opens, lambda: scan(self.base))
+                assert not update_external(STORAGE, opens, lambda: scan(self.base)).commits
+            self._holds(entries, f"index {number}, then")
+
+    def _build(self, entries: MemoryEntries, number: int) -> None:
+        stop = self.chance.choice([0, 1, 1000, 1000])
+        self.told.append(f"index {number} is built, stopped at file group {stop}")
+
+        def on_group(done: int, of: int) -> None:
+            if done == stop:
+                raise Killed("the build")
+
+        try:
+            build_external(STORAGE, partial(opened, entries), lambda: scan(self.base), on_group=on_group)
+        except Killed:
+            return
+        self.built += 1
+
+    def _holds(self, entries: MemoryEntries, what: str) -> None:
+        snapshot = scan(self.base)
+        found = places(current_index(STORAGE, snapshot, opened(entries, snapshot)), KEYS)
+        assert found == truth(self.base, snapshot), "\n".join([*self.told, what])
+
+
+def live(path: Path, seed: int, steps: int) -> None:
+    chance = random.Random(seed)
+    table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
+    base = new_table(path, version=chance.choice([9, 10]), table_type=table_type, ordering_fields=("ts",))
+    life = Indexing(chance, base, table_type, True, {"index": IndexKind.SIMPLE})
+    life.stores = [MemoryEntries(is_global=True), MemoryEntries(is_global=False)]
+    life.told.append(f"seed {seed}: {table_type}")
+    acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
+    acts += [life.compact, life.compact_logs] * 2 + [life.clean] * 2 + [life.archive] * 3
+    acts += [life.savepoint, life.restore, life.restore, life.die, life.die]
+    for _ in range(steps):
+        chance.choice(acts)()
+        life.check()
+    assert life.built or steps < 16
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
+def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
+    """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that
+    was not and beside updates, whatever is done to the table: restores of what was built from, and archiving. Keeps of
+    execute/indexing/external."""
+    live(tmp_path / "t", seed, 16)
