@@ -53,7 +53,19 @@ def test_an_index_of_a_table(table: Path, postgresql_url: str, capfd: pytest.Cap
     assert call("update")["commits"] == []
     assert found() == now
     assert call("verify", "--all")["faults"] == []
+    compared = call("compare", "--type", "bloom")
+    assert (compared["keys"], compared["differing"]) == (6, 0)
     assert everything(table) == before
+    write(table, [("k5", 4, "b", "x")])
+    assert run(["index", "list", str(table), "--url", postgresql_url, "--json"]) == 0
+    *_, listed = json.loads(capfd.readouterr().out)["indexes"]
+    assert (listed["type"], listed["name"], listed["scope"], listed["behind_commits"]) == (
+        "postgres",
+        "keys",
+        "table",
+        1,
+    )
+    assert listed["bytes"] > 0
 
     assert call("drop", "--dry-run")["is_there"] and found() == now
     assert call("drop")["is_there"]

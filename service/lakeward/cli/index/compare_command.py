@@ -5,22 +5,20 @@ Touches: stdin where the keys come from it; stdout, stderr; the table, reading o
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import KeysFileOption, PartitionsOption, given_keys, index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
 from lakeward.clock import SystemClock
 from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
-
-if TYPE_CHECKING:
-    from lakeward.index.index import Index
-    from lakeward.storage.storage import Storage
 
 
 @index_app.command()
@@ -36,6 +34,7 @@ def compare(
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which rows are drawn.")] = 0,
     partition: PartitionsOption = None,
+    url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
@@ -48,7 +47,6 @@ def compare(
     """
     from lakeward.cli.views.index.compared import compared_as_json, render_compared
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.index.opening import open_index
     from lakeward.verify.index_comparison import ComparedIndex, compare_indexes, draw_keys
     from lakeward.verify.index_comparison import given_keys as keys_given
     from lakeward.verify.index_listing import list_indexes
@@ -61,12 +59,13 @@ def compare(
     opened = open_table(table, config)
     snapshot, clock = opened.snapshot(timezone=timezone), SystemClock()
 
-    def opens(kind: IndexType, storage: Storage) -> Index:
-        return open_index(storage, snapshot, kind, clock=clock)
-
     stored = {each.type: each.bytes for each in list_indexes(opened.storage, snapshot) if each.locates}
-    first, second = (ComparedIndex(kind.value, partial(opens, kind), stored.get(kind.value)) for kind in types)
-    with work_watched() as on_step:
+    with ExitStack() as databases, work_watched() as on_step:
+        openers = [databases.enter_context(index_opener(opened, kind, url)) for kind in types]
+
+        def compared_index(at: int) -> ComparedIndex:
+            return ComparedIndex(types[at].value, lambda storage: openers[at](snapshot), stored.get(types[at].value))
+
         if keys_file is not None:
             asked = keys_given(given_keys(None, keys_file), absent=absent)
         else:
@@ -81,8 +80,8 @@ def compare(
         compared = compare_indexes(
             opened.storage,
             snapshot,
-            first,
-            second,
+            compared_index(0),
+            compared_index(1),
             asked,
             clock=clock,
             partitions=partition,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.cli.options.store import store_url
+from lakeward.cli.options.store import AWAY, store_url
 from lakeward.clock import SystemClock
 from lakeward.index.index_type import IndexType
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakeward.index.index import Index
     from lakeward.state.engine import Database
     from lakeward.table.snapshot import TableSnapshot
+    from lakeward.verify.index_listing import ListedIndex
 
 NAME = "keys"
 """A table has one index in a database."""
@@ -79,3 +80,42 @@ def index_opener(
     with index_database(opened, url) as database:
         external = opens_external(opened, database, None)
         yield lambda snapshot: current_index(opened.storage, snapshot, external(snapshot))
+
+
+def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: str | None) -> tuple[ListedIndex, ...]:
+    """The indexes of the table in the database that is named, or that the store is in. A store that does not answer
+    has none to tell, and that is said."""
+    if url is None and not opened.settings.store_url.startswith("postgresql"):
+        return ()
+    from lakeward.index.key_changes.table_commits import staleness
+    from lakeward.state.index_entries import list_indexes
+    from lakeward.verify.index_listing import IndexState, ListedIndex
+
+    try:
+        with index_database(opened, url) as database:
+            rows = list_indexes(database, opened.base_path)
+            behind = 0
+            if any(row.name == NAME for row in rows):
+                indexed = opens_external(opened, database, None)(snapshot).indexed()
+                behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock()).commits
+    except AWAY as error:
+        if url is not None:
+            raise
+        typer.echo(f"The store does not say which indexes it has of the table: {error}", err=True)
+        return ()
+    return tuple(
+        ListedIndex(
+            IndexType.POSTGRES.value,
+            row.name,
+            IndexState.IN_USE,
+            True,
+            "table" if row.is_global else "partition",
+            None,
+            None,
+            "",
+            row.entry_bytes,
+            behind,
+            f"About {row.entries:,} entries, as the database estimates.",
+        )
+        for row in rows
+    )

@@ -1,11 +1,12 @@
 """`lakeward index list TABLE`: the indexes that a table has, Hudi's and Lakeward's own. Reads only.
 
-Touches: stdout; the table, reading only.
+Touches: stdout, stderr; the table and the database of its index, reading only.
 """
 
 from __future__ import annotations
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import DatabaseOption, listed_in_database
 from lakeward.cli.index.group import index_app
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 
@@ -13,6 +14,7 @@ from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 @index_app.command("list")
 def list_indexes(
     table: TableArgument,
+    url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
@@ -24,7 +26,8 @@ def list_indexes(
     from lakeward.verify.index_listing import list_indexes
 
     opened = open_table(table, config)
-    found = list_indexes(opened.storage, opened.snapshot(timezone=timezone))
+    snapshot = opened.snapshot(timezone=timezone)
+    found = (*list_indexes(opened.storage, snapshot), *listed_in_database(opened, snapshot, url))
     if as_json:
         print_json(listed_as_json(opened.base_path, found))
     else:
