@@ -147,7 +147,7 @@ def table(
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
         storage=replace(storage_samples()[-1], consumers=CONSUMERS),
-        indexes=(IndexStatus("metadata", NOW - 900, 9206, 0, 0.001),),
+        indexes=(IndexStatus("metadata", checked_at=NOW - 900, checked=9206, excluded_rate=0.001),),
     )
     return replace(usual, **changes)
 
