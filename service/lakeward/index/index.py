@@ -3,7 +3,8 @@
     Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
                    is found for it
     HashedIndex    an index of which one part has a key, told by the key alone
-    WritableIndex  an index of ours, changed a commit of the table at a time
+    WritableIndex  an index that takes in one commit of the table after the other
+    OwnIndex       an index of ours that stays: built from a table, and kept small
 
 An index of ours is changed a commit of the table at a time, by its own writer; those that Hudi keeps are read here, and
 written with the metadata table.
@@ -26,6 +27,7 @@ import pyarrow as pa
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.location import LOCATIONS
 from lakeward.storage.storage import Storage
+from lakeward.table.timeline.timeline import Timeline
 
 
 class Index(Protocol):
@@ -96,6 +98,24 @@ class WritableIndex(Index, Protocol):
 
     def rollback(self, instant: str) -> None:
         """Forget the commit: each key is where it was before. Nothing happens where the index has none of it."""
+
+
+class OwnIndex(WritableIndex, Protocol):
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
+        """Take in all of the table as of a commit, whole or not at all. These locations count whatever becomes of that
+        commit: they are of those before it, too. Raises `Refused` where the index has a commit.
+
+        Args:
+            locations: in `LOCATIONS`, in no order.
+            completed: when the commit became visible.
+        """
+
+    def tidy(self, timeline: Timeline, *, through: str) -> None:
+        """Forget commits that were rolled back, and settle those that left the active timeline.
+
+        Args:
+            through: the index has every commit that completed up to then, so that none comes before a settled one.
+        """
 
 
 def record_locations(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.execute.indexing.external import build_external, update_external
+from lakeward.execute.indexing.building import build_index, update_and_tidy
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
@@ -54,8 +54,8 @@ class Indexing(Life):
             elif self.chance.random() < 0.4:
                 self.told.append(f"index {number} is brought up to date")
                 opens = partial(opened, entries)
-                update_external(STORAGE, opens, lambda: scan(self.base))
-                assert not update_external(STORAGE, opens, lambda: scan(self.base)).commits
+                update_and_tidy(STORAGE, opens, lambda: scan(self.base))
+                assert not update_and_tidy(STORAGE, opens, lambda: scan(self.base)).commits
             self._holds(entries, f"index {number}, then")
 
     def _build(self, entries: MemoryEntries, number: int) -> None:
@@ -67,7 +67,7 @@ class Indexing(Life):
                 raise Killed("the build")
 
         try:
-            build_external(STORAGE, partial(opened, entries), lambda: scan(self.base), on_group=on_group)
+            build_index(STORAGE, partial(opened, entries), lambda: scan(self.base), on_group=on_group)
         except Killed:
             return
         self.built += 1
@@ -98,5 +98,5 @@ def live(path: Path, seed: int, steps: int) -> None:
 def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
     """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that
     was not and beside updates, whatever is done to the table: restores of what was built from, and archiving. Keeps of
-    execute/indexing/external."""
+    execute/indexing/building."""
     live(tmp_path / "t", seed, 16)

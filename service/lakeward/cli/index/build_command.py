@@ -38,7 +38,7 @@ def build(
 
     Stopped midway, it begins anew when it is run again. What was committed meanwhile is taken in at the end.
     """
-    from lakeward.execute.indexing.external import build_external, update_external
+    from lakeward.execute.indexing.building import build_index, update_and_tidy
     from lakeward.state.index_entries import create_entries
 
     _check_is_ours(index_type)
@@ -48,8 +48,8 @@ def build(
         create_entries(database, opened.base_path, NAME, is_global=not by_partition)
         opens = opens_external(opened, database, keys_per_second)
         on_group = partial(on_step, "read the keys of {} of {} file groups")
-        built = build_external(opened.storage, opens, take, on_group=on_group)
-        updated = update_external(opened.storage, opens, take)
+        built = build_index(opened.storage, opens, take, on_group=on_group)
+        updated = update_and_tidy(opened.storage, opens, take)
     if as_json:
         print_json(
             {
@@ -80,13 +80,13 @@ def update(
 
     Until then a lookup reads what these commits wrote, up to 256 MiB. Stopped midway, it goes on where it was.
     """
-    from lakeward.execute.indexing.external import update_external
+    from lakeward.execute.indexing.building import update_and_tidy
 
     _check_is_ours(index_type)
     opened = open_table(table, config)
     with index_database(opened, url) as database:
         opens = opens_external(opened, database, keys_per_second)
-        updated = update_external(opened.storage, opens, partial(opened.snapshot, timezone=timezone))
+        updated = update_and_tidy(opened.storage, opens, partial(opened.snapshot, timezone=timezone))
     if as_json:
         document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
         print_json(document | {"read_anew": updated.read_anew})

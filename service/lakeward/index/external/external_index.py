@@ -115,8 +115,6 @@ class ExternalIndex:
             self._counted[instant] = completed
 
     def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
-        """Take in all of the table as of a commit, whole or not at all. These locations count whatever becomes of that
-        commit: they are of those before it, too. Raises `Refused` where the index has a commit."""
         if self.indexed() != Indexed():
             raise Refused(
                 "The index is built already.",
@@ -130,11 +128,6 @@ class ExternalIndex:
         self._counted.pop(instant, None)
 
     def tidy(self, timeline: Timeline, *, through: str) -> None:
-        """Forget commits that were rolled back, and settle those that left the active timeline.
-
-        Args:
-            through: the index has every commit that completed up to then, so that none comes before a settled one.
-        """
         _, unsettled = self._entries.commits()
         for instant in unsettled:
             if instant not in self._counted and timeline.find(instant) is None:

@@ -1,4 +1,4 @@
-"""An index outside of the table: built from all file slices as they are, and then kept at pace.
+"""An index of ours: built from all file slices as they are, and then kept at pace.
 
     build    snapshot -> the keys of each live file group, sorted -> one commit of the index, which is settled: it has
              what completed on the table up to that snapshot
@@ -10,7 +10,7 @@ refused, as of an index that is far behind.
 Touches: the index; the table, reading; spill files.
 Keeps:   what completes while an index is built comes with its next update.
 Memory:  what sorting the keys of one file group takes.
-See:     docs/decisions/0077-an-index-in-postgresql.md
+See:     docs/decisions/0075-an-index-follows-its-table.md
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 from lakeward.errors import NotFound, Refused, TryLater
 from lakeward.execute.indexing.updating import IndexUpdate, update_index
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.index import OwnIndex
 from lakeward.index.key_changes.group_changes import CommitChanges, ReadAnew, TableFiles
 from lakeward.index.key_changes.reading import KeyReader
 from lakeward.index.key_changes.table_commits import CHANGING, TableCommit, check_can_be_followed
@@ -34,7 +34,7 @@ from lakeward.table.snapshot import TableSnapshot
 _SNAPSHOTS = 3
 """Snapshots of a table whose files go while they are read."""
 
-OpenExternal = Callable[[TableSnapshot], ExternalIndex]
+OpenOwnIndex = Callable[[TableSnapshot], OwnIndex]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class IndexBuild:
     entries: int
 
 
-def build_external(
+def build_index(
     storage: Storage,
-    open_index: OpenExternal,
+    open_index: OpenOwnIndex,
     take: Callable[[], TableSnapshot],
     *,
     on_group: Callable[[int, int], None] = lambda done, of: None,
@@ -73,7 +73,7 @@ def build_external(
     raise AssertionError("the loop returns or raises")
 
 
-def update_external(storage: Storage, open_index: OpenExternal, take: Callable[[], TableSnapshot]) -> IndexUpdate:
+def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
     """Bring the index up to date. One process at a time. Raises what `update_index` does."""
     done = update_index(storage, open_index, take)
     snapshot = take()
@@ -84,7 +84,7 @@ def update_external(storage: Storage, open_index: OpenExternal, take: Callable[[
 
 
 def _build(
-    storage: Storage, open_index: OpenExternal, snapshot: TableSnapshot, on_group: Callable[[int, int], None]
+    storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, on_group: Callable[[int, int], None]
 ) -> IndexBuild:
     check_can_be_followed(snapshot)
     table = TableFiles.of(snapshot)
