@@ -114,6 +114,7 @@ class OwnIndex(WritableIndex, Protocol):
         """Forget commits that were rolled back, and settle those that left the active timeline.
 
         Args:
+            timeline: of the snapshot that the index was opened as of; what began after it is left as it is.
             through: the index has every commit that completed up to then, so that none comes before a settled one.
         """
 

@@ -181,6 +181,33 @@ def test_tidying_forgets_what_was_rolled_back(make_entries):
     assert answers(index, [f"k-{T1}", f"k-{T3}"]) == [(f"k-{T1}", "p", "a-0"), (f"k-{T3}", "p", "a-0")]
 
 
+def test_a_group_that_was_replaced_is_no_answer(make_entries):
+    """Its keys' entries stay, for nothing is taken in of it: no writer goes by them, and they are locations again once
+    a restore brings the group back."""
+    entries = make_entries(True)()
+    put(entries, T1, ("k1", "p", "a-0"), ("k2", "p", "b-0"), completed=T1)
+    old, new = (file_group("p", name, base=(T1, 1), logs=[]) for name in ("a-0", "b-0"))
+    instants = completed(T1, "deltacommit")
+    limit = RateLimit(None, clock=SkippingClock())
+    replaced = snapshot_of([new], instants, replaced={("p", "a-0"): T2}, replaced_groups=(old,))
+
+    assert answers(ExternalIndex.of(entries, STORAGE, replaced, limit=limit), ["k1", "k2"]) == [("k2", "p", "b-0")]
+    restored = ExternalIndex.of(entries, STORAGE, snapshot_of([old, new], instants), limit=limit)
+    assert answers(restored, ["k1", "k2"]) == [("k1", "p", "a-0"), ("k2", "p", "b-0")]
+
+
+def test_what_came_after_the_timeline_was_read_is_not_forgotten(make_entries):
+    """A commit that another process takes in meanwhile, and that began after the snapshot was taken, is on no timeline
+    of the snapshot and was not rolled back: forgotten, it would be passed over by the commit after it."""
+    entries = make_entries(True)()
+    put(entries, T1, ("k1", "p", "a-0"), completed=T2)
+    timeline = Timeline(tuple(completed(T1, "deltacommit", T2)))
+    put(entries, T3, ("k1", "q", "b-0"), completed=T4)
+    index_of(entries, {T1: T2}).tidy(timeline, through=T4)
+
+    assert entries.commits() == (None, {T1: T2, T3: T4})
+
+
 def test_what_is_settled_first():
     """Only a beginning of the commits in the order in which they became visible: up to the first that is on the active
     timeline, or later than the index is whole."""

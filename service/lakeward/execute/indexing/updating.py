@@ -117,7 +117,7 @@ def _located_in(storage: Storage, index: WritableIndex, groups: frozenset[GroupI
     """All that the index says of these file groups."""
     paths, file_ids = zip(*sorted(groups), strict=True)
     wanted = group_names(pa.array(paths, pa.string()), pa.array(file_ids, pa.string()))
-    for part in index.parts(None):
+    for part in index.parts(sorted(set(paths))):
         for batch in index.look_up(storage, part, None):
             found = batch.filter(pc.is_in(group_names(batch.column(PARTITION_PATH), batch.column(FILE_ID)), wanted))
             if found.num_rows:

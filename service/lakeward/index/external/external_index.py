@@ -8,7 +8,8 @@
     of T2, gone                                 none
 
 Of those that count, the one whose commit became visible last is the answer, whatever the instants. A location whose
-file group is not there is none.
+file group is not live is none: of groups that were replaced nothing is taken in, so that their keys' entries stay, and
+a writer that went by one would write to where no reader looks.
 
 Hudi's index in HBase holds one entry a key: one of a commit that does not count leaves a key that was located before
 without any location, unless rollbacks are told to write the older version back. Here both stay until the timeline has
@@ -29,12 +30,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Refused, Unsupported
-from lakeward.format.timeline.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.external.entry_store import ENTRIES, SETTLED, EntryStore
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
-from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY
+from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, group_names
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -54,11 +55,12 @@ class ExternalIndex:
         """
         Args:
             counted: of the commits in the store that are not settled those that count, with their completion times.
-            groups: file groups that are there, or were replaced.
+            groups: the live ones.
         """
         self._entries = entries
         self._counted = dict(counted)
-        self._groups = pa.array([f"{partition_path}/{file_id}" for partition_path, file_id in groups], pa.string())
+        paths, file_ids = zip(*groups, strict=True) if groups else ((), ())
+        self._groups = group_names(pa.array(paths, pa.string()), pa.array(file_ids, pa.string()))
         self._limit = limit
 
     @classmethod
@@ -68,7 +70,7 @@ class ExternalIndex:
         counted = counted_commits(storage, snapshot.base_path, snapshot.config, snapshot.timeline, unsettled)
         groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
         frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
-        return cls(entries, counted, frozenset(groups | frozen | snapshot.replaced.keys()), limit=limit)
+        return cls(entries, counted, frozenset(groups | frozen), limit=limit)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise Unsupported(
@@ -99,7 +101,8 @@ class ExternalIndex:
         return Indexed(max(told, key=comparable_time, default=None), frozenset(unsettled))
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
-        """Raises `Refused` for a commit that completed before one that is settled."""
+        """Raises `Refused` for a commit that completed before one that is settled. One without a completion time is no
+        part of what the index goes through, also once it is complete: others may have completed before it."""
         through, _ = self._entries.commits()
         if completed is not None and through is not None and comparable_time(completed) <= comparable_time(through):
             raise Refused(
@@ -130,7 +133,10 @@ class ExternalIndex:
     def tidy(self, timeline: Timeline, *, through: str) -> None:
         _, unsettled = self._entries.commits()
         for instant in unsettled:
-            if instant not in self._counted and timeline.find(instant) is None:
+            # t10 the timeline is read; t20 a commit begins and completes, t30 another process takes it in; at t40 we
+            # find it nowhere. Forgotten, it would be missing from the index once a later one is taken in.
+            began = timeline.latest_time is not None and is_before(instant, timeline.latest_time)
+            if began and instant not in self._counted and timeline.find(instant) is None:
                 self.rollback(instant)
         for instant in settled_first(self._counted, timeline, through=through):
             self._entries.settle(instant, self._counted[instant])
@@ -165,8 +171,7 @@ class ExternalIndex:
         else:
             newest = _newest(_outlived(entries), [RECORD_KEY, PARTITION_PATH])
         found = newest.select(LOCATIONS.names).filter(pc.is_valid(newest[FILE_ID]))
-        groups = pc.binary_join_element_wise(found[PARTITION_PATH], found[FILE_ID], "/")  # no file id has a slash
-        return found.filter(pc.is_in(groups, self._groups))
+        return found.filter(pc.is_in(group_names(found[PARTITION_PATH], found[FILE_ID]), self._groups))
 
     def _ranks(self, entries: pa.RecordBatch) -> npt.NDArray[np.int64]:
         """A higher one is of a commit that became visible later; 0: settled; -1: it does not count."""
