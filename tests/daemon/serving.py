@@ -16,6 +16,7 @@ from lakeward.commit.owner import Processes
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
+from lakeward.daemon.jobs.indexing import IndexWatermarks
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
@@ -115,6 +116,7 @@ class Serving:
         self.runner = InlineRunner()
         self.watcher = Watcher(open_storage, self.clock)
         self.run_operation: Callable[..., OperationResult] = run_operation_at
+        self.watermarks: IndexWatermarks = self.store.index_watermarks
         self.worker = worker = Worker(
             watcher=self.watcher,
             open_storage=open_storage,
@@ -122,6 +124,7 @@ class Serving:
             run_operation_at=lambda base_path: lambda *given: self.run_operation(base_path, *given),
             run_check_at=lambda base_path: partial(check_slice_at, base_path),
             run_index_check_at=lambda base_path: partial(check_index_at, base_path),
+            watermarks=lambda base_path: self.watermarks(base_path),
             identity=ServiceName(self.settings.service.name, self.store.store_id()),
             processes=Processes(),
             state_folder=state_folder,

@@ -29,6 +29,7 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
+from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Choice, Decision, Reason
 from lakeward.plan.metadata.trigger import MetadataTrigger
@@ -147,7 +148,10 @@ def table(
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
         storage=replace(storage_samples()[-1], consumers=CONSUMERS),
-        indexes=(IndexStatus("metadata", checked_at=NOW - 900, checked=9206, excluded_rate=0.001),),
+        indexes=(
+            IndexStatus("metadata", checked_at=NOW - 900, checked=9206, excluded_rate=0.001),
+            IndexStatus("postgres", behind=Staleness(3, 5_000_000, 600.0), behind_at=NOW - 60),
+        ),
     )
     return replace(usual, **changes)
 

@@ -318,6 +318,7 @@ class Daemon:
             run_operation_at=lambda base_path: partial(merge_ids, open_storage(base_path)[0]),
             run_check_at=lambda base_path: partial(_no_check),
             run_index_check_at=lambda base_path: partial(_no_check),
+            watermarks=lambda base_path: {},
             identity=ServiceName("lakeward", run.store_id),
             processes=processes,
             state_folder=Path("/nowhere"),

@@ -15,7 +15,10 @@ from lakeward.errors import StoreVersion, TryLater, Unsupported, UsageError
 from lakeward.state import index_entries
 from lakeward.state.engine import Database, open_database, parse_store_url
 from lakeward.state.index_entries import IndexEntries, create_entries, drop_entries, list_indexes, open_entries
+from lakeward.state.migration import migrate
 from lakeward.state.postgres_arrays import Binaries, Integers, binary_cursor, integers, texts
+from lakeward.state.store import open_store
+from tests.clocks import SkippingClock
 from tests.services import DroppingProxy, PostgresServer
 
 pytestmark = pytest.mark.services
@@ -85,6 +88,25 @@ def test_columns_come_back_as_they_were_sent(postgresql_url: str) -> None:
         (nulls,) = cursor.execute("SELECT array_agg(n) FROM (VALUES (1), (NULL)) v (n)").fetchone() or (b"",)
         with pytest.raises(AssertionError, match="another array"):
             integers(nulls)
+
+
+def test_what_the_indexes_of_a_table_have(database: Database, postgresql_url: str) -> None:
+    """The store tells of each what is settled and what is whole besides, and nothing of one that was not built, that
+    is of another table, or was dropped; a store in a file has none."""
+    migrate(postgresql_url)
+    store = open_store(postgresql_url, clock=SkippingClock())
+    assert store.index_watermarks(TABLE) == {}
+    entries = create_entries(database, TABLE, "keys", is_global=True)
+    entries.begin(T1)
+    assert store.index_watermarks(TABLE) == {}
+    entries.finish(entries.begin(T1), T1, is_settled=True)
+    entries.finish(entries.begin(T2), None)
+    assert store.index_watermarks(TABLE) == {"keys": (T1, {T2: None})} == {"keys": entries.commits()}
+    assert store.index_watermarks("/lake/others") == {}
+    drop_entries(database, TABLE, "keys")
+    assert store.index_watermarks(TABLE) == {}
+    store.close()
+    assert open_store("sqlite://", clock=SkippingClock()).index_watermarks(TABLE) == {}
 
 
 def test_an_index_is_created_listed_and_dropped(database: Database) -> None:

@@ -178,6 +178,7 @@ class App:
             run_operation_at=lambda base_path: partial(run_operation_at, base_path),
             run_check_at=lambda base_path: partial(check_slice_at, base_path),
             run_index_check_at=lambda base_path: partial(check_index_at, base_path),
+            watermarks=store.index_watermarks,
             identity=ServiceName(settings.service.name, store.store_id()),
             processes=processes,
             state_folder=settings.service.state_folder,

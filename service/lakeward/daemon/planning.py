@@ -5,7 +5,7 @@
     services            what rollback, indexes, clean and archiving have to do (`daemon/jobs`)
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
-Touches: the table, reading only: what a demand cannot tell from the snapshot.
+Touches: the table, reading only: what a demand cannot tell from the snapshot; the store, what indexes it has.
 Keeps:   1. what stands against one service, or goes wrong in asking it, holds no other service of the table back.
 """
 
@@ -24,7 +24,7 @@ from lakeward.config.settings import Writers
 from lakeward.config.standing import Standing, standing_of
 from lakeward.daemon.jobs.archiving import archive_demand
 from lakeward.daemon.jobs.cleaning import clean_demand
-from lakeward.daemon.jobs.indexing import index_demand
+from lakeward.daemon.jobs.indexing import IndexWatermarks, index_demand
 from lakeward.daemon.jobs.rolling_back import rollback_demand
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of
@@ -68,12 +68,14 @@ class TablePlanning:
         open_serviced: Callable[[ServedTable, Guard], ServicedTable],
         dispatchers: Dispatchers,
         processes: Processes,
+        watermarks: IndexWatermarks,
         clock: Clock,
     ) -> None:
         self._open_storage = open_storage
         self._open_serviced = open_serviced
         self._dispatchers = dispatchers
         self._processes = processes
+        self._watermarks = watermarks
         self._clock = clock
 
     def plan(
@@ -206,7 +208,7 @@ class TablePlanning:
 
         def of_index() -> ServiceDemand:
             storage, _ = self._open_storage(table.base_path)
-            return index_demand(storage, table, snapshot, cache, clock=self._clock)
+            return index_demand(storage, table, snapshot, cache, watermarks=self._watermarks, clock=self._clock)
 
         demands: dict[JobKind, ServiceDemand] = {}
         for kind, ask in (

@@ -27,6 +27,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
+from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Decision
 from lakeward.table.backlog import Backlog, GroupBacklog
@@ -212,6 +213,16 @@ class IndexStatus:
     """What was found to be wrong, at whatever check it was taken out of use; empty where it is in use."""
     excluded_rate: float | None = None
     """The share that fewer are wrong than, where none was, with a confidence of 99 %."""
+    behind: Staleness | None = None
+    """What it lacked of its table at the last plan; None of one of Hudi's, which each commit brings its part."""
+    behind_at: float = 0.0
+    """When that was."""
+
+    def seconds_behind(self, now: float) -> float | None:
+        """Since the first commit completed that it lacks; 0 where there is none."""
+        if self.behind is None:
+            return None
+        return self.behind.seconds + max(0.0, now - self.behind_at) if self.behind.commits else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
 from lakeward.daemon.jobs.archiving import archive
 from lakeward.daemon.jobs.cleaning import clean
-from lakeward.daemon.jobs.indexing import RunIndexCheck, check_indexes
+from lakeward.daemon.jobs.indexing import IndexWatermarks, RunIndexCheck, check_indexes
 from lakeward.daemon.jobs.rolling_back import roll_back
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
@@ -86,6 +86,7 @@ class Worker:
         run_operation_at: Callable[[str], RunOperation],
         run_check_at: Callable[[str], RunCheck],
         run_index_check_at: Callable[[str], RunIndexCheck],
+        watermarks: IndexWatermarks,
         identity: ServiceName,
         processes: Processes,
         state_folder: Path,
@@ -113,6 +114,7 @@ class Worker:
             open_serviced=lambda table, guard: self._opened(table, guard, None),
             dispatchers=dispatchers,
             processes=processes,
+            watermarks=watermarks,
             clock=clock,
         )
         self.caches = TableCaches()

@@ -16,7 +16,7 @@ Source:  HoodieIndex (Hudi 1.2); RFC-08
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -72,6 +72,16 @@ class Indexed:
     """A completion time: of what completed up to it the index needs nothing more."""
     instants: frozenset[str] = frozenset()
     """Commits that it has besides."""
+
+    @classmethod
+    def of(cls, settled: str | None, unsettled: Mapping[str, str | None]) -> Indexed:
+        """
+        Args:
+            settled: the completion time up to which commits are settled.
+            unsettled: the others that it has, with their completion times, where these were known.
+        """
+        told = [completed for completed in (settled, *unsettled.values()) if completed is not None]
+        return cls(max(told, key=comparable_time, default=None), frozenset(unsettled))
 
     def has(self, instant: str, completed: str) -> bool:
         if self.through is not None and comparable_time(completed) <= comparable_time(self.through):

@@ -41,6 +41,7 @@ from sqlalchemy import Connection
 from lakeward.errors import StoreVersion, TryLater, Unsupported, UsageError
 from lakeward.state.engine import Database
 from lakeward.state.postgres_arrays import Binaries, Integers, binary_cursor, integers, texts
+from lakeward.state.records import Watermark
 
 if TYPE_CHECKING:
     import psycopg
@@ -197,6 +198,27 @@ def list_indexes(database: Database, base_path: str | None = None) -> list[Index
         return [IndexRow(*row) for row in cursor]
 
     return database.read(find)
+
+
+def read_watermarks(connection: Connection, base_path: str) -> dict[str, Watermark]:
+    """What each index of the table has, by its name; nothing of one that was not built yet."""
+    cursor = _cursor(connection)
+    if not _has_tables(cursor):
+        return {}
+    cursor.execute(
+        "SELECT i.name, c.instant, c.completed, c.state = 'settled'"
+        " FROM lakeward_index.indexes i JOIN lakeward_index.commits c ON c.index_id = i.id"
+        " WHERE i.base_path = %s AND c.state IN ('settled', 'whole')",
+        (base_path,),
+    )
+    found: dict[str, Watermark] = {}
+    for name, instant, completed, is_settled in cursor:
+        settled, unsettled = found.get(name, (None, {}))
+        if is_settled:
+            found[name] = (max(filter(None, (settled, completed)), default=None), unsettled)
+        else:
+            found[name] = (settled, {**unsettled, instant: completed})
+    return found
 
 
 class IndexEntries:

@@ -129,6 +129,11 @@ class IndexCheckpoint:
     at: float
 
 
+Watermark = tuple[str | None, Mapping[str, str | None]]
+"""What an index in the database has: the completion time up to which commits are settled, and those that are whole and
+not settled, each with its completion time."""
+
+
 @dataclass(frozen=True, slots=True)
 class StorageRecord:
     """What a table's storage was held by."""

@@ -15,7 +15,7 @@ See:     docs/state.md
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ from lakeward.state.jobs import Jobs
 from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.migration import ensure_usable, migrate_database
 from lakeward.state.observations import SLOT_SECONDS, Observations
-from lakeward.state.records import ControlRecord, ParkedRecord, Retention, Trimmed, WatchedTable
+from lakeward.state.records import ControlRecord, ParkedRecord, Retention, Trimmed, WatchedTable, Watermark
 from lakeward.state.schema import (
     applied_writes,
     attempts,
@@ -120,6 +120,15 @@ class Store:
     def store_id(self) -> str:
         """Who this store is; it stays with the database for its life."""
         return self._access.read("store_id", _store_id)
+
+    def index_watermarks(self, base_path: str) -> Mapping[str, Watermark]:
+        """What the indexes of the table have that are in this database, by their names: none in a file. Raises what
+        reading the store does."""
+        if self._database.is_sqlite:
+            return {}
+        from lakeward.state.index_entries import read_watermarks  # Arrow, which most who open a store do not need
+
+        return self._access.read("index_watermarks", lambda connection: read_watermarks(connection, base_path))
 
     def trim(self, now: float) -> Trimmed:
         """Drop what is old (`Retention`). Nothing that runs, is in force or is still on a timeline goes by age."""

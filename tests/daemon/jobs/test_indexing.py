@@ -9,8 +9,9 @@ import pytest
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import Job, JobResult, ServiceDemand
-from lakeward.errors import Cancelled
+from lakeward.errors import Cancelled, StoreUnavailable
 from lakeward.execute.progress import Silent
+from lakeward.state.records import Watermark
 from tests.daemon.test_worker import Bench
 from tests.verify.metadata_damage import put_record, records
 
@@ -108,3 +109,36 @@ def test_a_check_is_stopped(bench: Bench) -> None:
     with pytest.raises(Cancelled):
         bench.worker.run(job, bench.table, guard=stop, observer=Silent())
     assert demand(bench).is_due
+
+
+def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
+    """It is told at each plan, grows older between plans, stays as it was while the store is away, and is no other
+    index's: that of Hudi's is checked as ever, and alone."""
+    timeline = bench.serving.watcher.snapshot("orders").timeline if bench.plan() else None
+    assert timeline is not None
+    first, *later = sorted(each.completion_time or "" for each in timeline.completed_writes)
+    watermark: Watermark = (first, {})
+    bench.serving.watermarks = lambda base_path: {"keys": watermark}
+    demand(bench)
+    of_hudi, ours = bench.worker.caches.of("orders").indexes
+    assert (of_hudi.name, of_hudi.behind, of_hudi.seconds_behind(0.0)) == ("metadata", None, None)
+    assert ours.name == "postgres" and ours.behind is not None
+    assert ours.behind.commits == len(later) > 0 and ours.behind.bytes > 0
+    now = bench.serving.clock.now()
+    assert (ours.seconds_behind(now + 60) or 0) - (ours.seconds_behind(now) or 0) == pytest.approx(60)
+
+    def away(base_path: str) -> dict[str, Watermark]:
+        raise StoreUnavailable("It is away.")
+
+    bench.serving.watermarks = away
+    a_day_later(bench)
+    assert demand(bench).is_due
+    assert bench.run(JobKind.INDEX).figures.index_keys_verified == 8
+    of_hudi, kept = bench.worker.caches.of("orders").indexes
+    assert (of_hudi.checked, kept) == (8, ours)
+
+    watermark = (None, {str(number): each for number, each in enumerate((first, *later))})
+    bench.serving.watermarks = lambda base_path: {"keys": watermark}
+    demand(bench)
+    *_, ours = bench.worker.caches.of("orders").indexes
+    assert ours.behind is not None and ours.behind.commits == 0 and ours.seconds_behind(now + 1e6) == 0.0

@@ -67,6 +67,9 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
         "lakeward_table_index_wrong_keys",
         "lakeward_table_index_out_of_use",
         "lakeward_table_index_checked_timestamp_seconds",
+        "lakeward_table_index_behind_commits",
+        "lakeward_table_index_behind_bytes",
+        "lakeward_table_index_behind_seconds",
     }, "no writer wrote while it watched, it has no metadata table, and no consumer is configured"
     assert value(text, "lakeward_leader") == value(text, "lakeward_ready") == 1
     assert value(text, "lakeward_verifications_total", table=name, check="operation", result="mismatch") == 0

@@ -246,6 +246,13 @@ def test_a_table_says_all_about_its_file_groups(pages: Pages):
     assert "The disk was full. Free space on it." in text
 
 
+def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
+    """One in the store's database by commits, bytes and time; those that Hudi keeps are not behind."""
+    of_hudi, ours = Page(pages.one_table(detail(), GroupQuery())).text.partition("Found Behind")[2].split("postgres")
+    assert of_hudi.rstrip().endswith("no")
+    assert "3 commits, 4.8 MiB, since 11 min" in ours
+
+
 def test_a_table_that_was_not_scanned_yet_has_a_page(pages: Pages):
     """With nothing known, nothing is claimed."""
     nothing = table("t", backlog=None, last_job=None, write_amplification=None, view={"scanned_at": None})

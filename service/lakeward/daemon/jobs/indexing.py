@@ -1,5 +1,8 @@
 """Indexes of one table kept watch over by the daemon: which it has, is a check due, and the job that checks.
 
+Hudi's record index is checked. Of an index in the store's PostgreSQL it is told how far it is behind the table, at each
+plan; while the store does not answer, what it said last stays.
+
 Time is cut into rounds of `index.verify_every`, which begin at another moment for each table, the same one whichever
 daemon watches it: so the checks of many tables are spread, and one is due as often whether daemons are restarted or
 not. The first round that a daemon sees the end of is the first of which it does the check.
@@ -12,7 +15,7 @@ Keeps:   1. an index is checked once a round, however often the table is planned
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import SystemRandom
 
@@ -25,10 +28,14 @@ from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, JobFigures
 from lakeward.daemon.table_cache import TableCache
 from lakeward.dispatch.dispatcher import Dispatcher, Failure
+from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
 from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.quantities import format_iso_time
+from lakeward.state.records import Watermark
 from lakeward.storage.storage import Storage
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.listing import listing_source
@@ -38,21 +45,31 @@ from lakeward.verify.index_check_entry import IndexCheckSpec
 from lakeward.verify.index_check_result import CheckSize, IndexCheck
 
 RunIndexCheck = Callable[[IndexCheckSpec, int], IndexCheck]
+IndexWatermarks = Callable[[str], Mapping[str, Watermark]]
+"""What the indexes of the table at a base path have that are in the store's database. Raises what the store does."""
+STORE_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 CONFIDENCE = 0.99
 """How surely what is said to be found is found."""
 
 
 def index_demand(
-    storage: Storage, table: ServedTable, snapshot: TableSnapshot, cache: TableCache, *, clock: Clock
+    storage: Storage,
+    table: ServedTable,
+    snapshot: TableSnapshot,
+    cache: TableCache,
+    *,
+    watermarks: IndexWatermarks,
+    clock: Clock,
 ) -> ServiceDemand:
     """Whether indexes are to be checked. What the table has of them is kept for pages and metrics."""
     known = {index.name: index for index in cache.indexes}
     found = (known.get(name) or IndexStatus(name) for name in _names(storage, snapshot))
-    cache.keep_indexes(tuple(_in_use_or_not(storage, snapshot, index) for index in found))
+    of_hudi = tuple(_in_use_or_not(storage, snapshot, index) for index in found)
+    cache.keep_indexes((*of_hudi, *_in_database(storage, snapshot, cache, watermarks, clock)))
     number = _round(table, clock)
     if cache.index_round is None:
         cache.keep_index_round(number)
-    if not cache.indexes or cache.index_round == number:
+    if not of_hudi or cache.index_round == number:
         return ServiceDemand(False, _told(cache))
     return ServiceDemand(True, "An index is to be held against the rows")
 
@@ -75,7 +92,7 @@ def check_indexes(
         run_check: called where the check runs; has its own access to the storage.
     """
     number = _round(table, clock)
-    if not cache.indexes:
+    if not any(map(_is_checked, cache.indexes)):
         return JobReport(JobResult.NOTHING)
     listing = listing_source(base_path, table.settings.listing)
     spec = IndexCheckSpec(IndexType.METADATA, _size(table), table.settings.timezone, listing)
@@ -127,6 +144,28 @@ def _in_use_or_not(storage: Storage, snapshot: TableSnapshot, index: IndexStatus
     return replace(index, out_of_use=why_out_of_use(storage, snapshot.base_path, IndexType.METADATA) or "")
 
 
+def _in_database(
+    storage: Storage, snapshot: TableSnapshot, cache: TableCache, watermarks: IndexWatermarks, clock: Clock
+) -> tuple[IndexStatus, ...]:
+    """How far those in the database are behind."""
+    try:
+        found = watermarks(snapshot.base_path)
+    except STORE_AWAY:
+        return tuple(index for index in cache.indexes if not _is_checked(index))
+    return tuple(
+        IndexStatus(
+            IndexType.POSTGRES.value,  # a table has one
+            behind=staleness(storage, snapshot, Indexed.of(*watermark), clock=clock),
+            behind_at=clock.now(),
+        )
+        for watermark in found.values()
+    )
+
+
+def _is_checked(index: IndexStatus) -> bool:
+    return index.behind is None
+
+
 def _round(table: ServedTable, clock: Clock) -> int:
     every = table.settings.index.verify_every
     return int((clock.now() + zlib.crc32(table.base_path.encode()) % every) // every)
@@ -142,6 +181,8 @@ def _told(cache: TableCache) -> str:
 
 
 def _with_check(index: IndexStatus, check: IndexCheck, now: float) -> IndexStatus:
+    if not _is_checked(index):
+        return index
     drawn = [each for each in (check.rows, check.entries) if each is not None]
     rates = [each.excluded_rate for each in drawn]
     return replace(

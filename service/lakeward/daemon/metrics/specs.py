@@ -19,7 +19,7 @@ from enum import StrEnum
 
 from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.scheduling.events import TableState
-from lakeward.daemon.status import ServiceStatus, SparkState, TableStatus
+from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus
 from lakeward.plan.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS
 
@@ -321,6 +321,16 @@ def _of_indexes(figure: str) -> Callable[[TableStatus, float], Reading]:
     return read
 
 
+def _behind(figure: Callable[[IndexStatus, float], float | None]) -> Callable[[TableStatus, float], Reading]:
+    """A figure of each index of the table that is brought up to date; nothing of one of Hudi's."""
+
+    def read(table: TableStatus, now: float) -> Reading:
+        found = {index.name: figure(index, now) for index in table.indexes}
+        return {name: value for name, value in found.items() if value is not None} or None
+
+    return read
+
+
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
     return None if table.backlog is None or table.no_work else (table.oldest_unmerged_age(now) or 0.0)
 
@@ -576,6 +586,36 @@ TABLE_GAUGES = (
         ),
         _of_indexes("checked_at"),
         min,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_behind_commits",
+            "Commits, rollbacks and restores that an index in the store's database does not have, as of the last plan.",
+            "table",
+            "index",
+        ),
+        _behind(lambda index, now: None if index.behind is None else float(index.behind.commits)),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_behind_bytes",
+            "What they wrote, which each lookup reads; beyond 256 MiB lookups are refused.",
+            "table",
+            "index",
+        ),
+        _behind(lambda index, now: None if index.behind is None else float(index.behind.bytes)),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_behind_seconds",
+            "Since the first of them completed; 0 where the index has all.",
+            "table",
+            "index",
+        ),
+        _behind(IndexStatus.seconds_behind),
+        max,
     ),
     TableGauge(
         _gauge(

@@ -96,9 +96,7 @@ class ExternalIndex:
                 yield found
 
     def indexed(self) -> Indexed:
-        through, unsettled = self._entries.commits()
-        told = [completed for completed in (through, *unsettled.values()) if completed is not None]
-        return Indexed(max(told, key=comparable_time, default=None), frozenset(unsettled))
+        return Indexed.of(*self._entries.commits())
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
         """Raises `Refused` for a commit that completed before one that is settled. One without a completion time is no
