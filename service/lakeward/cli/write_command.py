@@ -21,7 +21,7 @@ from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import DebugOption, JsonOption
-from lakeward.errors import UsageError
+from lakeward.errors import Refused, UsageError
 from lakeward.quantities import parse_size
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.options.engine import CommandEngines
     from lakeward.execute.serviced_table import ServicedTable
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.write.flow.flow import Flow
+    from lakeward.write.tagging.choosing import OpenIndex
 
 
 @with_option_groups
@@ -55,6 +57,12 @@ def write(
         typer.Option(
             help="What finds the file group of a key; default bucket with --buckets, record where the metadata table "
             "has a record index, else simple."
+        ),
+    ] = None,
+    index_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="The database of the index postgres; not given: the store of the configuration."
         ),
     ] = None,
     buckets: Annotated[
@@ -141,6 +149,8 @@ def write(
             f"{operation} takes {'rows: there is no --input' if takes_rows else 'partitions and no rows'}.",
             remedy="Name files with --input, or - for standard input." if takes_rows else "Leave --input out.",
         )
+    if index_url is not None and index is not IndexKind.POSTGRES:
+        raise UsageError("--index-url goes with --index postgres alone.", remedy="Leave it out, or name that index.")
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
@@ -175,17 +185,32 @@ def write(
         )
         engines = engine.over(opened.settings.spark, memory_bytes=memory_bytes)
         try:
-            with _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns):
+            with (
+                _index_of(opened, request, index_url) as open_index,
+                _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns),
+            ):
                 if dry_run:
-                    assignment = preview_rows(serviced, request, flow, columns)
+                    assignment = preview_rows(serviced, request, flow, columns, open_index)
                 else:
-                    report = write_rows(serviced, request, flow, columns)
+                    report = write_rows(serviced, request, flow, columns, open_index)
         finally:
             engines.stop()
     if dry_run:
         tell_assigned(assignment, as_json=as_json)
     else:
         tell_written(report, as_json=as_json)
+
+
+@contextmanager
+def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -> Iterator[OpenIndex | None]:
+    """Lakeward's own index that the request names."""
+    if request.index is not IndexKind.POSTGRES:
+        yield None
+        return
+    from lakeward.cli.index.database_index import index_database, opens_external
+
+    with index_database(opened, url) as database:
+        yield opens_external(opened, database, None)
 
 
 @contextmanager
@@ -212,6 +237,13 @@ def _open_rows(
     if _is_here(files, engines, memory_bytes=table.options.memory_bytes):
         table.observer.step("rows are sorted in this process")
         flow = InProcessFlow(table.storage, source.batches(), memory_bytes=table.options.memory_bytes)
+    elif request.index is IndexKind.POSTGRES:
+        raise Refused(
+            "By an index in a database rows are written by this process alone.",
+            why="Spark's tasks are given no credentials of the database, and the rows are for Spark: so it was said, "
+            "or they may not fit.",
+            remedy="Write with --local, or by another index.",
+        )
     else:
         from lakeward.write.flow.parts import InputParts
         from lakeward.write.flow.spark import SparkFlow

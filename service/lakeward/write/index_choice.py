@@ -7,7 +7,8 @@
 Under an index that is global, a row that comes for another partition than the one that has its key moves there, or not:
 
     asked, or in the table's properties    that; both, and another one, is refused
-    otherwise                              as for Hudi's writers: by the record index it stays, by others it moves
+    otherwise                              as for Hudi's writers: by the record index it stays, by others it moves;
+                                           by an index of Lakeward's as by the record index
 
 Touches: nothing.
 Keeps:   1. a table that says its index is never written by another one;
@@ -38,8 +39,9 @@ _KINDS = {
 _MOVES = {
     IndexKind.GLOBAL_SIMPLE: (MOVES_BY_SIMPLE_INDEX, True),
     IndexKind.RECORD: (MOVES_BY_RECORD_INDEX, False),
+    IndexKind.POSTGRES: (MOVES_BY_RECORD_INDEX, False),
 }
-"""Hudi's property for each global index, and its default."""
+"""Hudi's property for each global index, and its default; for one of Lakeward's those of the record index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from lakeward.write.flow.keying import Keying
 from lakeward.write.keys.proving import prove_key_generator
 from lakeward.write.placing import average_row_bytes, place
 from lakeward.write.request import WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import choose_tagging
+from lakeward.write.tagging.choosing import OpenIndex, choose_tagging
 from lakeward.write.target import Assignment, Workload
 
 
@@ -53,6 +53,7 @@ def assign_rows(
     schema: str,
     instant: str,
     on_progress: Callable[[Progress], None],
+    open_index: OpenIndex | None = None,
 ) -> Assignment:
     """Raises `Refused`, `Unsupported` and `UsageError`.
 
@@ -60,11 +61,12 @@ def assign_rows(
         snapshot: of the whole table.
         schema: Avro JSON of the table's columns from this write on, without meta columns.
         instant: the write's own.
+        open_index: the index of ours that the request names.
     """
     if request.operation is WriteOperation.DELETE_PARTITION:
         workload = Workload({(path, None): 0 for path in request.partitions})
     else:
-        tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock)
+        tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock, open_index=open_index)
         workload = flow.tag(_keying(table, snapshot, request, schema), tagging, on_progress=on_progress)
     return place(
         snapshot,

@@ -63,10 +63,12 @@ class IndexKind(StrEnum):
     """The hash of the key: a partition has as many file groups as it has buckets."""
     RECORD = "record"
     """The record index of the metadata table."""
+    POSTGRES = "postgres"
+    """An index of Lakeward's in a database, which says itself whether a key is one in all of the table."""
 
     @property
     def is_global(self) -> bool:
-        """Whether a key is one in all of the table."""
+        """Whether a key is one in all of the table, whatever the index says of itself."""
         return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.RECORD)
 
     @property
@@ -117,8 +119,9 @@ class WriteRequest:
     @property
     def deduplicates(self) -> bool:
         """Whether rows of one key become one. In buckets they do where nothing is said, since the logs of a bucket are
-        folded by every reader; and a record index has one place for a key. There Hudi leaves two rows in a first base
+        folded by every reader; and a record index, as one in a database, has one place for a key. There Hudi leaves two rows in a first base
         file, of which updates reach one, or fails."""
         if self.deduplicate is not None:
             return self.deduplicate
-        return self.operation.deduplicates or self.index in (IndexKind.BUCKET, IndexKind.RECORD)
+        one_place = (IndexKind.BUCKET, IndexKind.RECORD, IndexKind.POSTGRES)
+        return self.operation.deduplicates or self.index in one_place

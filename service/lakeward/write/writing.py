@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -28,7 +29,7 @@ from lakeward.write.input.schema import evolve
 from lakeward.write.planning import assign_rows
 from lakeward.write.refusals import check_request
 from lakeward.write.request import WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import check_tagging
+from lakeward.write.tagging.choosing import OpenIndex, check_tagging
 from lakeward.write.target import Assignment, TargetResult
 from lakeward.write.write_run import WriteRun
 
@@ -83,17 +84,25 @@ class WriteReport:
         return sum(getattr(file.stat, field) or 0 for result in self.results for file in result.files)
 
 
-def write_rows(table: ServicedTable, request: WriteRequest, flow: Flow, columns: pa.Schema | None) -> WriteReport:
+def write_rows(
+    table: ServicedTable,
+    request: WriteRequest,
+    flow: Flow,
+    columns: pa.Schema | None,
+    open_index: OpenIndex | None = None,
+) -> WriteReport:
     """Write what the flow was made with.
 
     Args:
         columns: of the rows; None where the operation takes none.
+        open_index: the index of ours that the request names.
 
     Raises `Refused` and `Unsupported` before anything is written, `Conflict` where another write was met, and what
     the life cycle raises; then nothing of the write is left."""
     for tries in range(1, request.conflict_retries + 2):
-        schema = _checked_schema(table, timeline_snapshot(table), request, columns)
-        run = WriteRun(table, begin_write(table, request), flow, schema)
+        schema = _checked_schema(table, timeline_snapshot(table), request, columns, open_index)
+        assign = partial(assign_rows, open_index=open_index)
+        run = WriteRun(table, begin_write(table, request), flow, schema, assign)
         try:
             completion_time = run_attempt(table, run)
         except Conflict as error:
@@ -109,22 +118,39 @@ def write_rows(table: ServicedTable, request: WriteRequest, flow: Flow, columns:
     raise AssertionError("the last try returns or raises")
 
 
-def preview_rows(table: ServicedTable, request: WriteRequest, flow: Flow, columns: pa.Schema | None) -> Assignment:
+def preview_rows(
+    table: ServicedTable,
+    request: WriteRequest,
+    flow: Flow,
+    columns: pa.Schema | None,
+    open_index: OpenIndex | None = None,
+) -> Assignment:
     """What `write_rows` would do with the rows now; nothing is written."""
     snapshot = table.snapshot(service=TableService.WRITING)
-    schema = _checked_schema(table, snapshot, request, columns)
+    schema = _checked_schema(table, snapshot, request, columns, open_index)
     return assign_rows(
-        table, snapshot, request, flow, schema=schema, instant=_NO_INSTANT, on_progress=lambda progress: table.guard()
+        table,
+        snapshot,
+        request,
+        flow,
+        schema=schema,
+        instant=_NO_INSTANT,
+        on_progress=lambda progress: table.guard(),
+        open_index=open_index,
     )
 
 
 def _checked_schema(
-    table: ServicedTable, snapshot: TableSnapshot, request: WriteRequest, columns: pa.Schema | None
+    table: ServicedTable,
+    snapshot: TableSnapshot,
+    request: WriteRequest,
+    columns: pa.Schema | None,
+    open_index: OpenIndex | None,
 ) -> str:
     """The table's schema from this write on, where nothing stands against it so far."""
     check_request(snapshot, request)
     check_rows_can_be_written(table.storage, snapshot)
-    check_tagging(table.storage, snapshot, request)
+    check_tagging(table.storage, snapshot, request, open_index)
     return _schema(snapshot, request, columns)
 
 

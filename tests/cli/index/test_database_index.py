@@ -10,6 +10,7 @@ import pytest
 
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
+from tests.our_reader import read_rows
 from tests.write.writing import new_table, write
 
 pytestmark = pytest.mark.services
@@ -71,6 +72,25 @@ def test_an_index_of_a_table(table: Path, postgresql_url: str, capfd: pytest.Cap
     assert call("drop")["is_there"]
     assert not call("drop")["is_there"]
     call("lookup", "k1", code=2)
+
+
+def test_a_write_goes_by_it(
+    table: Path, tmp_path: Path, postgresql_url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A row for another partition goes to the one that has its key, also where the index has not taken that in yet;
+    Spark's tasks are given no credentials."""
+    rows = tmp_path / "rows.jsonl"
+    words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "postgres"]
+    words += ["--index-url", postgresql_url]
+    assert run(["index", "build", str(table), "--type", "postgres", "--url", postgresql_url]) == 0
+    write(table, [("k4", 2, "b", "x")])
+    rows.write_text("".join(f'{{"id": "{key}", "ts": 5, "part": "c", "v": "y"}}\n' for key in ("k1", "k4", "k5")))
+
+    assert run([*words, "--spark"]) == 2
+    assert "By an index in a database rows are written by this process alone" in capfd.readouterr().err
+    assert run(words) == 0
+    there = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in read_rows(table)}
+    assert there == {("k1", "a", "y"), ("k2", "a", "x"), ("k3", "b", "x"), ("k4", "b", "y"), ("k5", "c", "y")}
 
 
 def test_what_cannot_be_built(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,16 +1,20 @@
 """Choose how a write finds the file groups of its keys: what is asked, held against what the table shows of itself.
 What the table says of its index is `write/index_choice`'s.
 
-Touches: storage, reading: whether there is a folder of other kinds of buckets; for the record index its metadata.
+Touches: storage, reading: whether there is a folder of other kinds of buckets; for the record index its metadata; for
+         an index of ours what it has not taken in yet.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lakeward.clock import Clock
 from lakeward.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.index.index import Index
+from lakeward.index.index import Index, WritableIndex
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
+from lakeward.index.overlay import current_index
 from lakeward.index.simple import SimpleIndex
 from lakeward.merge.rules.merge_rules import MergeMode
 from lakeward.read.table_rules import merge_rules
@@ -22,8 +26,13 @@ from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.stored_rows import StoredRows
 from lakeward.write.tagging.tagging import LookupTagging, NewKeys, OnePlace, Tagging
 
+OpenIndex = Callable[[TableSnapshot], WritableIndex]
+"""Opens an index of ours as of a snapshot, without what it has not taken in yet."""
 
-def check_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
+
+def check_tagging(
+    storage: Storage, snapshot: TableSnapshot, request: WriteRequest, open_index: OpenIndex | None = None
+) -> None:
     """Raises `UsageError` for what does not fit together, and `Refused` for a table that has another kind of index."""
     if not snapshot.config.populate_meta_fields:
         raise Refused(
@@ -40,11 +49,29 @@ def check_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteReque
         )
     elif request.index is IndexKind.RECORD and request.operation.finds_keys:
         check_record_index(storage, snapshot)
+    elif request.index is IndexKind.POSTGRES and open_index is None:
+        raise UsageError(
+            "The write is to go by an index in a database, and none is opened for it.",
+            why="Its address is known to commands alone.",
+            remedy="Write with `lakeward write --index postgres`, or by another index.",
+        )
 
 
-def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest, *, clock: Clock) -> Tagging:
-    """Raises what `check_tagging` does."""
-    check_tagging(storage, snapshot, request)
+def choose_tagging(
+    storage: Storage,
+    snapshot: TableSnapshot,
+    request: WriteRequest,
+    *,
+    clock: Clock,
+    open_index: OpenIndex | None = None,
+) -> Tagging:
+    """Raises what `check_tagging` does; by an index of ours what `current_index` does, too.
+
+    Args:
+        snapshot: of the whole table.
+        open_index: the index of ours that the request names.
+    """
+    check_tagging(storage, snapshot, request, open_index)
     if request.index is IndexKind.BUCKET:
         assert request.buckets is not None, "it was checked"
         return BucketTagging(request.bucket_fields or snapshot.config.record_key_fields, request.buckets)
@@ -53,6 +80,10 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
     index: Index
     if request.index is IndexKind.RECORD:
         index = MetadataRecordIndex.of(storage, snapshot, clock=clock)
+    elif request.index is IndexKind.POSTGRES:
+        assert open_index is not None, "it was checked"
+        index = current_index(storage, snapshot, open_index(snapshot))
+        _check_moves(index, request)
     else:
         index = SimpleIndex.of(snapshot, is_global=request.index.is_global)
     if not index.is_global or request.operation is WriteOperation.DELETE:
@@ -69,6 +100,15 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
         and rules.mode is MergeMode.EVENT_TIME_ORDERING,
     )
     return LookupTagging(index, one_place)
+
+
+def _check_moves(index: Index, request: WriteRequest) -> None:
+    if request.moves_rows and not index.is_global:
+        raise UsageError(
+            "Rows are to go to other partitions, and by the index a key is one in its partition.",
+            why="A row finds no key of another partition, so that none can leave it.",
+            remedy="Leave it out, or build the index without --by-partition.",
+        )
 
 
 def _check_buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:

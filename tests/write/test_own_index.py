@@ -1,0 +1,125 @@
+"""Writes that find their keys by an index of Lakeward's, beside writes by the indexes of base files.
+
+A seed is one history; LAKEWARD_RUNS=1000 runs as many.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.clock import Clock
+from lakeward.errors import Refused, UsageError
+from lakeward.execute.indexing.building import build_index, update_and_tidy
+from lakeward.index import overlay
+from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.external.rate_limit import RateLimit
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.flow.in_process import InProcessFlow
+from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.tagging.choosing import OpenIndex
+from lakeward.write.writing import write_rows
+from tests.clocks import SkippingClock
+from tests.crash.compacting import compact
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import FaultyStorage
+from tests.index.external.memory_entries import MemoryEntries
+from tests.index.following import places, truth
+from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
+from tests.runs import runs
+from tests.write.writing import Row, new_table, rows_of, write
+
+STORAGE = LocalStorage()
+KEYS = [f"k{number}" for number in range(10)]
+
+
+def opener(entries: MemoryEntries) -> OpenIndex:
+    return lambda snapshot: opened(entries, snapshot)
+
+
+def opened(entries: MemoryEntries, snapshot: TableSnapshot) -> ExternalIndex:
+    return ExternalIndex.of(entries, STORAGE, snapshot, limit=RateLimit(None, clock=SkippingClock()))
+
+
+def write_by(
+    base: Path,
+    open_index: OpenIndex | None,
+    rows: Sequence[Row],
+    operation: str,
+    clock: Clock | None = None,
+    **request: Any,
+) -> None:
+    batch = rows_of(rows)
+    asked = WriteRequest(WriteOperation(operation), index=IndexKind.POSTGRES, **request)
+    table = serviced_table(str(base), STORAGE, ScriptedProcesses())
+    table = replace(table, clock=clock or table.clock)
+    write_rows(table, asked, InProcessFlow(STORAGE, [batch]), batch.schema, open_index)
+
+
+def found(base: Path) -> list[tuple[Any, ...]]:
+    return sorted((row["id"], row["_hoodie_partition_path"], row["ts"], row["part"], row["v"]) for row in read_rows(base))
+
+
+@pytest.mark.parametrize("scope", ["partition", "stays", "moves"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
+def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, scope: str) -> None:
+    """Whatever the index has taken in, each key is where its last row belongs, once in its scope."""
+    chance = random.Random(f"{seed} {scope}")
+    table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
+    print(f"{seed=} {scope=} {table_type=}")
+    is_global, moves = scope != "partition", scope == "moves"
+    entries, clock = MemoryEntries(is_global=is_global), SkippingClock()
+    ours, theirs = (new_table(tmp_path / name, table_type=table_type) for name in ("ours", "theirs"))
+    kind = IndexKind.GLOBAL_SIMPLE if is_global else IndexKind.SIMPLE
+    for step in range(1, 7):
+        keys = chance.sample(KEYS, chance.randint(1, 6))
+        rows: list[Row] = [(key, step, chance.choice("pq"), f"v{step}") for key in keys]
+        operation = chance.choice(["upsert", "upsert", "delete"]) if step > 1 else "upsert"
+        try:
+            write_by(ours, opener(entries), rows, operation, clock, moves_rows=moves)
+            write(theirs, rows, operation, index=kind, moves_rows=moves)
+        except Refused as refused:  # since no row of a base file lies in its own partition (`write/keys/proving`)
+            assert scope == "stays" and "partition paths are not made as its properties say" in refused.what
+            return
+        assert found(ours) == found(theirs), f"step {step}"
+        act = chance.choice(["build", "update", "compact", "nothing"])
+        if act == "build" and opened(entries, scan(ours)).indexed().through is None:
+            build_index(STORAGE, lambda snapshot: opened(entries, snapshot), lambda: scan(ours))
+        elif act in ("build", "update"):
+            update_and_tidy(STORAGE, lambda snapshot: opened(entries, snapshot), lambda: scan(ours))
+        elif act == "compact" and any(slice_.row_logs for slice_ in scan(ours).latest_slices):
+            compact(ours, FaultyStorage(), ScriptedProcesses(), clock=clock)
+    snapshot = scan(ours)
+    assert places(overlay.current_index(STORAGE, snapshot, opened(entries, snapshot)), KEYS) == truth(ours)
+
+
+def test_an_index_that_is_too_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused with what to do, and nothing of the write is left."""
+    base = new_table(tmp_path / "t")
+    entries = MemoryEntries(is_global=True)
+    write(base, [("k1", 1, "p", "x")])
+    before = found(base)
+    monkeypatch.setattr(overlay.current_index, "__kwdefaults__", {"bytes_max": 1})
+
+    with pytest.raises(Refused, match="Where keys are cannot be told from the index") as refused:
+        write_by(base, opener(entries), [("k1", 2, "p", "y")], "upsert")
+    assert "lakeward index update" in str(refused.value.remedy)
+    assert found(base) == before
+    assert [each.action for each in scan(base).timeline.pending] == []
+
+
+def test_what_does_not_fit(tmp_path: Path) -> None:
+    """No index is opened, or rows are to move by one of which a key is one in its partition."""
+    base = new_table(tmp_path / "t")
+    row: Row = ("k1", 1, "p", "x")
+    with pytest.raises(UsageError, match="none is opened for it"):
+        write_by(base, None, [row], "upsert")
+    with pytest.raises(UsageError, match="a key is one in its partition"):
+        write_by(base, opener(MemoryEntries(is_global=False)), [row], "upsert", moves_rows=True)
