@@ -56,6 +56,10 @@ class ListedIndex:
     behind_commits: int | None
     """Commits of the table that it does not know yet; 0 where each commit brings its part."""
     note: str = ""
+    behind_bytes: int = 0
+    """What these commits wrote."""
+    behind_seconds: float = 0.0
+    """Since the first of them completed."""
 
 
 def list_indexes(storage: Storage, snapshot: TableSnapshot, *, seed: int = 0) -> tuple[ListedIndex, ...]:

@@ -66,7 +66,9 @@ def test_an_index_of_a_table(table: Path, postgresql_url: str, capfd: pytest.Cap
         "table",
         1,
     )
-    assert listed["bytes"] > 0
+    assert listed["bytes"] > 0 and listed["behind_bytes"] > 0 and listed["behind_seconds"] >= 0
+    assert run(["index", "list", str(table), "--url", postgresql_url]) == 0
+    assert "1 commit, " in capfd.readouterr().out
 
     assert call("drop", "--dry-run")["is_there"] and found() == now
     assert call("drop")["is_there"]

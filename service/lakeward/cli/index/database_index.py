@@ -87,17 +87,17 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     has none to tell, and that is said."""
     if url is None and not opened.settings.store_url.startswith("postgresql"):
         return ()
-    from lakeward.index.key_changes.table_commits import staleness
+    from lakeward.index.key_changes.table_commits import Staleness, staleness
     from lakeward.state.index_entries import list_indexes
     from lakeward.verify.index_listing import IndexState, ListedIndex
 
     try:
         with index_database(opened, url) as database:
             rows = list_indexes(database, opened.base_path)
-            behind = 0
+            behind = Staleness()
             if any(row.name == NAME for row in rows):
                 indexed = opens_external(opened, database, None)(snapshot).indexed()
-                behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock()).commits
+                behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock())
     except AWAY as error:
         if url is not None:
             raise
@@ -114,8 +114,10 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
             None,
             "",
             row.entry_bytes,
-            behind,
+            behind.commits,
             f"About {row.entries:,} entries, as the database estimates.",
+            behind.bytes,
+            behind.seconds,
         )
         for row in rows
     )

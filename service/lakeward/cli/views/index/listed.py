@@ -14,7 +14,7 @@ from rich.text import Text
 
 from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
-from lakeward.quantities import format_size
+from lakeward.quantities import format_duration, format_size
 from lakeward.verify.index_listing import ListedIndex
 
 _COLUMNS = {
@@ -60,4 +60,5 @@ def _covers(index: ListedIndex) -> str:
 def _behind(index: ListedIndex) -> str:
     if not index.behind_commits:
         return "" if index.behind_commits is None else "nothing"
-    return f"{index.behind_commits:,} commit{'' if index.behind_commits == 1 else 's'}"
+    commits = f"{index.behind_commits:,} commit{'' if index.behind_commits == 1 else 's'}"
+    return f"{commits}, {format_size(index.behind_bytes)}, {format_duration(index.behind_seconds)}"
