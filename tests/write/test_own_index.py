@@ -64,7 +64,8 @@ def write_by(
 
 
 def found(base: Path) -> list[tuple[Any, ...]]:
-    return sorted((row["id"], row["_hoodie_partition_path"], row["ts"], row["part"], row["v"]) for row in read_rows(base))
+    columns = ("id", "_hoodie_partition_path", "ts", "part", "v")
+    return sorted(tuple(row[name] for name in columns) for row in read_rows(base))
 
 
 @pytest.mark.parametrize("scope", ["partition", "stays", "moves"])

@@ -119,8 +119,8 @@ class WriteRequest:
     @property
     def deduplicates(self) -> bool:
         """Whether rows of one key become one. In buckets they do where nothing is said, since the logs of a bucket are
-        folded by every reader; and a record index, as one in a database, has one place for a key. There Hudi leaves two rows in a first base
-        file, of which updates reach one, or fails."""
+        folded by every reader; and a record index, as one in a database, has one place for a key. There Hudi leaves two
+        rows in a first base file, of which updates reach one, or fails."""
         if self.deduplicate is not None:
             return self.deduplicate
         one_place = (IndexKind.BUCKET, IndexKind.RECORD, IndexKind.POSTGRES)
