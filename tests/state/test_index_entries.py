@@ -109,6 +109,29 @@ def test_what_the_indexes_of_a_table_have(database: Database, postgresql_url: st
     assert open_store("sqlite://", clock=SkippingClock()).index_watermarks(TABLE) == {}
 
 
+def test_an_index_takes_the_place_of_another(database: Database) -> None:
+    """In one step: before it the old one is the one of that name, after it the new one, and of the old one nothing is
+    left; done again, it comes to the same, and one that was dropped takes no place."""
+    old = create_entries(database, TABLE, "keys", is_global=True)
+    update(old, T1, batch(("k1", "p", "a-0")))
+    others = create_entries(database, "/lake/others", "keys", is_global=True)
+    new = create_entries(database, TABLE, "keys.rebuilt", is_global=True)
+    update(new, T2, batch(("k1", "p", "b-0")))
+    assert rows(open_entries(database, TABLE, "keys").get(pa.array(["k1"]))) == [("k1", "p", "a-0", T1, False)]
+    for _ in range(2):
+        new.take_place_of("keys")
+        assert [(each.base_path, each.name) for each in list_indexes(database)] == [
+            ("/lake/orders", "keys"),
+            ("/lake/others", "keys"),
+        ]
+        assert rows(open_entries(database, TABLE, "keys").get(pa.array(["k1"]))) == [("k1", "p", "b-0", T2, False)]
+    with pytest.raises(TryLater, match="The index that was built is gone"):
+        old.take_place_of("keys")
+    with pytest.raises(TryLater, match="The index is there no more"):
+        old.get(pa.array(["k1"]))
+    update(others, T1, batch(("k1", "p", "a-0")))
+
+
 def test_an_index_is_created_listed_and_dropped(database: Database) -> None:
     """It is made once, is one of its table and name, and of it nothing is left."""
     assert list_indexes(database) == []

@@ -11,6 +11,12 @@ Touches: nothing.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+INDEX_NAME: Final = "keys"
+"""A table has one index in a database, of this name,"""
+REBUILT_NAME: Final = "keys.rebuilt"
+"""and while it is built anew beside that, another one."""
 
 
 class IndexType(StrEnum):

@@ -27,10 +27,10 @@ See:     docs/decisions/0077-an-index-in-postgresql.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,8 @@ from lakeward.state.records import Watermark
 
 if TYPE_CHECKING:
     import psycopg
+
+R = TypeVar("R")
 
 FORMAT = 1
 KEY_BYTES_MAX = 2_000
@@ -244,7 +246,42 @@ class IndexEntries:
             )
             return through, dict(cursor.fetchall())
 
-        return self._database.read(read)
+        return self._read(read)
+
+    def _read(self, work: Callable[[Connection], R]) -> R:
+        try:
+            return self._database.read(work)
+        except StoreVersion as error:
+            raise TryLater(
+                "The index is there no more.",
+                why="Another process dropped it, or built it anew.",
+                remedy="Run the command again.",
+            ) from error
+
+    def take_place_of(self, name: str) -> None:
+        """Be the index of this name from now on; of the one that had it nothing is left. Done again, it comes to the
+        same. Raises `TryLater` where another process dropped this one."""
+
+        def replace(connection: Connection) -> None:
+            cursor = _cursor(connection)
+            row = cursor.execute(
+                "SELECT base_path FROM lakeward_index.indexes WHERE id = %s", (self._number,)
+            ).fetchone()
+            if row is None:
+                raise TryLater(
+                    "The index that was built is gone.",
+                    why="Another process dropped it, or builds one itself.",
+                    remedy="See that one process at a time builds an index; then run the command again.",
+                )
+            old = cursor.execute(
+                "DELETE FROM lakeward_index.indexes WHERE base_path = %s AND name = %s AND id <> %s RETURNING id",
+                (row[0], name, self._number),
+            ).fetchone()
+            if old is not None:
+                cursor.execute(f"DROP TABLE lakeward_index.entries_{old[0]}, lakeward_index.places_{old[0]}")
+            cursor.execute("UPDATE lakeward_index.indexes SET name = %s WHERE id = %s", (name, self._number))
+
+        self._database.alone(replace, lock_key=LOCK_KEY, seconds=LOCK_SECONDS)
 
     def begin(self, instant: str) -> int:
         def begin(connection: Connection) -> int:
@@ -379,12 +416,12 @@ class IndexEntries:
             ordinals, *numbers = (integers(column) for column in row)
             return self._batch(cursor, keys.take(pa.array(ordinals - 1)), *numbers)
 
-        return self._database.read(get)
+        return self._read(get)
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         after = None
         while True:
-            page = self._database.read(partial(self._page, after))
+            page = self._read(partial(self._page, after))
             if page is None:
                 return
             after, batch = page

@@ -10,6 +10,7 @@ import pytest
 
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
+from tests.faults import Killed
 from tests.our_reader import read_rows
 from tests.write.writing import new_table, write
 
@@ -23,9 +24,15 @@ def table(tmp_path: Path) -> Path:
     return table
 
 
-def test_an_index_of_a_table(table: Path, postgresql_url: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """It answers as the rows are, before and after it is brought up to date; a wrong one is told; dropped, nothing is
-    left. The table is not written."""
+def dying(*given: object) -> None:
+    raise Killed("the rebuild")
+
+
+def test_an_index_of_a_table(
+    table: Path, postgresql_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers as the rows are, before and after it is brought up to date, and built anew; a rebuild that is stopped
+    leaves the old one; dropped, nothing is left. The table is not written."""
 
     def call(verb: str, *arguments: str, code: int = 0) -> Any:
         words = ["index", verb, str(table), *arguments, "--type", "postgres", "--url", postgresql_url]
@@ -70,6 +77,26 @@ def test_an_index_of_a_table(table: Path, postgresql_url: str, capfd: pytest.Cap
     assert run(["index", "list", str(table), "--url", postgresql_url]) == 0
     assert "1 commit, " in capfd.readouterr().out
 
+    assert call("rebuild", "--dry-run")["dry_run"] and call("update")["commits"]
+    before = everything(table)
+    rebuilt = call("rebuild")
+    assert (rebuilt["file_groups"] > 0, rebuilt["entries"]) == (True, 4) and found() == now
+    assert call("verify", "--all")["faults"] == []
+    assert call("update")["commits"] == []
+    assert run(["index", "list", str(table), "--url", postgresql_url, "--json"]) == 0
+    assert [each["name"] for each in json.loads(capfd.readouterr().out)["indexes"]][-2:] == ["partition_stats", "keys"]
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeward.execute.indexing.building.update_and_tidy", dying)
+        with pytest.raises(Killed):
+            run(["index", "rebuild", str(table), "--type", "postgres", "--url", postgresql_url])
+    capfd.readouterr()
+    assert found() == now, "the old one is there still"
+    assert run(["index", "list", str(table), "--url", postgresql_url, "--json"]) == 0
+    listed = [(each["name"], each["state"]) for each in json.loads(capfd.readouterr().out)["indexes"]]
+    assert listed[-2:] == [("keys", "in use"), ("keys.rebuilt", "being built")]
+    call("rebuild")
+    assert found() == now
+
     assert call("drop", "--dry-run")["is_there"] and found() == now
     assert call("drop")["is_there"]
     assert not call("drop")["is_there"]
@@ -101,8 +128,6 @@ def test_what_cannot_be_built(table: Path, tmp_path: Path, capfd: pytest.Capture
     assert "The simple index is not Lakeward's to build." in capfd.readouterr().err
     store = f"sqlite:///{tmp_path / 'store.db'}"
     assert run(["state", "migrate", "--url", store]) == 0
-    for verb in ("build", "update"):
+    for verb in ("build", "update", "rebuild"):
         assert run(["index", verb, str(table), "--type", "postgres", "--url", store]) == 2
         assert "needs a PostgreSQL database" in capfd.readouterr().err
-    assert run(["index", "rebuild", str(table), "--type", "postgres", "--writers", "stopped"]) == 2
-    assert "is not rebuilt in place" in capfd.readouterr().err

@@ -118,7 +118,7 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     assert timeline is not None
     first, *later = sorted(each.completion_time or "" for each in timeline.completed_writes)
     watermark: Watermark = (first, {})
-    bench.serving.watermarks = lambda base_path: {"keys": watermark}
+    bench.serving.watermarks = lambda base_path: {"keys": watermark, "keys.rebuilt": (None, {})}
     demand(bench)
     of_hudi, ours = bench.worker.caches.of("orders").indexes
     assert (of_hudi.name, of_hudi.behind, of_hudi.seconds_behind(0.0)) == ("metadata", None, None)

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.database_index import NAME, DatabaseOption, RateOption, index_database, opens_external
+from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_database, opens_external
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import INDEX_NAME, IndexType
 
 OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant: postgres.")]
 
@@ -45,7 +45,7 @@ def build(
     opened = open_table(table, config)
     take = partial(opened.snapshot, timezone=timezone)
     with index_database(opened, url) as database, work_watched() as on_step:
-        create_entries(database, opened.base_path, NAME, is_global=not by_partition)
+        create_entries(database, opened.base_path, INDEX_NAME, is_global=not by_partition)
         opens = opens_external(opened, database, keys_per_second)
         on_group = partial(on_step, "read the keys of {} of {} file groups")
         built = build_index(opened.storage, opens, take, on_group=on_group)

@@ -13,7 +13,7 @@ import typer
 
 from lakeward.cli.options.store import AWAY, store_url
 from lakeward.clock import SystemClock
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import INDEX_NAME, IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from lakeward.state.engine import Database
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.verify.index_listing import ListedIndex
-
-NAME = "keys"
-"""A table has one index in a database."""
 
 DatabaseOption = Annotated[
     str | None,
@@ -53,14 +50,14 @@ def index_database(opened: ConfiguredTable, url: str | None) -> Iterator[Databas
 
 
 def opens_external(
-    opened: ConfiguredTable, database: Database, rate: float | None
+    opened: ConfiguredTable, database: Database, rate: float | None, *, name: str = INDEX_NAME
 ) -> Callable[[TableSnapshot], ExternalIndex]:
     """Opens the index as of a snapshot. Raises `UsageError` where there is none."""
     from lakeward.index.external.external_index import ExternalIndex
     from lakeward.index.external.rate_limit import RateLimit
     from lakeward.state.index_entries import open_entries
 
-    entries = open_entries(database, opened.base_path, NAME)
+    entries = open_entries(database, opened.base_path, name)
     limit = RateLimit(rate, clock=SystemClock())
     return lambda snapshot: ExternalIndex.of(entries, opened.storage, snapshot, limit=limit)
 
@@ -95,7 +92,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
         with index_database(opened, url) as database:
             rows = list_indexes(database, opened.base_path)
             behind = Staleness()
-            if any(row.name == NAME for row in rows):
+            if any(row.name == INDEX_NAME for row in rows):
                 indexed = opens_external(opened, database, None)(snapshot).indexed()
                 behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock())
     except AWAY as error:
@@ -107,14 +104,14 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
         ListedIndex(
             IndexType.POSTGRES.value,
             row.name,
-            IndexState.IN_USE,
+            IndexState.IN_USE if row.name == INDEX_NAME else IndexState.BUILDING,
             True,
             "table" if row.is_global else "partition",
             None,
             None,
             "",
             row.entry_bytes,
-            behind.commits,
+            behind.commits if row.name == INDEX_NAME else None,
             f"About {row.entries:,} entries, as the database estimates.",
             behind.bytes,
             behind.seconds,

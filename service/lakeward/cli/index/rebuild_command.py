@@ -1,27 +1,30 @@
 """`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is taken away, or made anew.
 
-Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`.
-Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
+Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`; the database of an index.
+Keeps:   nothing of the table is written without a statement about the table's other writers, nor with --dry-run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, TableArgument, open_table
-from lakeward.cli.index.database_index import NAME, DatabaseOption, index_database
-from lakeward.cli.index.group import index_app
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_database, opens_external
+from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import INDEX_NAME, REBUILT_NAME, IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.config.settings import LockSettings
+    from lakeward.table.snapshot import TableSnapshot
 
 KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
@@ -33,7 +36,10 @@ def rebuild(
     *,
     table: TableArgument,
     index_type: KeptTypeOption,
+    keys_per_second: RateOption = None,
+    url: DatabaseOption = None,
     config: ConfigOption = None,
+    timezone: TimezoneOption = None,
     stated: StatedLocks,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -44,13 +50,16 @@ def rebuild(
     The record index of the metadata table is taken away, and what was said of it when it was found to be wrong. The
     next Hudi writer whose options keep it builds it anew; until then keys are found by another index. It is what
     `lakeward metadata rebuild TABLE record_index` does.
+
+    An index in a database is built anew beside the one that is there, from the rows as they are, and takes its place in
+    one step once it has all. Until then lookups go by the old one; stopped midway, that one stays. The table is read
+    only, and no lock is needed.
     """
-    if index_type is IndexType.POSTGRES:
-        raise UsageError(
-            "An index in a database is not rebuilt in place.",
-            remedy="Drop it (`lakeward index drop`), then build it (`lakeward index build`).",
-        )
     opened = open_table(table, config)
+    if index_type is IndexType.POSTGRES:
+        take = partial(opened.snapshot, timezone=timezone)
+        _rebuild_in_database(opened, url, take, keys_per_second, dry_run=dry_run, as_json=as_json)
+        return
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
 
@@ -80,13 +89,46 @@ def drop(
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
 
+def _rebuild_in_database(
+    opened: ConfiguredTable,
+    url: str | None,
+    take: Callable[[], TableSnapshot],
+    rate: float | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    from lakeward.execute.indexing.building import build_index, update_and_tidy
+    from lakeward.state.index_entries import create_entries, drop_entries, open_entries
+
+    with index_database(opened, url) as database, work_watched() as on_step:
+        is_global = open_entries(database, opened.base_path, INDEX_NAME).is_global
+        if not dry_run:
+            drop_entries(database, opened.base_path, REBUILT_NAME)  # of a rebuild that was stopped
+            rebuilt = create_entries(database, opened.base_path, REBUILT_NAME, is_global=is_global)
+            opens = opens_external(opened, database, rate, name=REBUILT_NAME)
+            on_group = partial(on_step, "read the keys of {} of {} file groups")
+            built = build_index(opened.storage, opens, take, on_group=on_group)
+            update_and_tidy(opened.storage, opens, take)
+            rebuilt.take_place_of(INDEX_NAME)
+    if as_json:
+        document = {"base_path": opened.base_path, "type": IndexType.POSTGRES.value, "dry_run": dry_run}
+        figures = {} if dry_run else {"file_groups": built.groups, "entries": built.entries}
+        print_json(document | figures)
+    elif dry_run:
+        typer.echo("Would build the index anew, and then drop the one that there is.")
+    else:
+        typer.echo(f"Built anew from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone.")
+
+
 def _drop_from_database(opened: ConfiguredTable, url: str | None, *, dry_run: bool, as_json: bool) -> None:
     from lakeward.state.index_entries import drop_entries, list_indexes
 
     with index_database(opened, url) as database:
-        is_there = any(each.name == NAME for each in list_indexes(database, opened.base_path))
-        if is_there and not dry_run:
-            drop_entries(database, opened.base_path, NAME)
+        is_there = any(each.name == INDEX_NAME for each in list_indexes(database, opened.base_path))
+        if not dry_run:
+            for name in (REBUILT_NAME, INDEX_NAME):
+                drop_entries(database, opened.base_path, name)
     if as_json:
         print_json(
             {"base_path": opened.base_path, "type": IndexType.POSTGRES.value, "is_there": is_there}

@@ -31,7 +31,7 @@ from lakeward.dispatch.dispatcher import Dispatcher, Failure
 from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index import Indexed
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.quantities import format_iso_time
@@ -154,11 +154,12 @@ def _in_database(
         return tuple(index for index in cache.indexes if not _is_checked(index))
     return tuple(
         IndexStatus(
-            IndexType.POSTGRES.value,  # a table has one
+            IndexType.POSTGRES.value,
             behind=staleness(storage, snapshot, Indexed.of(*watermark), clock=clock),
             behind_at=clock.now(),
         )
-        for watermark in found.values()
+        for name, watermark in found.items()
+        if name == INDEX_NAME
     )
 
 
