@@ -73,6 +73,10 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "index list": [("TABLE",)],
     "index build": [("TABLE", "--type", "postgres"), ("TABLE", "--type", "postgres", "--url", AWAY)],
     "index update": [("TABLE", "--type", "postgres"), ("TABLE", "--type", "postgres", "--url", AWAY)],
+    "index migrate": [
+        ("TABLE", "--from", "simple", "--to", "postgres"),
+        ("TABLE", "--from", "simple", "--to", "postgres", "--url", AWAY),
+    ],
     "index verify": [("TABLE",)],
     "index compare": [("TABLE", "--type", "simple", "--type", "simple")],
     "index rebuild": [("TABLE", "--type", "metadata", "--dry-run")],

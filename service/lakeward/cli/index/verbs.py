@@ -9,6 +9,7 @@ from lakeward.cli.index import (
     compare_command,
     list_command,
     lookup_command,
+    migrate_command,
     rebuild_command,
     verify_command,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "index_app",
     "list_command",
     "lookup_command",
+    "migrate_command",
     "rebuild_command",
     "verify_command",
 ]

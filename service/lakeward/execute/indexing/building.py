@@ -60,9 +60,14 @@ def build_index(
     Raises `Refused` where it is built already or a file group cannot be told, `Unsupported`, `BrokenFile`; `TryLater`
     where cleans are always faster.
     """
+    return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, on_group), take)
+
+
+def while_files_stay(build: Callable[[TableSnapshot], IndexBuild], take: Callable[[], TableSnapshot]) -> IndexBuild:
+    """Build from the table as it is; again from a later one where a clean took files meanwhile. Raises `TryLater`."""
     for look in range(_SNAPSHOTS):
         try:
-            return _build(storage, open_index, take(), on_group)
+            return build(take())
         except NotFound as gone:
             if look + 1 == _SNAPSHOTS:
                 raise TryLater(
@@ -71,6 +76,19 @@ def build_index(
                     remedy="Run the command again when no clean is at work.",
                 ) from gone
     raise AssertionError("the loop returns or raises")
+
+
+def newest_change(snapshot: TableSnapshot) -> TableCommit | None:
+    """The commit by which an index that has all of the snapshot is named; None of a table without any."""
+    times = [
+        (comparable_time(each.completion_time or each.time), each.completion_time or each.time, each.time)
+        for each in snapshot.timeline.completed
+        if each.comparable_action in CHANGING
+    ]
+    if not times:
+        return None
+    _, completed, instant = max(times)
+    return TableCommit(instant, completed, "")
 
 
 def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
@@ -95,15 +113,9 @@ def _build(
             why=f"Which keys the file group {file_id} in partition {partition_path!r} has cannot be told: {why}",
             remedy="See to that file group first (`lakeward inspect`).",
         )
-    times = [
-        (comparable_time(each.completion_time or each.time), each.completion_time or each.time, each.time)
-        for each in snapshot.timeline.completed
-        if each.comparable_action in CHANGING
-    ]
-    if not times:
+    commit = newest_change(snapshot)
+    if commit is None:
         return IndexBuild(None, 0, 0)
-    _, completed, instant = max(times)
-    commit = TableCommit(instant, completed, "")
     index = open_index(snapshot)
     reader = KeyReader(storage, snapshot)
     entries = 0
@@ -115,8 +127,8 @@ def _build(
             chosen = CommitChanges(commit, (ReadAnew(group, newest),))
             for batch in reader.changes(chosen, is_global=index.is_global):
                 entries += batch.num_rows
-                instants = pa.repeat(pa.scalar(instant, pa.string()), batch.num_rows)
+                instants = pa.repeat(pa.scalar(commit.instant, pa.string()), batch.num_rows)
                 yield pa.RecordBatch.from_arrays([*batch.columns[:3], instants], schema=LOCATIONS)
 
-    index.build(instant, locations(), completed=completed)
-    return IndexBuild(instant, len(table.newest), entries)
+    index.build(commit.instant, locations(), completed=commit.completed)
+    return IndexBuild(commit.instant, len(table.newest), entries)

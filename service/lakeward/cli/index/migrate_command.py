@@ -1,0 +1,116 @@
+"""`lakeward index migrate TABLE --from TYPE --to TYPE`: an index of ours is filled from another one, once.
+
+Touches: stdout, stderr; the table, reading only; the database of the index.
+Keeps:   an index that was found to be wrong when it was filled is not left there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import (
+    DatabaseOption,
+    RateOption,
+    index_database,
+    index_opener,
+    opens_external,
+)
+from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.verify_command import PROBLEMS_EXIT
+from lakeward.errors import LakewardError, UsageError
+from lakeward.index.index_type import INDEX_NAME, IndexType
+
+_ERROR_RATE, _CONFIDENCE = 0.001, 0.99
+"""What `lakeward index verify` draws where nothing is said."""
+
+
+@index_app.command()
+def migrate(
+    table: TableArgument,
+    source: Annotated[IndexType, typer.Option("--from", help="The index that knows where keys are.")],
+    target: Annotated[IndexType, typer.Option("--to", help="The index that is filled: postgres.")],
+    by_partition: Annotated[
+        bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
+    ] = False,
+    keys_per_second: RateOption = None,
+    url: DatabaseOption = None,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Fill an index of ours from another one of the table, once; the other one stays. The table is read only.
+
+    From simple and bloom only while the table has no logs, of which they know nothing. What was committed meanwhile is
+    taken in; then as many locations must be there as the other one had, and rows and entries are drawn as by `lakeward
+    index verify`: where one is wrong the new index is dropped, with exit code 6.
+    """
+    from lakeward.cli.views.index.checked import checked_as_json, render_checked
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.execute.indexing.building import update_and_tidy
+    from lakeward.execute.indexing.migrating import migrate_index
+    from lakeward.index.index import Indexed
+    from lakeward.state.index_entries import create_entries, drop_entries
+    from lakeward.verify.index_check import Moment, check_index
+    from lakeward.verify.index_check_result import CheckSize
+
+    if target is not IndexType.POSTGRES or source is target:
+        raise UsageError(
+            f"The {target} index is not filled from the {source} index.",
+            why="Filled is an index that Lakeward keeps, from another one.",
+            remedy="Name --to postgres, and --from metadata, simple or bloom.",
+        )
+    opened = open_table(table, config)
+    take = partial(opened.snapshot, timezone=timezone)
+    size = CheckSize(_ERROR_RATE, _CONFIDENCE)
+    with (
+        index_opener(opened, source, url) as open_source,
+        index_database(opened, url) as database,
+        work_watched() as on_step,
+    ):
+        open_source(take())  # one that the table has not, or that is out of use, is told before anything is made
+        create_entries(database, opened.base_path, INDEX_NAME, is_global=not by_partition)
+        opens = opens_external(opened, database, keys_per_second)
+        is_new = opens(take()).indexed() == Indexed()
+        try:
+            on_part = partial(on_step, "read {} of {} parts of the other index")
+            filled = migrate_index(opened.storage, opens, open_source, take, on_part=on_part)
+            updated = update_and_tidy(opened.storage, opens, take)
+            with index_opener(opened, target, url) as open_filled:
+
+                def moment_now() -> Moment:
+                    snapshot = take()
+                    return Moment(snapshot, open_filled(snapshot))
+
+                check = check_index(opened.storage, moment_now, size, on_step=on_step)
+        except LakewardError:
+            if is_new:
+                drop_entries(database, opened.base_path, INDEX_NAME)
+            raise
+        if check.wrong:
+            drop_entries(database, opened.base_path, INDEX_NAME)
+    if as_json:
+        print_json(
+            {
+                "base_path": opened.base_path,
+                "from": source.value,
+                "to": target.value,
+                "instant": filled.instant,
+                "entries": filled.entries,
+                "commits": list(updated.commits),
+                "check": checked_as_json(opened.base_path, target, size, check),
+                "is_dropped": bool(check.wrong),
+            }
+        )
+    else:
+        typer.echo(f"{filled.entries:,} locations taken from the {source} index.")
+        render_checked(target, check, Terminal())
+        if check.wrong:
+            typer.echo("The new index was dropped.")
+    if check.wrong:
+        raise typer.Exit(PROBLEMS_EXIT)
