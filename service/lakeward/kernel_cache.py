@@ -31,7 +31,7 @@ from numba.core.dispatcher import Dispatcher
 config: Any = numba_config
 """Its attributes are made when it is imported, from the environment, so no type checker sees them."""
 
-ROOMS = ("lakeward.format", "lakeward.merge", "lakeward.write")
+ROOMS = ("lakeward.format", "lakeward.index", "lakeward.merge", "lakeward.write")
 """Rooms in which kernels live. Each states its signatures, so that importing its module compiles it."""
 
 BUILT_FOR = "built-for"
