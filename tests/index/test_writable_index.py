@@ -20,6 +20,7 @@ from lakeward.storage.local import LocalStorage
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.external.reopened_index import ReopenedIndex
 from tests.index.memory_index import CompletionTimes, MemoryIndex
+from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 
 STORAGE = LocalStorage()
 G, H = ("p", "g-0"), ("q", "h-0")
@@ -27,8 +28,17 @@ GONE = None
 
 Made = Callable[[Path, bool, CompletionTimes], WritableIndex]
 """(an empty folder, is it global, what the table's timelines say) -> an empty index."""
+
+
+def in_folder(path: Path, is_global: bool, times: CompletionTimes, *, buckets: int | None) -> ReopenedRecordIndex:
+    new_record_index(path / "record", is_global=is_global, buckets=buckets)
+    return ReopenedRecordIndex(path / "record", times)
+
+
 MADE: dict[str, Made] = {
     "memory": lambda _, is_global, times: MemoryIndex(times, is_global),
+    "record": lambda path, is_global, times: in_folder(path, is_global, times, buckets=3),
+    "record, as it comes": lambda path, is_global, times: in_folder(path, is_global, times, buckets=None),
     "entries": lambda _, is_global, times: ReopenedIndex(MemoryEntries(is_global=is_global), times, [G, H]),
 }
 

@@ -30,12 +30,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Refused, Unsupported
-from lakeward.format.timeline.instant import comparable_time, is_before
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.external.entry_store import ENTRIES, SETTLED, EntryStore
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, group_names
+from lakeward.index.settling import check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -102,13 +103,7 @@ class ExternalIndex:
         """Raises `Refused` for a commit that completed before one that is settled. One without a completion time is no
         part of what the index goes through, also once it is complete: others may have completed before it."""
         through, _ = self._entries.commits()
-        if completed is not None and through is not None and comparable_time(completed) <= comparable_time(through):
-            raise Refused(
-                f"The index cannot take in the commit {instant} any more.",
-                why=f"It completed at {completed}, and commits up to {through} are settled: which of two is the later "
-                "one is not kept of them.",
-                remedy="Build the index anew.",
-            )
+        check_not_late(instant, completed, through)
         attempt = self._put(instant, changes)
         self._entries.finish(attempt, completed)
         self._counted.pop(instant, None)
@@ -130,12 +125,8 @@ class ExternalIndex:
 
     def tidy(self, timeline: Timeline, *, through: str) -> None:
         _, unsettled = self._entries.commits()
-        for instant in unsettled:
-            # t10 the timeline is read; t20 a commit begins and completes, t30 another process takes it in; at t40 we
-            # find it nowhere. Forgotten, it would be missing from the index once a later one is taken in.
-            began = timeline.latest_time is not None and is_before(instant, timeline.latest_time)
-            if began and instant not in self._counted and timeline.find(instant) is None:
-                self.rollback(instant)
+        for instant in undone_commits(unsettled, self._counted, timeline):
+            self.rollback(instant)
         for instant in settled_first(self._counted, timeline, through=through):
             self._entries.settle(instant, self._counted[instant])
 
@@ -178,18 +169,6 @@ class ExternalIndex:
         settled = entries[SETTLED].to_numpy(zero_copy_only=False)
         ranks: npt.NDArray[np.int64] = np.where(settled, 0, known.astype(np.int64) + 1)
         return ranks
-
-
-def settled_first(counted: Mapping[str, str], timeline: Timeline, *, through: str) -> list[str]:
-    """The commits that can be settled, in that order: from the one that became visible first on, as long as they were
-    archived and completed up to `through`. No rollback and no restore reaches them any more; nor does any undo a
-    rollback or a restore, so that those need not be archived."""
-    first = []
-    for instant in sorted(counted, key=lambda each: (comparable_time(counted[each]), each)):
-        if timeline.find_write(instant) is not None or comparable_time(counted[instant]) > comparable_time(through):
-            break
-        first.append(instant)
-    return first
 
 
 def _outlived(entries: pa.RecordBatch) -> pa.RecordBatch:

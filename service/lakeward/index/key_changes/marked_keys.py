@@ -30,6 +30,7 @@ from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.spilled_run import RawRun
+from lakeward.merge.runs.whole_keys import whole_keys
 from lakeward.table.file_system_view import GroupId
 
 IS_THERE: Final = "_lakeward_is_there"
@@ -105,19 +106,8 @@ class MarkedKeys:
         partitions = np.unique(paths.astype(str), return_inverse=True)[1] if len(paths) else np.zeros(0, np.int64)
         of = _Places(tuple(self._numbers), np.zeros_like(partitions) if self._is_global else partitions)
         windows = RunWindows([RawRun(run) for run in self._sorter.finish()])
-        carried: pa.RecordBatch | None = None
-        for window in windows.windows():
-            if not len(window.order):
-                continue
-            rows = windows.rows(window.order)
-            if carried is not None:
-                rows = pa.concat_batches([carried, rows])
-            end = _first_of_last_key(rows.column(0)) if window.is_open else rows.num_rows
-            carried = pa.concat_batches([rows.slice(end)]) if end < rows.num_rows else None
-            if end:
-                yield from of.changes(rows.slice(0, end))
-        if carried is not None:
-            yield from of.changes(carried)
+        for rows in whole_keys(windows):
+            yield from of.changes(rows)
 
     def __enter__(self) -> Self:
         return self
@@ -180,8 +170,3 @@ def _differs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     found = np.ones(len(values), np.bool_)
     found[1:] = values[1:] != values[:-1]
     return found
-
-
-def _first_of_last_key(keys: pa.Array) -> int:
-    last = keys[len(keys) - 1]
-    return int(np.flatnonzero(pc.equal(keys, last).to_numpy(zero_copy_only=False))[0])

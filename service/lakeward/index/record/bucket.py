@@ -15,16 +15,17 @@ Keeps:   1. a key that some file has gets the newest valid entry's place, or non
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.index.location import LOCATIONS
-from lakeward.index.record.bucket_file import ABSENT, BucketFile, LookupMode, PrefixMatches
+from lakeward.index.record.bucket_file import ABSENT, BucketFile, IsValid, LookupMode, PrefixMatches, invalid_codes
+from lakeward.index.record.bucket_merge import BucketMerge
 from lakeward.index.record.entry_codes import GONE
 from lakeward.index.record.key_block import Numbers, Probes
 from lakeward.index.record.key_filter import key_hashes
@@ -34,13 +35,16 @@ from lakeward.index.record.key_scope import (
     KeyScope,
     entry_keys,
     record_key_ends,
+    split_entry_keys,
     with_ending,
 )
 
 SCAN_FROM: Final = 0.35
 """The share of a file's entries that is looked up from which on the file is scanned."""
 
-IsValid = Callable[[str], bool]
+Seen: TypeAlias = pa.ChunkedArray
+"""Keys of entries, in binary."""
+NOTHING_SEEN: Final = pa.chunked_array([], pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,19 @@ def _all_valid(_: str) -> bool:
     return True
 
 
+LOOKUP_OPTIONS: Final = LookupOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAnswer:
+    locations: pa.RecordBatch
+    """In `LOCATIONS`, in no order."""
+    left: Numbers
+    """Rows of the keys of which no file has an entry; all of them, where any partition may have the key."""
+    seen: Seen
+    """Keys of entries that were met, where any partition may have the key: older ones of them do not count."""
+
+
 class Bucket:
     """The files stay open as long as it is used."""
 
@@ -68,7 +85,7 @@ class Bucket:
         *,
         scope: KeyScope,
         is_valid: IsValid = _all_valid,
-        options: LookupOptions = LookupOptions(),
+        options: LookupOptions = LOOKUP_OPTIONS,
     ) -> None:
         """
         Args:
@@ -79,6 +96,7 @@ class Bucket:
         self._files = files
         self._scope = scope
         self._options = options
+        self._is_valid = is_valid
         self._invalid = [invalid_codes(file, is_valid) for file in files]
 
     def look_up(self, keys: pa.Array, partitions: pa.Array | None = None) -> pa.RecordBatch:
@@ -88,8 +106,16 @@ class Bucket:
             keys: record keys of this bucket, text without nulls; one that comes twice is answered twice.
             partitions: of an index by partition, the partition path of each; None: all that have the key.
         """
+        return self.answer(keys, partitions).locations
+
+    def answer(self, keys: pa.Array, partitions: pa.Array | None = None, *, seen: Seen | None = None) -> BucketAnswer:
+        """The same, and what is left to older buckets. Raises `BrokenFile`.
+
+        Args:
+            seen: what newer buckets have entries of, of an index by partition that is asked for all of them.
+        """
         if self._scope is KeyScope.PARTITION and partitions is None:
-            return self._look_up_prefixes(keys)
+            return self._answer_prefixes(keys, NOTHING_SEEN if seen is None else seen)
         assert partitions is None or self._scope is KeyScope.PARTITION
         wanted = entry_keys(keys, partitions)
         probes = Probes.of(wanted)
@@ -109,15 +135,32 @@ class Bucket:
             left = left[locations == ABSENT]
             if len(left) == 0:
                 break
-        return _one_batch(batches)
+        return BucketAnswer(_one_batch(batches), left, NOTHING_SEEN)
 
-    def _look_up_prefixes(self, keys: pa.Array) -> pa.RecordBatch:
+    def entries(self) -> Iterator[pa.RecordBatch]:
+        """The newest valid entry of each key, in `LOCATIONS`, sorted by key; keys that are gone are left out."""
+        if not self._files:
+            return
+        merge = BucketMerge.of(self._files, self._scope, self._is_valid)
+        partitions, file_ids = merge.places.texts()
+        (instants,) = merge.instants.texts()
+        for batch in merge.batches():
+            batch = batch.filter(pc.not_equal(batch.column(1), GONE))
+            if not batch.num_rows:
+                continue
+            keys, locations, since = batch.columns
+            places = pc.subtract(locations, 1)
+            record_keys, _ = split_entry_keys(keys, self._scope)
+            known = pc.if_else(pc.equal(since, 0), None, pc.subtract(since, 1))
+            columns = [record_keys, partitions.take(places), file_ids.take(places), instants.take(known)]
+            yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
+
+    def _answer_prefixes(self, keys: pa.Array, seen: Seen) -> BucketAnswer:
         """All partitions of each key."""
         low, high = (Probes.of(with_ending(keys, ending)) for ending in (SEPARATOR, AFTER_SEPARATOR))
         lengths = np.diff(low.offsets) - len(SEPARATOR)
         hashes = key_hashes(keys)
         rows = np.arange(len(keys))
-        seen: pa.ChunkedArray = pa.chunked_array([], pa.binary())
         batches = []
         for file, invalid in zip(self._files, self._invalid, strict=True):
             mode = self._options.mode_for(file, len(rows))
@@ -129,22 +172,14 @@ class Bucket:
                 is_right &= ~pc.is_in(match.keys, seen).to_numpy(zero_copy_only=False)
                 match = _part(match, np.flatnonzero(is_right))
                 batches.append(file.to_locations(match.keys, match.locations, match.instants))
-                seen = pa.chunked_array([*seen.chunks, match.keys])
+                seen = pa.chunked_array([*seen.chunks, match.keys], pa.binary())
         found = _one_batch(batches)
-        return found.filter(found.column(2).is_valid())
+        return BucketAnswer(found.filter(found.column(2).is_valid()), rows, seen)
 
 
 def _part(match: PrefixMatches, chosen: Numbers) -> PrefixMatches:
     keys = match.keys.take(pa.array(chosen))
     return PrefixMatches(match.rows[chosen], keys, match.locations[chosen], match.instants[chosen])
-
-
-def invalid_codes(file: BucketFile, is_valid: IsValid) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
-    """Which codes of instants are not valid; None: all are."""
-    if not file.has_instants:
-        return None
-    invalid = np.array([False, *(not is_valid(instant) for instant in file.instants.to_pylist())])
-    return invalid if invalid.any() else None
 
 
 def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -13,12 +13,13 @@ Keeps:   1. a file whose entries are not as many as it says is refused, when it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
@@ -30,7 +31,7 @@ from lakeward.index.record.entry_codes import Codes, CodesLimits, decode_values
 from lakeward.index.record.file_form import FILTER, INSTANTS, PLACES, FileHead, decode_texts
 from lakeward.index.record.key_block import KeyBlock, Numbers, Probes, search
 from lakeward.index.record.key_filter import Hashes, KeyFilter
-from lakeward.index.record.key_scope import KeyScope, record_key_ends
+from lakeward.index.record.key_scope import KeyScope, split_entry_keys
 
 ABSENT: Final = -1
 """In the place of a location: the file has no entry of the key."""
@@ -46,6 +47,10 @@ class LookupMode(Enum):
     DYNAMIC = "dynamic"
     SEEK = "seek"
     SCAN = "scan"
+
+
+IsValid = Callable[[str], bool]
+"""Whether what entries say since an instant of a file's table counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +109,9 @@ class BucketFile:
             stored = self._hfile.meta_block(INSTANTS)
             instants = None if stored is None else decode_texts(stored)[0]
         except ValueError as error:
-            raise self._broken(str(error)) from None
+            raise self.broken(str(error)) from None
         if self.head.entries != self._hfile.entry_count:
-            raise self._broken(
+            raise self.broken(
                 f"its file info counts {self.head.entries} entries, and its trailer {self._hfile.entry_count}"
             )
         self._partitions, self._file_ids = partitions, file_ids
@@ -205,7 +210,7 @@ class BucketFile:
                 count += len(block.locations)
                 yield block
         if count != self.entry_count:
-            raise self._broken(f"it counts {self.entry_count} entries, and its blocks hold {count}")
+            raise self.broken(f"it counts {self.entry_count} entries, and its blocks hold {count}")
 
     def locations(self) -> Iterator[pa.RecordBatch]:
         """All entries in `LOCATIONS`, in the order of their keys, those that say that a key is gone without a place."""
@@ -218,10 +223,7 @@ class BucketFile:
         columns = [*self.columns_of(locations, instants)]
         if self.scope is KeyScope.GLOBAL:
             return pa.RecordBatch.from_arrays([keys.view(pa.string()), *columns], schema=LOCATIONS)
-        ends = record_key_ends(keys, self.scope)
-        whole = keys.to_pylist()
-        record_keys = pa.array([key[:end].decode() for key, end in zip(whole, ends, strict=True)], pa.string())
-        paths = pa.array([key[end + 1 :].decode() for key, end in zip(whole, ends, strict=True)], pa.string())
+        record_keys, paths = split_entry_keys(keys, self.scope)
         return pa.RecordBatch.from_arrays([record_keys, paths, *columns[1:]], schema=LOCATIONS)
 
     def columns_of(self, locations: Codes, instants: Codes | None) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -316,7 +318,7 @@ class BucketFile:
         for number, entries in enumerate(self._hfile.read_data(first, end), first):
             decoded = decode_values(entries.values, self._limits)
             if isinstance(decoded, int) or len(entries.keys) == 0:
-                raise self._broken(f"entry {decoded} of its data block {number} names what the file has not")
+                raise self.broken(f"entry {decoded} of its data block {number} names what the file has not")
             yield EntryBlock(KeyBlock.of(entries.keys), *decoded)
 
     def _filter(self) -> KeyFilter:
@@ -325,7 +327,7 @@ class BucketFile:
             try:
                 held = KeyFilter.from_bytes(self._meta(FILTER))
             except ValueError as error:
-                raise self._broken(str(error)) from None
+                raise self.broken(str(error)) from None
             self._cache.put(self.name, _FILTER_NUMBER, held)
         assert isinstance(held, KeyFilter)
         return held
@@ -336,7 +338,8 @@ class BucketFile:
             raise ValueError(f"it has no meta block {name}")
         return found
 
-    def _broken(self, why: str) -> BrokenFile:
+    def broken(self, why: str) -> BrokenFile:
+        """The error that says so of this file."""
         return BrokenFile(
             f"The index file {self.name} is broken.",
             why=f"{why[0].upper()}{why[1:]}.",
@@ -358,3 +361,11 @@ def _take(
     locations[items] = np.concatenate([block.locations for block in blocks])[at]
     if blocks[0].instants is not None:
         instants[items] = np.concatenate([block.instants for block in blocks if block.instants is not None])[at]
+
+
+def invalid_codes(file: BucketFile, is_valid: IsValid) -> npt.NDArray[np.bool_] | None:
+    """Which codes of instants are not valid; None: all are."""
+    if not file.has_instants:
+        return None
+    invalid = np.array([False, *(not is_valid(instant) for instant in file.instants.to_pylist())])
+    return invalid if invalid.any() else None

@@ -27,6 +27,7 @@ from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
 Numbers = npt.NDArray[np.int32]
 
 DEFAULT_HASH: Final = "java-string"
+SECOND_HASH: Final = "lakeward-64"
 BUCKET_ENTRIES: Final = 1_000_000
 """Entries that a bucket is meant to have."""
 _GROWTH = 1.3
@@ -66,7 +67,7 @@ def _lakeward_64(keys: pa.Array, count: int) -> Numbers:
 
 HASHES: Final[Mapping[str, Callable[[pa.Array, int], Numbers]]] = {
     DEFAULT_HASH: _java_string,
-    "lakeward-64": _lakeward_64,
+    SECOND_HASH: _lakeward_64,
 }
 
 

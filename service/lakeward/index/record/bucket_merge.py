@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.index.record.bucket import IsValid, invalid_codes
-from lakeward.index.record.bucket_file import BucketFile
+from lakeward.index.record.bucket_file import BucketFile, IsValid, invalid_codes
 from lakeward.index.record.bucket_writer import BucketFileStats, BucketFileWriter
 from lakeward.index.record.entry_codes import GONE, SETTLED, Codes, CodeTable
 from lakeward.index.record.key_scope import KeyScope
@@ -52,25 +51,63 @@ def merge_bucket_files(
         unsettled: the instants that may still turn invalid, with which their entries are written.
         is_valid: of an instant in a file's table; entries of others are left out.
     """
-    assert files and all(file.scope is scope for file in files)
     writer = BucketFileWriter(sink, scope=scope, with_instants=True)
     assert writer.instants is not None
-    runs = [
-        _FileRun(file, _place_codes(file, writer.places), _instant_codes(file, writer.instants, unsettled),
-                 invalid_codes(file, is_valid))
-        for file in files
-    ]  # fmt: skip
-    windows = RunWindows(runs)
-    for window in windows.windows():
-        newest = window.order.part(window.order.joins == 0)
-        if len(newest) == 0:
-            continue
-        entries = windows.rows(newest)
+    merge = BucketMerge.of(files, scope, is_valid, unsettled, places=writer.places, instants=writer.instants)
+    for entries in merge.batches():
         if not keeps_tombstones:
             entries = entries.filter(pa.compute.not_equal(entries.column(1), GONE))
-        keys, locations, instants = entries.columns
-        writer.add_codes(keys, locations.to_numpy(), instants.to_numpy())
+        keys, locations, codes = entries.columns
+        writer.add_codes(keys, locations.to_numpy(), codes.to_numpy())
     return writer.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class BucketMerge:
+    """The newest valid entry of each key of some files, by codes of its own tables."""
+
+    places: CodeTable
+    instants: CodeTable
+    runs: Sequence[_FileRun]
+
+    @classmethod
+    def of(
+        cls,
+        files: Sequence[BucketFile],
+        scope: KeyScope,
+        is_valid: IsValid,
+        unsettled: Collection[str] | None = None,
+        *,
+        places: CodeTable | None = None,
+        instants: CodeTable | None = None,
+    ) -> BucketMerge:
+        """
+        Args:
+            files: newest first.
+            unsettled: the instants that have a code; None: all.
+            places: the tables that codes are of; new ones where they are not given.
+        """
+        assert files and all(file.scope is scope for file in files)
+        places = CodeTable(2) if places is None else places
+        instants = CodeTable(1) if instants is None else instants
+        runs = [
+            _FileRun(
+                file,
+                _place_codes(file, places),
+                _instant_codes(file, instants, unsettled),
+                invalid_codes(file, is_valid),
+            )
+            for file in files
+        ]
+        return cls(places, instants, runs)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Key, code of the place, code of the instant, by key. Raises `BrokenFile`."""
+        windows = RunWindows(self.runs)
+        for window in windows.windows():
+            newest = window.order.part(window.order.joins == 0)
+            if len(newest):
+                yield windows.rows(newest)
 
 
 def _place_codes(file: BucketFile, places: CodeTable) -> Codes:
@@ -79,9 +116,9 @@ def _place_codes(file: BucketFile, places: CodeTable) -> Codes:
     return np.concatenate([[GONE], places.intern(zip(*columns, strict=True))]).astype(np.int32)
 
 
-def _instant_codes(file: BucketFile, instants: CodeTable, unsettled: Collection[str]) -> Codes:
+def _instant_codes(file: BucketFile, instants: CodeTable, unsettled: Collection[str] | None) -> Codes:
     """The new code of each code of the file's; of a file of one commit the one for all."""
-    kept = [(each if each in unsettled else None,) for each in file.instants.to_pylist()]
+    kept = [(each if unsettled is None or each in unsettled else None,) for each in file.instants.to_pylist()]
     codes = instants.intern(kept)
     return np.concatenate([[SETTLED], codes]).astype(np.int32) if file.has_instants else codes
 

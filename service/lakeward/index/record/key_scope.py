@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.kernel import I64, I64_IN, U8_IN, kernel, types
+from lakeward.kernel import I64, I64_IN, U8, U8_IN, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers
 
 SEPARATOR = b"\0"
@@ -53,6 +53,36 @@ def record_key_ends(entry_keys: pa.Array, scope: KeyScope) -> npt.NDArray[np.int
     ends = np.empty(len(entry_keys), dtype=np.int64)
     _last_separators(offsets, data, ends)
     return ends
+
+
+def split_entry_keys(entry_keys: pa.Array, scope: KeyScope) -> tuple[pa.Array, pa.Array | None]:
+    """(record keys, partition paths), as text; no paths where a key is one in all of the table."""
+    if scope is KeyScope.GLOBAL:
+        return entry_keys.cast(pa.binary()).view(pa.string()), None
+    offsets, data = byte_buffers(entry_keys)
+    middles = offsets[:-1] + record_key_ends(entry_keys, scope)
+    starts = np.minimum(middles + len(SEPARATOR), offsets[1:])
+    return _texts(data, offsets[:-1], middles), _texts(data, starts, offsets[1:])
+
+
+def _texts(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> pa.Array:
+    """The texts from each start to each end."""
+    offsets = np.zeros(len(starts) + 1, dtype=np.int64)
+    np.cumsum(ends - starts, out=offsets[1:])
+    out = np.empty(int(offsets[-1]), dtype=np.uint8)
+    if len(out):
+        _copy(data, starts, offsets, out)
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
+    return pa.Array.from_buffers(pa.string(), len(starts), buffers)
+
+
+@kernel(types.void(U8_IN, I64_IN, I64_IN, U8))
+def _copy(data: Any, starts: Any, offsets: Any, out: Any) -> None:
+    """Text i of `out` is what `data` has from `starts[i]` on."""
+    for text in range(len(starts)):
+        shift = starts[text] - offsets[text]
+        for at in range(offsets[text], offsets[text + 1]):
+            out[at] = data[at + shift]
 
 
 @kernel(types.void(I64_IN, U8_IN, I64))

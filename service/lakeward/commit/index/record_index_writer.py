@@ -1,0 +1,387 @@
+"""The record index in a table's folder, written: one commit of the table after the other, each one manifest.
+
+    update      changes, sorted -> a delta file for each bucket that they touch -> the next manifest
+    rollback    a manifest without the commit's files
+    build       all locations, sorted -> a base file for each bucket -> the next manifest
+    tidy        what was rolled back goes, what was archived settles, files are merged (`index/record/merge_choice`),
+                full buckets grow (`scaling`), what no manifest names is deleted
+
+Merged is what completed up to where the index goes: with a later commit in, that of a writer which told of itself, one
+in between that comes after it would be taken for the older one. Buckets grow only when it is known of each commit
+whether it counts, and all of them completed up to there: what comes afterwards goes to the new files, and is newer.
+
+*Stopped anywhere*, files lie there that no manifest names.
+
+Touches: the folder of the index; spill files.
+Keeps:   1. a change is there whole or not at all, and none is lost to another process's;
+         2. a delta goes to the newest group and the open link of its bucket;
+         3. a merge changes no answer;
+         4. memory is bounded: what sorting takes, and a writer for each bucket that is touched.
+See:     docs/decisions/0080-the-table-of-the-record-index.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.commit.creation import create_once
+from lakeward.commit.index.manifests import delete_unnamed, publish
+from lakeward.errors import AlreadyExists, Refused, TryLater, Unsupported
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.index.index import Indexed, record_locations
+from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
+from lakeward.index.record.bucket import LOOKUP_OPTIONS, LookupOptions
+from lakeward.index.record.bucket_hash import bucket_numbers, default_bucket_count
+from lakeward.index.record.bucket_merge import merge_bucket_files
+from lakeward.index.record.bucket_writer import BucketFileStats, BucketFileWriter
+from lakeward.index.record.entry_sorter import EntrySorter
+from lakeward.index.record.key_scope import KeyScope, split_entry_keys
+from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, MergeType, choose_merge
+from lakeward.index.record.record_file import DATA_FOLDER, FileKind, IndexGroup, RecordFile, file_path
+from lakeward.index.record.record_index import BucketPart, RecordIndex, find_manifest, newest_first
+from lakeward.index.record.record_manifest import RecordManifest, encode_manifest, manifest_path, read_newest_manifest
+from lakeward.index.record.scaling import grow
+from lakeward.index.settling import check_not_late, settled_first, undone_commits
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Entries on their way into files of one kind."""
+
+    kind: FileKind
+    instant: str
+    completed: str | None
+
+
+class RecordIndexWriter:
+    """One process at a time writes what completed; writers that tell of commits that they have yet to complete may come
+    between."""
+
+    can_index_log_files = True
+
+    def __init__(self, storage: Storage, index: RecordIndex, *, merges: MergeOptions = MERGE_OPTIONS) -> None:
+        self._storage = storage
+        self._index = index
+        self._merges = merges
+        self._token = token_hex(8)
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        snapshot: TableSnapshot,
+        folder: str,
+        *,
+        merges: MergeOptions = MERGE_OPTIONS,
+        options: LookupOptions = LOOKUP_OPTIONS,
+    ) -> RecordIndexWriter:
+        """The index as of the snapshot. Raises what `RecordIndex.of` does."""
+        return cls(storage, RecordIndex.of(storage, snapshot, folder, options=options), merges=merges)
+
+    @property
+    def index(self) -> RecordIndex:
+        """For lookups."""
+        return self._index
+
+    @property
+    def is_global(self) -> bool:
+        return self._index.is_global
+
+    @property
+    def count(self) -> int:
+        """The index has so many parts."""
+        return self._index.count
+
+    def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
+        return self._index.parts_of(keys)
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[int] | Sequence[BucketPart]:
+        return self._index.parts(partitions)
+
+    def look_up(self, storage: Storage, part: int | BucketPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        return self._index.look_up(storage, part, keys)
+
+    def indexed(self) -> Indexed:
+        return self._index.indexed()
+
+    def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
+        """Raises `Refused` for a commit that completed before one that is settled; `Unsupported` for one that has yet
+        to complete and takes keys away without a partition, where the index needs that; `TryLater` where another
+        process took in what completed meanwhile, or made buckets grow."""
+        check_not_late(instant, completed, self._index.manifest.settled_through)
+        manifest = self._index.manifest
+        with EntrySorter(manifest.scope) as sorter:
+            for batch in changes:
+                for part in self._in_partitions(batch, instant, completed):
+                    sorter.add(part)
+            if not manifest.groups and sorter.rows:
+                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
+            files = self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, None))
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            grown = manifest if newest.groups == self._index.manifest.groups else newest
+            if grown.groups != manifest.groups:
+                raise _faster("made its buckets grow")
+            known = self._index.manifest.commits
+            if completed is not None and any(newest.commits.get(each) for each in newest.commits.keys() - known.keys()):
+                raise _faster("took in what completed")
+            check_not_late(instant, completed, newest.settled_through)
+            return replace(newest, groups=manifest.groups).with_commit(instant, completed, files)
+
+        counted = {each: at for each, at in self._index.counted.items() if each != instant}
+        if completed is not None:
+            counted[instant] = completed
+        self._publish(change, counted)
+
+    def rollback(self, instant: str) -> None:
+        if instant in self._index.manifest.commits:
+            self._forget([instant])
+
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
+        manifest = self._index.manifest
+        if self.indexed() != Indexed():
+            raise Refused(
+                "The index is built already.",
+                why=f"It has what completed on the table until {self.indexed().through}.",
+                remedy="Bring it up to date (`lakeward index update`), or drop it first (`lakeward index drop`).",
+            )
+        with EntrySorter(manifest.scope) as sorter:
+            for batch in locations:
+                sorter.add(batch)
+            if not manifest.groups:
+                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
+            files = self._written(manifest, sorter, _Sorted(FileKind.BASE, instant, completed))
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            if newest.files or newest.commits or newest.groups not in ((), manifest.groups):
+                raise _faster("built it")
+            return replace(newest, groups=manifest.groups).with_build(instant, completed, files)
+
+        self._publish(change, {})
+
+    def tidy(self, timeline: Timeline, *, through: str) -> None:
+        undone = undone_commits(self._index.manifest.commits, self._index.counted, timeline)
+        if undone:
+            self._forget(undone)
+        counted = self._index.counted
+        settled = {instant: counted[instant] for instant in settled_first(counted, timeline, through=through)}
+        if settled:
+            rest = {instant: at for instant, at in counted.items() if instant not in settled}
+            self._publish(lambda newest: newest.with_settled(_still(settled, newest)), rest)
+        for decision in self.merge_decisions(through=through):
+            if decision.type is not None:
+                self._merge(decision)
+        self._grow(through)
+        delete_unnamed(self._storage, self._index.folder)
+
+    def merge_decisions(self, *, through: str) -> list[MergeDecision]:
+        """What is to be merged, a decision for each file group of the index that has files.
+
+        Args:
+            through: the index has every commit that completed up to then.
+        """
+        index = self._index
+        may_be: dict[IndexGroup, list[RecordFile]] = {}
+        for file in newest_first(index.manifest, index.counted):
+            completed = index.counted.get(file.instant) if file.kind is FileKind.DELTA else file.completed
+            completed = completed or file.completed
+            if completed is not None and comparable_time(completed) <= comparable_time(through):
+                may_be.setdefault(file.of, []).append(file)
+        return [choose_merge(files, self._merges) for _, files in sorted(may_be.items())]
+
+    def _merge(self, decision: MergeDecision) -> None:
+        index, files = self._index, decision.files
+        of = files[0].of
+        is_full = decision.type is MergeType.FULL
+        is_oldest = of.group == 0 and of.link == 0
+        counted = [index.counted.get(file.instant) or file.completed for file in files]
+        last = max(range(len(files)), key=lambda number: comparable_time(counted[number] or ""))
+        instant, completed = files[last].instant, counted[last]
+        unsettled = frozenset(index.manifest.commits)
+        path = self._path(of, instant)
+
+        def written(sink: BinaryIO) -> BucketFileStats:
+            return merge_bucket_files(
+                [index.open_file(self._storage, file) for file in files],
+                sink,
+                scope=index.manifest.scope,
+                keeps_tombstones=not (is_full and is_oldest),
+                unsettled=unsettled,
+                is_valid=index.counts,
+            )
+
+        stats = self._create(path, written)
+        named = frozenset[str]().union(*(file.names for file in files)) & unsettled
+        kind = FileKind.BASE if is_full else FileKind.MERGED
+        into = RecordFile(
+            of, kind, path, stats.size_bytes, stats.entries, stats.tombstones, instant, completed, tuple(sorted(named))
+        )
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            if not {file.path for file in files} <= {file.path for file in newest.files}:
+                raise _faster("merged its files, or forgot a commit of theirs")
+            return newest.with_merged(files, into)
+
+        self._publish(change, index.counted)
+
+    def _grow(self, through: str) -> None:
+        manifest = self._index.manifest
+        settles = all(
+            instant in self._index.counted and comparable_time(self._index.counted[instant]) <= comparable_time(through)
+            for instant in manifest.commits
+        )
+        growth = grow(manifest.loads, manifest.scaling) if manifest.groups and settles else None
+        if growth is None:
+            return
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            if newest.commits.keys() - manifest.commits.keys() or newest.groups != manifest.groups:
+                raise _faster("wrote to it")
+            return newest.with_growth(growth)
+
+        self._publish(change, self._index.counted)
+
+    def _forget(self, instants: Collection[str]) -> None:
+        counted = {instant: at for instant, at in self._index.counted.items() if instant not in instants}
+        self._publish(lambda newest: newest.without_commits(instants), counted)
+
+    def _publish(self, change: Callable[[RecordManifest], RecordManifest], counted: Mapping[str, str]) -> None:
+        index = self._index
+        manifest = publish(self._storage, index.folder, index.manifest, change, by=self._token)
+        self._index = index.at(manifest, counted)
+
+    def _in_partitions(self, changes: pa.RecordBatch, instant: str, completed: str | None) -> Iterator[pa.RecordBatch]:
+        """The changes, where the index has a key once a partition with the partitions of those that are gone from all
+        of the table."""
+        if self._index.manifest.scope is KeyScope.GLOBAL or not changes.column(PARTITION_PATH).null_count:
+            yield changes
+            return
+        if completed is None:
+            raise Unsupported(
+                f"The commit {instant} says that keys are gone, and names no partition of theirs.",
+                why="By the index a key is one in its partition, and until the commit completes others may move it.",
+                remedy="Let `lakeward index update` take the commit in once it completed.",
+            )
+        is_named = changes.column(PARTITION_PATH).is_valid()
+        yield changes.filter(is_named)
+        keys = changes.filter(pa.compute.invert(is_named)).column(RECORD_KEY)
+        for found in record_locations(self._storage, self._index, keys).combine_chunks().to_batches():
+            gone = found.set_column(2, LOCATIONS.field(2), pa.nulls(found.num_rows, pa.string()))
+            yield gone
+
+    def _written(self, manifest: RecordManifest, sorter: EntrySorter, of: _Sorted) -> list[RecordFile]:
+        """A file for each bucket of the newest group that has an entry."""
+        if not sorter.rows:
+            return []
+        number = len(manifest.groups) - 1
+        group = manifest.groups[number]
+        paths = {
+            bucket: self._path(IndexGroup(number, bucket, link), of.instant) for bucket, link in enumerate(group.links)
+        }
+        found = []
+        with ExitStack() as stack:
+            writers: dict[int, BucketFileWriter] = {}
+            for keys, locations in sorter.entries():
+                record_keys, _ = split_entry_keys(keys, manifest.scope)
+                numbers = bucket_numbers(record_keys, hash_name=group.hash_name, count=group.buckets)
+                places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
+                for bucket in map(int, np.unique(numbers)):
+                    if bucket not in writers:
+                        sink = stack.enter_context(self._open(paths[bucket]))
+                        writers[bucket] = BucketFileWriter(sink, scope=manifest.scope, with_instants=False)
+                    rows = np.flatnonzero(numbers == bucket)
+                    chosen = locations.take(pa.array(rows)).to_numpy()
+                    distinct, codes = np.unique(chosen, return_inverse=True)
+                    named = writers[bucket].places.intern((None, None) if not n else places[n - 1] for n in distinct)
+                    writers[bucket].add_codes(keys.take(pa.array(rows)).cast(pa.binary()), named[codes], None)
+            stats = {bucket: writer.finish() for bucket, writer in sorted(writers.items())}
+        for bucket, each in stats.items():
+            at = IndexGroup(number, bucket, group.links[bucket])
+            found.append(
+                RecordFile(
+                    at, of.kind, paths[bucket], each.size_bytes, each.entries, each.tombstones, of.instant, of.completed
+                )
+            )
+        return found
+
+    def _path(self, of: IndexGroup, instant: str) -> str:
+        return file_path(of, number=self._index.manifest.number, token=token_hex(4), instant=instant)
+
+    def _open(self, path: str) -> BinaryIO:
+        self._storage.make_folder(join(self._index.folder, DATA_FOLDER))
+        return self._storage.open_output(join(self._index.folder, path))
+
+    def _create(self, path: str, written: Callable[[BinaryIO], BucketFileStats]) -> BucketFileStats:
+        with self._open(path) as sink:
+            return written(sink)
+
+
+def create_record_index(storage: Storage, folder: str, empty: RecordManifest) -> None:
+    """An index without entries, with these settings. Raises `AlreadyExists` where there is one.
+
+    What was dropped before, by a process that died over it, is deleted first."""
+    newest = read_newest_manifest(storage, folder)
+    if newest is not None and newest.is_dropped:
+        storage.delete_folder(folder)
+    elif newest is not None:
+        raise AlreadyExists(
+            "The table has a record index already.",
+            why=f"It is in {folder}.",
+            remedy="Bring it up to date (`lakeward index update`), build it anew (`rebuild`), or drop it first.",
+        )
+    storage.make_folder(folder)
+    create_once(storage, manifest_path(folder, empty.number), encode_manifest(empty))
+
+
+def drop_record_index(storage: Storage, folder: str) -> bool:
+    """Take the index away, and leave nothing of it; False where there was none.
+
+    A manifest says that it is dropped before anything is deleted: an index of which files are missing is never asked.
+    """
+    newest = read_newest_manifest(storage, folder)
+    if newest is not None and not newest.is_dropped:
+        publish(storage, folder, newest, lambda manifest: replace(manifest, is_dropped=True), by="drop")
+    return storage.delete_folder(folder)
+
+
+def moved_record_index(storage: Storage, folder: str, to: str) -> None:
+    """Let the index be the one in the folder `to` below its own from now on, in one step; what was there before goes.
+
+    Raises `Refused` where there is no index at either place."""
+    newest, target = read_newest_manifest(storage, folder), read_newest_manifest(storage, join(folder, to))
+    if newest is None or target is None:
+        raise Refused(
+            "The record index cannot be moved.",
+            why=f"There is none in {folder if newest is None else join(folder, to)}.",
+            remedy="Build it: `lakeward index build TABLE --type record`.",
+        )
+    before = newest.moved_to
+    publish(storage, folder, newest, lambda manifest: replace(manifest, moved_to=to, files=(), commits={}), by="move")
+    storage.delete_folder(join(folder, before) if before is not None else join(folder, DATA_FOLDER))
+
+
+def has_record_index(storage: Storage, folder: str) -> bool:
+    return find_manifest(storage, folder) is not None
+
+
+def _still(settled: Mapping[str, str], manifest: RecordManifest) -> dict[str, str]:
+    return {instant: at for instant, at in settled.items() if instant in manifest.commits}
+
+
+def _faster(what: str) -> TryLater:
+    return TryLater(
+        "The record index is not changed: another process was faster.",
+        why=f"It {what} meanwhile.",
+        remedy="Run the command again; what was indexed stays.",
+    )

@@ -1,0 +1,344 @@
+"""Lakeward's record index: for each key the place that the newest commit put it, out of HFiles by hash buckets.
+
+    <table>/.hoodie/.lakeward/index/record/     or a folder below a configured location
+        manifest-…17.json                       which files the index has (`index/record/record_manifest`)
+        data/0-3-0_16-5f3a…_20261127….hfile     group 0, bucket 3: what a commit said of its keys
+        built-5f3a…/                            the same once more, where the index was built anew
+
+A key is in its bucket of each group of buckets, and the newest file there that has an entry of it decides: of files by
+when their commits became visible, which the table's timeline says. A file of a commit that does not count is passed
+over, so that entries of a write are found from the moment on in which its rows are, and never if it fails.
+
+    part 0, 1, …    the buckets of the first group. For given keys the part has those of its bucket, wherever they are
+                    in later groups; for all it has what these buckets hold, and in later groups each bucket that is
+                    the part's by its number
+
+Locations in file groups that are not live are answers, too: who lays over the index what it does not have yet
+(`index/overlay`) knows which those are.
+
+Touches: storage, reading: the index's folder, and for `of` the history of the timeline.
+Keeps:   1. a key is found where the newest commit that counts put it, and is not where that commit took it away;
+         2. it travels to tasks without what it has in memory;
+         3. no more than `OPEN_MAX` buckets are open, and blocks are held up to a bound;
+         4. asked as of a moment, it answers as of that, or refuses.
+See:     docs/decisions/0080-the-table-of-the-record-index.md
+Source:  RFC-08
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import NotFound, Refused
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.index.counted_commits import counted_commits
+from lakeward.index.index import Indexed
+from lakeward.index.location import PARTITION_PATH, RECORD_KEY
+from lakeward.index.out_of_use import FOLDER
+from lakeward.index.record.block_cache import CACHE_BYTES, BlockCache
+from lakeward.index.record.bucket import LOOKUP_OPTIONS, NOTHING_SEEN, Bucket, LookupOptions, Seen
+from lakeward.index.record.bucket_file import BucketFile
+from lakeward.index.record.bucket_hash import bucket_numbers
+from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.record_file import FileKind, RecordFile
+from lakeward.index.record.record_manifest import RecordManifest, read_newest_manifest
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import hoodie_folder
+
+DEFAULT_NAME: Final = "record"
+OPEN_MAX: Final = 256
+
+
+def record_index_folder(base_path: str, *, location: str | None = None, name: str = DEFAULT_NAME) -> str:
+    """
+    Args:
+        location: a folder outside of the table, of the same storage, for the indexes of many tables.
+    """
+    if location is None:
+        return join(hoodie_folder(base_path), FOLDER, name)
+    table = f"{base_path.rstrip('/').rpartition('/')[2]}-{hashlib.sha256(base_path.encode()).hexdigest()[:16]}"
+    return join(location.rstrip("/"), table, name)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPart:
+    """One bucket of the first group, of whose answers these partitions alone matter."""
+
+    number: int
+    partitions: frozenset[str]
+
+
+class RecordIndex:
+    can_index_log_files = True
+
+    def __init__(
+        self,
+        folder: str,
+        manifest: RecordManifest,
+        counted: Mapping[str, str],
+        *,
+        options: LookupOptions = LOOKUP_OPTIONS,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """
+        Args:
+            folder: where the manifest is.
+            counted: of the commits in it that are not settled those that count, with their completion times.
+        """
+        self.folder = folder
+        self.manifest = manifest
+        self.counted = dict(counted)
+        self._options = options
+        self._cache_bytes = cache_bytes
+        self._cache = BlockCache(cache_bytes)
+        self._open: OrderedDict[tuple[int, int], Bucket] = OrderedDict()
+        self._files: dict[tuple[int, int], list[RecordFile]] = {}
+        for file in newest_first(manifest, counted):
+            self._files.setdefault((file.of.group, file.of.bucket), []).append(file)
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        snapshot: TableSnapshot,
+        folder: str,
+        *,
+        options: LookupOptions = LOOKUP_OPTIONS,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> RecordIndex:
+        """The index as of the snapshot. Raises `Refused` where there is none, `BrokenFile` and `Unsupported`."""
+        at, manifest = open_manifest(storage, folder)
+        config, timeline = snapshot.config, snapshot.timeline
+        counted = counted_commits(storage, snapshot.base_path, config, timeline, manifest.commits)
+        return cls(at, manifest, counted, options=options, cache_bytes=cache_bytes)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (self.folder, self.manifest, self.counted, self._options, self._cache_bytes)
+
+    @property
+    def is_global(self) -> bool:
+        return self.manifest.scope is KeyScope.GLOBAL
+
+    @property
+    def count(self) -> int:
+        """The buckets of the first group."""
+        return self.manifest.groups[0].buckets if self.manifest.groups else 1
+
+    @property
+    def live_files(self) -> int:
+        """Files that lookups of all keys look into."""
+        return sum(map(len, self._files.values()))
+
+    def indexed(self) -> Indexed:
+        return self.manifest.indexed
+
+    def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
+        if not self.manifest.groups:
+            return np.zeros(len(keys), dtype=np.int32)
+        return self._buckets_of(keys, 0)
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[int] | Sequence[BucketPart]:
+        if partitions is None or self.is_global:
+            return range(self.count)
+        return [BucketPart(number, frozenset(partitions)) for number in range(self.count)]
+
+    def look_up(self, storage: Storage, part: int | BucketPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        number, partitions = (part, None) if isinstance(part, int) else (part.number, part.partitions)
+        for found in self._all(storage, number) if keys is None else self._some(storage, number, keys):
+            if partitions is not None:
+                found = found.filter(pc.is_in(found.column(PARTITION_PATH), pa.array(sorted(partitions), pa.string())))
+            if found.num_rows:
+                yield found
+
+    def as_of(self, completed: str) -> RecordIndex:
+        """What the index said when all had completed that completed up to then, and nothing else. Raises `Refused`
+        where it is not known any more, or not yet."""
+        at = comparable_time(completed)
+        indexed = self.indexed()
+        if indexed.through is None or comparable_time(indexed.through) < at:
+            raise Refused(
+                f"Where keys were at {completed} the index cannot tell yet.",
+                why=f"It has what completed until {indexed.through}.",
+                remedy="Bring it up to date (`lakeward index update`).",
+            )
+        merged = [file.completed for file in self.manifest.files if file.kind is not FileKind.DELTA and file.completed]
+        since = max(merged, key=comparable_time, default=None)
+        if since is not None and comparable_time(since) > at:
+            raise Refused(
+                f"Where keys were at {completed} the index cannot tell any more.",
+                why=f"What commits said until {since} was merged, and of a key only the last place is kept.",
+                remedy=f"Ask for {since} or later; `lakeward index changes` tells what commits did.",
+            )
+        counted = {instant: time for instant, time in self.counted.items() if comparable_time(time) <= at}
+        files = tuple(
+            file
+            for file in self.manifest.files
+            if file.completed is None or file.kind is not FileKind.DELTA or comparable_time(file.completed) <= at
+        )
+        manifest = RecordManifest(
+            self.manifest.number,
+            self.manifest.scope,
+            self.manifest.hash_name,
+            self.manifest.scaling,
+            self.manifest.groups,
+            files,
+            self.manifest.commits,
+            self.manifest.settled,
+            self.manifest.settled_through,
+        )
+        return RecordIndex(self.folder, manifest, counted, options=self._options, cache_bytes=self._cache_bytes)
+
+    def at(self, manifest: RecordManifest, counted: Mapping[str, str]) -> RecordIndex:
+        """The index by another manifest, with what it has in memory of files."""
+        other = RecordIndex(self.folder, manifest, counted, options=self._options, cache_bytes=self._cache_bytes)
+        other._cache = self._cache
+        return other
+
+    def files_of(self, group: int, bucket: int) -> Sequence[RecordFile]:
+        """The files of a bucket that lookups ask, newest first."""
+        return self._files.get((group, bucket), ())
+
+    def open_file(self, storage: Storage, file: RecordFile) -> BucketFile:
+        """Raises `BrokenFile`, and `NotFound`."""
+        path = join(self.folder, file.path)
+        opened = BucketFile(
+            storage.open_input(path),
+            offset=file.offset,
+            length=file.size,
+            name=path,
+            instant=file.instant,
+            cache=self._cache,
+        )
+        if opened.entry_count != file.entries or opened.scope is not self.manifest.scope:
+            raise opened.broken(f"the manifest counts {file.entries} entries of it, and it has {opened.entry_count}")
+        return opened
+
+    def counts(self, instant: str) -> bool:
+        """Whether entries since this commit count, of a merged file."""
+        return instant in self.counted or instant in self.manifest.settled
+
+    def _some(self, storage: Storage, number: int, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+        left = keys.cast(pa.string()).unique()
+        left = left.filter(pa.array(self.parts_of(left) == number))
+        seen = NOTHING_SEEN
+        for group in reversed(range(len(self.manifest.groups))):
+            found, left, seen = self._answers(storage, group, left, seen)
+            yield from found
+            if len(left) == 0:
+                return
+
+    def _all(self, storage: Storage, number: int) -> Iterator[pa.RecordBatch]:
+        for group in reversed(range(len(self.manifest.groups))):
+            for bucket in range(number, self.manifest.groups[group].buckets, self.count):
+                for found in self._bucket(storage, group, bucket).entries():
+                    yield self._without_newer(storage, group, found)
+
+    def _without_newer(self, storage: Storage, group: int, found: pa.RecordBatch) -> pa.RecordBatch:
+        """Without the keys of which a newer group has an entry."""
+        for newer in range(group + 1, len(self.manifest.groups)):
+            partitions = None if self.is_global else found.column(PARTITION_PATH)
+            numbers = self._buckets_of(found.column(RECORD_KEY), newer)
+            kept = []
+            for bucket in np.unique(numbers):
+                rows = np.flatnonzero(numbers == bucket)
+                chosen = pa.array(rows)
+                answer = self._bucket(storage, newer, int(bucket)).answer(
+                    found.column(RECORD_KEY).take(chosen), None if partitions is None else partitions.take(chosen)
+                )
+                kept.append(rows[answer.left])
+            found = found.take(pa.array(np.sort(np.concatenate(kept)))) if kept else found
+        return found
+
+    def _answers(
+        self, storage: Storage, group: int, keys: pa.Array, seen: Seen
+    ) -> tuple[list[pa.RecordBatch], pa.Array, Seen]:
+        """(locations, keys that are left to older groups, keys of entries that these must leave out)."""
+        numbers = self._buckets_of(keys, group)
+        found, left, chunks = [], [], list(seen.chunks)
+        for bucket in np.unique(numbers):
+            asked = keys.filter(pa.array(numbers == bucket))
+            answer = self._bucket(storage, group, int(bucket)).answer(asked, seen=seen)
+            found.append(answer.locations)
+            left.append(asked.take(pa.array(answer.left)))
+            chunks += answer.seen.chunks[seen.num_chunks :]
+        rest = pa.concat_arrays(left) if left else keys.slice(0, 0)
+        return found, rest, pa.chunked_array(chunks, pa.binary())
+
+    def _buckets_of(self, keys: pa.Array, group: int) -> npt.NDArray[np.int32]:
+        of = self.manifest.groups[group]
+        return bucket_numbers(keys, hash_name=of.hash_name, count=of.buckets)
+
+    def _bucket(self, storage: Storage, group: int, bucket: int) -> Bucket:
+        held = self._open.get((group, bucket))
+        if held is not None:
+            self._open.move_to_end((group, bucket))
+            return held
+        files = [self.open_file(storage, file) for file in self.files_of(group, bucket)]
+        opened = Bucket(files, scope=self.manifest.scope, is_valid=self.counts, options=self._options)
+        self._open[group, bucket] = opened
+        while len(self._open) > OPEN_MAX:
+            self._open.popitem(last=False)
+        return opened
+
+
+def newest_first(manifest: RecordManifest, counted: Mapping[str, str]) -> list[RecordFile]:
+    """The files whose entries count, or some of whose do, in the order in which they are asked."""
+
+    def completed(file: RecordFile) -> str | None:
+        return counted.get(file.instant, file.completed) if file.kind is FileKind.DELTA else file.completed
+
+    def rank(file: RecordFile) -> tuple[int, bool, str, str]:
+        is_base = file.kind is FileKind.BASE
+        return file.of.link, not is_base, comparable_time(completed(file) or ""), file.instant
+
+    return sorted((file for file in manifest.files if completed(file) is not None), key=rank, reverse=True)
+
+
+def open_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest]:
+    """The newest manifest of the index, and the folder that it is in. Raises `Refused` where there is no index,
+    `BrokenFile` and `Unsupported`."""
+    found = find_manifest(storage, folder)
+    if found is None:
+        raise Refused(
+            "The table has no record index of Lakeward's.",
+            why=f"There is none in {folder}.",
+            remedy="Build it: `lakeward index build TABLE --type record`.",
+        )
+    return found
+
+
+def find_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest] | None:
+    """The same; None where there is no index."""
+    for _ in range(_LOOKS):
+        try:
+            manifest = read_newest_manifest(storage, folder)
+            if manifest is None or manifest.is_dropped:
+                return None
+            if manifest.moved_to is None:
+                return folder, manifest
+            at = join(folder, manifest.moved_to)
+            moved = read_newest_manifest(storage, at)
+            if moved is not None:
+                return at, moved
+        except NotFound:
+            pass  # it was replaced and deleted between the listing and the reading
+    return None
+
+
+_LOOKS = 3
+
+
+def _again(
+    folder: str, manifest: RecordManifest, counted: Mapping[str, str], options: LookupOptions, cache_bytes: int
+) -> RecordIndex:
+    return RecordIndex(folder, manifest, counted, options=options, cache_bytes=cache_bytes)

@@ -1,0 +1,275 @@
+"""What a record index is, at one moment: its manifest, of which the one with the greatest number counts.
+
+    <index>/manifest-<20 digits>.json    {"crc32": …, "manifest": {…}}, created once, never changed
+
+What none names is no part of the index. So a change is there whole or not at all, and of two processes that make the
+next manifest one is told that it exists.
+
+    groups            groups of buckets, each with a hash, a number of buckets, and the open link of each
+    files             `index/record/record_file`
+    commits           commits of the table whose files are here and that are not settled; when each completed, where
+                      that was known
+    settled           commits that can turn invalid no more and that files name all the same
+    settled_through   the completion time up to which commits are settled
+    moved_to          the index is in that folder below this one by now
+    is_dropped        it is being deleted
+
+Touches: storage, reading.
+Keeps:   a manifest that is not whole, or of another form than this release reads, is refused.
+See:     docs/decisions/0080-the-table-of-the-record-index.md, docs/formats/record-index.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.index.index import Indexed
+from lakeward.index.record.bucket_hash import DEFAULT_HASH, SECOND_HASH
+from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
+from lakeward.index.record.scaling import GroupLoad, OpenGroup, Scaling, ScalingWay, Seal
+from lakeward.storage.storage import FileStatus, Storage, join
+
+FORM_VERSION: Final = 1
+_NAME = re.compile(r"manifest-(?P<number>\d{20})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class BucketGroup:
+    hash_name: str
+    links: tuple[int, ...]
+    """The open link of each bucket."""
+
+    @property
+    def buckets(self) -> int:
+        return len(self.links)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordManifest:
+    number: int
+    scope: KeyScope
+    hash_name: str = DEFAULT_HASH
+    """The hash of the first group."""
+    scaling: Scaling = field(default_factory=Scaling)
+    groups: tuple[BucketGroup, ...] = ()
+    """None before the first entry: then it is known how many buckets there are to be."""
+    files: tuple[RecordFile, ...] = ()
+    commits: Mapping[str, str | None] = field(default_factory=dict)
+    settled: frozenset[str] = frozenset()
+    settled_through: str | None = None
+    moved_to: str | None = None
+    is_dropped: bool = False
+    by: str = ""
+    """The token of the attempt that wrote it."""
+
+    @property
+    def indexed(self) -> Indexed:
+        return Indexed.of(self.settled_through, self.commits)
+
+    @property
+    def entries(self) -> int:
+        """The entries of all files, those too that newer ones hide."""
+        return sum(file.entries for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def loads(self) -> Sequence[GroupLoad]:
+        """How full the open file groups are."""
+        entries: dict[IndexGroup, int] = {}
+        for file in self.files:
+            entries[file.of] = entries.get(file.of, 0) + file.entries
+        return [
+            GroupLoad(number, [entries.get(IndexGroup(number, *each), 0) for each in enumerate(group.links)])
+            for number, group in enumerate(self.groups)
+        ]
+
+    def with_first_group(self, buckets: int) -> RecordManifest:
+        assert not self.groups and buckets > 0
+        return replace(self, groups=(BucketGroup(self.hash_name, (0,) * buckets),))
+
+    def with_commit(self, instant: str, completed: str | None, files: Iterable[RecordFile]) -> RecordManifest:
+        """The commit with these files, in place of what it had before."""
+        others = (file for file in self.files if file.kind is not FileKind.DELTA or file.instant != instant)
+        return replace(self, files=(*others, *files), commits={**self.commits, instant: completed})
+
+    def with_build(self, instant: str, completed: str, files: Iterable[RecordFile]) -> RecordManifest:
+        """All of the table as of a commit, which is settled."""
+        assert not self.files and not self.commits
+        return replace(self, files=tuple(files), settled_through=completed)
+
+    def without_commits(self, instants: Collection[str]) -> RecordManifest:
+        """Their deltas go; what merged files have of them counts no more."""
+        return replace(
+            self,
+            files=tuple(f for f in self.files if f.kind is not FileKind.DELTA or f.instant not in instants),
+            commits={instant: completed for instant, completed in self.commits.items() if instant not in instants},
+        )
+
+    def with_settled(self, completed: Mapping[str, str]) -> RecordManifest:
+        """These commits, with their completion times, can turn invalid no more."""
+        if not completed:
+            return self
+        times = [*completed.values(), *([] if self.settled_through is None else [self.settled_through])]
+        files = (
+            replace(file, completed=completed[file.instant])
+            if file.kind is FileKind.DELTA and file.instant in completed
+            else file
+            for file in self.files
+        )
+        commits = {instant: at for instant, at in self.commits.items() if instant not in completed}
+        settled = self.settled | completed.keys()
+        return replace(
+            self,
+            files=tuple(files),
+            commits=commits,
+            settled=settled,
+            settled_through=max(times, key=comparable_time),
+        )._without_unnamed()
+
+    def with_merged(self, merged: Collection[RecordFile], into: RecordFile | None) -> RecordManifest:
+        """One file in place of several; None where nothing is left of them."""
+        gone = {file.path for file in merged}
+        kept = tuple(file for file in self.files if file.path not in gone)
+        return replace(self, files=kept if into is None else (*kept, into))._without_unnamed()
+
+    def with_growth(self, growth: OpenGroup | Sequence[Seal]) -> RecordManifest:
+        if isinstance(growth, OpenGroup):
+            assert growth.group == len(self.groups)
+            second = SECOND_HASH if self.hash_name != SECOND_HASH else DEFAULT_HASH
+            return replace(self, groups=(*self.groups, BucketGroup(second, (0,) * growth.buckets)))
+        groups = list(self.groups)
+        for seal in growth:
+            links = list(groups[seal.group].links)
+            links[seal.bucket] += 1
+            groups[seal.group] = replace(groups[seal.group], links=tuple(links))
+        return replace(self, groups=tuple(groups))
+
+    def _without_unnamed(self) -> RecordManifest:
+        named = frozenset[str]().union(*(file.names for file in self.files))
+        return replace(self, settled=self.settled & named)
+
+
+def manifest_path(folder: str, number: int) -> str:
+    return join(folder, f"manifest-{number:020}.json")
+
+
+def list_manifests(storage: Storage, folder: str) -> dict[int, FileStatus]:
+    """The manifests in a folder by their numbers, ascending."""
+    found = {
+        int(match["number"]): status
+        for status in storage.list(folder)
+        if (match := _NAME.fullmatch(status.name)) is not None and not status.is_folder
+    }
+    return dict(sorted(found.items()))
+
+
+def read_newest_manifest(storage: Storage, folder: str) -> RecordManifest | None:
+    """None of a folder without any. Raises `BrokenFile`, `Unsupported`, and `NotFound` where it went meanwhile."""
+    number = max(list_manifests(storage, folder), default=None)
+    if number is None:
+        return None
+    path = manifest_path(folder, number)
+    return decode_manifest(storage.read(path), path=path, number=number)
+
+
+def encode_manifest(manifest: RecordManifest) -> bytes:
+    document = {
+        "version": FORM_VERSION,
+        "scope": manifest.scope.value,
+        "hash": manifest.hash_name,
+        "scaling": {
+            "way": manifest.scaling.way.value,
+            "entries_max": manifest.scaling.entries_max,
+            "load_max": manifest.scaling.load_max,
+        },
+        "groups": [{"hash": group.hash_name, "links": group.links} for group in manifest.groups],
+        "files": [_file_row(file) for file in manifest.files],
+        "commits": dict(manifest.commits),
+        "settled": sorted(manifest.settled),
+        "settled_through": manifest.settled_through,
+        "moved_to": manifest.moved_to,
+        "is_dropped": manifest.is_dropped,
+        "by": manifest.by,
+    }
+    text = _text(document)
+    return b'{"crc32": %d, "manifest": %s}\n' % (zlib.crc32(text), text)
+
+
+def decode_manifest(data: bytes, *, path: str, number: int) -> RecordManifest:
+    """Raises `BrokenFile`, and `Unsupported` for one of a later release."""
+    try:
+        whole = json.loads(data)
+        document = whole["manifest"]
+        if whole["crc32"] != zlib.crc32(_text(document)):
+            raise ValueError("its checksum is another one than it says")
+    except (ValueError, KeyError, TypeError) as error:
+        raise _broken(path, str(error)) from None
+    if document.get("version") != FORM_VERSION:
+        raise Unsupported(
+            f"The manifest {path} has version {document.get('version')}.",
+            why=f"This release reads version {FORM_VERSION}.",
+            remedy="Use the release that wrote it, or build the index anew.",
+        )
+    try:
+        scaling = document["scaling"]
+        return RecordManifest(
+            number,
+            KeyScope(document["scope"]),
+            document["hash"],
+            Scaling(ScalingWay(scaling["way"]), scaling["entries_max"], scaling["load_max"]),
+            tuple(BucketGroup(group["hash"], tuple(group["links"])) for group in document["groups"]),
+            tuple(_file(row) for row in document["files"]),
+            document["commits"],
+            frozenset(document["settled"]),
+            document["settled_through"],
+            document["moved_to"],
+            document["is_dropped"],
+            document["by"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise _broken(path, f"{type(error).__name__}: {error}") from None
+
+
+def _file_row(file: RecordFile) -> list[Any]:
+    return [
+        *file.of,
+        file.kind.value,
+        file.path,
+        file.size,
+        file.entries,
+        file.tombstones,
+        file.instant,
+        file.completed,
+        list(file.instants),
+        file.offset,
+    ]
+
+
+def _file(row: Sequence[Any]) -> RecordFile:
+    group, bucket, link, kind, path, size, entries, tombstones, instant, completed, instants, offset = row
+    of = IndexGroup(group, bucket, link)
+    return RecordFile(of, FileKind(kind), path, size, entries, tombstones, instant, completed, tuple(instants), offset)
+
+
+def _text(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _broken(path: str, why: str) -> BrokenFile:
+    return BrokenFile(
+        f"The manifest {path} of a record index is broken.",
+        why=f"{why[:1].upper()}{why[1:]}.",
+        remedy="Restore the file, or build the index anew (`lakeward index rebuild TABLE --type record`): it is made "
+        "of the table alone.",
+    )

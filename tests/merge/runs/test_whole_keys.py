@@ -1,0 +1,41 @@
+"""Records of several runs come in batches that cut no key."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from lakeward.merge.runs.record_sorter import RecordSorter
+from lakeward.merge.runs.run_windows import RunWindows
+from lakeward.merge.runs.spilled_run import RawRun
+from lakeward.merge.runs.whole_keys import whole_keys
+
+SCHEMA = pa.schema([pa.field("_hoodie_record_key", pa.string()), pa.field("number", pa.int32())])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_key_is_cut(tmp_path, seed):
+    """Whatever the windows, all records of a key are in one batch, in the order in which they came, and keys ascend.
+    Keeps 1 and 2 of merge/runs/whole_keys."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    rows = [(f"k{chance.randint(0, 40):02}", number) for number in range(3000)]
+    sorter = RecordSorter(SCHEMA, name="keys", is_base=False, memory_bytes=20_000, folder=str(tmp_path))
+    for start in range(0, len(rows), 100):
+        columns = zip(*rows[start : start + 100], strict=True)
+        sorter.add(
+            pa.RecordBatch.from_arrays(
+                [pa.array(each, of.type) for each, of in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+            )
+        )
+    windows = RunWindows([RawRun(run) for run in sorter.finish()], window_bytes=1 << chance.randint(1, 14))
+    batches = [
+        list(zip(*(column.to_pylist() for column in batch.columns), strict=True)) for batch in whole_keys(windows)
+    ]
+    sorter.close()
+
+    assert [row for batch in batches for row in batch] == sorted(rows)
+    keys = [{key for key, _ in batch} for batch in batches]
+    assert len(batches) > 1 and sum(map(len, keys)) == len(set().union(*keys))
