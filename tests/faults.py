@@ -100,8 +100,11 @@ class FaultyStorage(CalledStorage, Faulted):
         self._fault = fault
         self.calls: list[str] = []
 
-    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+    def call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+        """One call of the process, counted with all others; so are those to what else it changes."""
         return self._carry_out(self.calls, f"{name} {path}", act, tear)
+
+    _call = call
 
     def _tear_create(self, path: str, data: bytes) -> None:
         # The real adapter writes under a temporary name, so this is all that a torn create leaves.

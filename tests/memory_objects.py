@@ -121,6 +121,11 @@ class MemoryObjects(Faulted):
         data, _, modified = self._objects.data[path]
         return FileStatus(path, len(data), modified, False)
 
+    def call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+        """One call of the process to what else it reaches; those that change it are counted with the writes."""
+        self._live()
+        return act() if name == "read" else self._carry_out(self.writes, f"{name} {path}", act, tear)
+
     def _write(self, name: str, path: str, act: Callable[[], T]) -> T:
         self._live()
         self.before(f"{name} {path}")

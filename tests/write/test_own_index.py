@@ -15,12 +15,8 @@ import pytest
 
 from lakeward.clock import Clock
 from lakeward.errors import Refused, UsageError
-from lakeward.execute.indexing.building import build_index, update_and_tidy
 from lakeward.index import overlay
-from lakeward.index.external.external_index import ExternalIndex
-from lakeward.index.external.rate_limit import RateLimit
 from lakeward.storage.local import LocalStorage
-from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.choosing import OpenIndex
@@ -30,22 +26,15 @@ from tests.crash.compacting import compact
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultyStorage
 from tests.index.external.memory_entries import MemoryEntries
-from tests.index.following import places, truth
+from tests.index.following import truth
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
+from tests.write.own_index import build, catch_up, located, opened, opener
 from tests.write.writing import Row, new_table, rows_of, write
 
 STORAGE = LocalStorage()
 KEYS = [f"k{number}" for number in range(10)]
-
-
-def opener(entries: MemoryEntries) -> OpenIndex:
-    return lambda snapshot: opened(entries, snapshot)
-
-
-def opened(entries: MemoryEntries, snapshot: TableSnapshot) -> ExternalIndex:
-    return ExternalIndex.of(entries, STORAGE, snapshot, limit=RateLimit(None, clock=SkippingClock()))
 
 
 def write_by(
@@ -84,7 +73,10 @@ def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, 
         rows: list[Row] = [(key, step, chance.choice("pq"), f"v{step}") for key in keys]
         operation = chance.choice(["upsert", "upsert", "delete"]) if step > 1 else "upsert"
         try:
-            write_by(ours, opener(entries), rows, operation, clock, moves_rows=moves)
+            if step > 1 and chance.random() < 0.3:  # another writer, of which the index learns later
+                write(ours, rows, operation, index=kind, moves_rows=moves, clock=clock)
+            else:
+                write_by(ours, opener(entries), rows, operation, clock, moves_rows=moves)
             write(theirs, rows, operation, index=kind, moves_rows=moves)
         except Refused as refused:  # since no row of a base file lies in its own partition (`write/keys/proving`)
             assert scope == "stays" and "partition paths are not made as its properties say" in refused.what
@@ -92,13 +84,12 @@ def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, 
         assert found(ours) == found(theirs), f"step {step}"
         act = chance.choice(["build", "update", "compact", "nothing"])
         if act == "build" and opened(entries, scan(ours)).indexed().through is None:
-            build_index(STORAGE, lambda snapshot: opened(entries, snapshot), lambda: scan(ours))
+            build(ours, entries)
         elif act in ("build", "update"):
-            update_and_tidy(STORAGE, lambda snapshot: opened(entries, snapshot), lambda: scan(ours))
+            catch_up(ours, entries)
         elif act == "compact" and any(slice_.row_logs for slice_ in scan(ours).latest_slices):
             compact(ours, FaultyStorage(), ScriptedProcesses(), clock=clock)
-    snapshot = scan(ours)
-    assert places(overlay.current_index(STORAGE, snapshot, opened(entries, snapshot)), KEYS) == truth(ours)
+    assert located(ours, entries, KEYS) == truth(ours)
 
 
 def test_an_index_that_is_too_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

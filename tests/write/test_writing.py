@@ -20,6 +20,7 @@ from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
 from tests.execute.metadata.compacting_metadata import serviced_table
@@ -206,6 +207,7 @@ def write_while(
     *,
     retries: int = 0,
     processes: ScriptedProcesses | None = None,
+    open_index: OpenIndex | None = None,
     **request: object,
 ) -> int:
     """Returns how often the write began."""
@@ -214,7 +216,7 @@ def write_while(
     table = replace(table, clock=CLOCK)
     flow = Meanwhile(InProcessFlow(storage, [rows_of(rows)]), act)
     asked = WriteRequest(WriteOperation.UPSERT, conflict_retries=retries, **request)  # type: ignore[arg-type]
-    return write_rows(table, asked, flow, COLUMNS).tries  # type: ignore[arg-type]
+    return write_rows(table, asked, flow, COLUMNS, open_index).tries  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("index", [BUCKETS, {}], ids=["buckets", "simple"])

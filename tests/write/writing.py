@@ -18,6 +18,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.new_table import MERGE_ON_READ, NewTable
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.writing import WriteReport, write_rows
 from tests.clocks import SkippingClock
 from tests.execute.metadata.compacting_metadata import serviced_table
@@ -61,6 +62,7 @@ def write(
     processes: Processes | None = None,
     options: dict[str, object] | None = None,
     clock: Clock | None = None,
+    open_index: OpenIndex | None = None,
     **request: Any,
 ) -> WriteReport:
     """One write of these rows."""
@@ -69,7 +71,7 @@ def write(
     table = serviced_table(str(base), at, processes or ScriptedProcesses(), **(options or {}))
     table = replace(table, clock=clock or table.clock)
     flow = InProcessFlow(at, [rows])
-    return write_rows(table, WriteRequest(WriteOperation(operation), **request), flow, rows.schema)
+    return write_rows(table, WriteRequest(WriteOperation(operation), **request), flow, rows.schema, open_index)
 
 
 def values(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,13 @@
 
 A location whose file group is not live is none, whatever says it.
 
+A writer puts its own commit into the index, which then has it and may lack commits that completed before:
+
+    t10 Hudi puts k into A; t20 a write of ours, which saw that, deletes k, and the index has that; the commit of t10
+    is not indexed. Laid over the index it alone would say that k is in A.
+
+So what the index has of commits that completed after the first one that it lacks is told once more, in its order.
+
 Touches: storage, reading: what those commits wrote, up to a bound.
 Keeps:   a lookup is right as of the snapshot, or it is refused.
 Memory:  `OVERLAY_BYTES_MAX`, and as much while it is folded.
@@ -15,7 +22,7 @@ Memory:  `OVERLAY_BYTES_MAX`, and as much while it is folded.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +32,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import NotFound, Refused, TryLater
-from lakeward.index.index import HashedIndex, Index, WritableIndex
+from lakeward.format.timeline.instant import is_before
+from lakeward.index.counted_commits import counted_commits
+from lakeward.index.index import HashedIndex, Index, Indexed, WritableIndex
 from lakeward.index.key_changes.group_changes import TableFiles, choose_changes
 from lakeward.index.key_changes.marked_keys import CHANGES, IS_THERE
 from lakeward.index.key_changes.reading import KeyReader
@@ -297,11 +306,24 @@ def _overlay(storage: Storage, snapshot: TableSnapshot, index: WritableIndex, by
     behind = commits_behind(storage, snapshot, indexed)
     _check_bound(behind, bytes_max)
     chosen = choose_changes(behind.commits, table, known_undone(behind.commits, indexed))
+    first = next((each.commit.completed for each in chosen if each.changes), None)
+    if later := _indexed_since(storage, snapshot, indexed, first):
+        behind = commits_behind(storage, snapshot, replace(indexed, instants=indexed.instants - later))
+        _check_bound(behind, bytes_max)
+        chosen = choose_changes(behind.commits, table, known_undone(behind.commits, indexed))
     reader = KeyReader(storage, snapshot)
     commits = (
         FoldedCommit(each.commit.instant, reader.changes(each, is_global=index.is_global), each.anew) for each in chosen
     )
     return fold(commits, is_global=index.is_global, live=table.live, bytes_max=bytes_max)
+
+
+def _indexed_since(storage: Storage, snapshot: TableSnapshot, indexed: Indexed, first: str | None) -> frozenset[str]:
+    """The commits that the index has and that completed after this time."""
+    if first is None or not indexed.instants:
+        return frozenset()
+    times = counted_commits(storage, snapshot.base_path, snapshot.config, snapshot.timeline, indexed.instants)
+    return frozenset(instant for instant, completed in times.items() if is_before(first, completed))
 
 
 def _check_bound(behind: CommitsBehind, bytes_max: int) -> None:

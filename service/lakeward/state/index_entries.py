@@ -5,9 +5,9 @@
     lakeward_index.places_N       places of index N by number: a partition path and a file id; without one the partition
     lakeward_index.entries_N      key, partition, commit -> place; 0 for no place: the key is gone
 
-    building --finish--> whole --settle--> settled      a build is settled by `finish`
-       |                   |
-       +---- forget -------+--> dropped --sweep--> no row
+    building, writing --finish--> whole --settle--> settled      a build is settled by `finish`
+           |                        |
+           +-------- forget --------+--> dropped --sweep--> no row
 
 A key is the UTF-8 of the record key, whole. Partition, commit and place are numbers of four bytes, so that neither
 paths nor times are repeated by entry. Where a key is one in all of the table, the partition is 0; otherwise 0 says that
@@ -20,7 +20,8 @@ built anew.
 Touches: the database.
 Keeps:   1. an entry counts only once its commit is whole, all of it at once; each step may be done again, and a process
             that dies at any of them leaves entries that count for nothing and go at the next `begin`;
-         2. what a second process begins ends what the first one was at: that one's next step fails;
+         2. what a second process begins ends what the first one was at: that one's next step fails; but a writer,
+            which is `writing` a commit of its own, ends no other one and is ended by none;
          3. a transaction touches a bounded number of rows, but for settling and dropping.
 See:     docs/decisions/0077-an-index-in-postgresql.md
 """
@@ -283,17 +284,19 @@ class IndexEntries:
 
         self._database.alone(replace, lock_key=LOCK_KEY, seconds=LOCK_SECONDS)
 
-    def begin(self, instant: str) -> int:
+    def begin(self, instant: str, *, beside_others: bool = False) -> int:
+        state = "writing" if beside_others else "building"
+
         def begin(connection: Connection) -> int:
             cursor = _cursor(connection)
             cursor.execute(
-                "UPDATE lakeward_index.commits SET state = 'dropped' WHERE index_id = %s AND state = 'building'",
-                (self._number,),
+                "UPDATE lakeward_index.commits SET state = 'dropped'"
+                " WHERE index_id = %(index)s AND state = %(state)s AND (state = 'building' OR instant = %(instant)s)",
+                {"index": self._number, "state": state, "instant": instant},
             )
             row = cursor.execute(
-                "INSERT INTO lakeward_index.commits (index_id, instant, state) VALUES (%s, %s, 'building')"
-                " RETURNING id",
-                (self._number, instant),
+                "INSERT INTO lakeward_index.commits (index_id, instant, state) VALUES (%s, %s, %s) RETURNING id",
+                (self._number, instant, state),
             ).fetchone()
             assert row is not None, "it was inserted"
             return int(row[0])
@@ -301,6 +304,17 @@ class IndexEntries:
         attempt = self._database.repeat(begin)
         self._sweep()
         return attempt
+
+    def begun_beside_others(self) -> list[str]:
+        def read(connection: Connection) -> list[str]:
+            cursor = _cursor(connection)
+            cursor.execute(
+                "SELECT DISTINCT instant FROM lakeward_index.commits WHERE index_id = %s AND state = 'writing'",
+                (self._number,),
+            )
+            return [instant for (instant,) in cursor]
+
+        return self._read(read)
 
     def put(self, attempt: int, changes: pa.RecordBatch) -> None:
         keys, partitions, file_ids = (changes.column(number).cast(pa.string()) for number in range(3))
@@ -319,7 +333,7 @@ class IndexEntries:
             state = cursor.execute(
                 "SELECT state FROM lakeward_index.commits WHERE id = %s FOR SHARE", (attempt,)
             ).fetchone()
-            _ensure_ours(state is not None and state[0] == "building")
+            _ensure_ours(state is not None and state[0] in ("building", "writing"))
             at_places = self._places.numbers(cursor, partitions, file_ids)
             if self.is_global:
                 in_partitions = np.zeros(len(keys), np.int32)
@@ -350,7 +364,7 @@ class IndexEntries:
             cursor = _cursor(connection)
             row = cursor.execute(
                 "UPDATE lakeward_index.commits SET state = %(state)s, completed = %(completed)s"
-                " WHERE id = %(id)s AND state IN ('building', %(state)s) RETURNING instant",
+                " WHERE id = %(id)s AND state IN ('building', 'writing', %(state)s) RETURNING instant",
                 {"state": state, "completed": completed, "id": attempt},
             ).fetchone()
             _ensure_ours(row is not None)
@@ -483,7 +497,8 @@ class IndexEntries:
         def sweep(connection: Connection) -> bool:
             cursor = _cursor(connection)
             row = cursor.execute(
-                "SELECT id FROM lakeward_index.commits WHERE index_id = %s AND state = 'dropped' LIMIT 1",
+                "SELECT id FROM lakeward_index.commits WHERE index_id = %s AND state = 'dropped'"
+                " LIMIT 1 FOR UPDATE SKIP LOCKED",  # one that another process deletes is left to it
                 (self._number,),
             ).fetchone()
             if row is None:

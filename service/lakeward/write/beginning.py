@@ -40,6 +40,8 @@ class BegunWrite:
     seen: SeenAtStart
     zone: TimelineZone
     """The zone that its times are written in."""
+    ended: tuple[str, ...] = ()
+    """Dead writes of ours that were ended before it began, by a rollback or by their completion."""
 
     @property
     def instant(self) -> str:
@@ -48,7 +50,7 @@ class BegunWrite:
 
 def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
     """Raises `Refused`, `LockHeld` and `TryLater`; then nothing was written."""
-    end_dead_writes(table)
+    ended = end_dead_writes(table)
     with table.locked() as fence:
         snapshot = timeline_snapshot(table)
         tidy(table, snapshot)
@@ -61,13 +63,16 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
         fence()
         attempt.claim()
         attempt.announce(_plan(request.operation))
-    return BegunWrite(request, attempt, snapshot, seen, zone)
+    return BegunWrite(request, attempt, snapshot, seen, zone, ended)
 
 
-def end_dead_writes(table: ServicedTable) -> None:
-    """Roll back what processes of ours left that died."""
-    if has_leftovers(table):
-        roll_back_writes(table, [each.instant for each in find_decisions(table) if is_ours_to_end(table, each)])
+def end_dead_writes(table: ServicedTable) -> tuple[str, ...]:
+    """Roll back what processes of ours left that died. Returns their instants."""
+    if not has_leftovers(table):
+        return ()
+    dead = [each.instant for each in find_decisions(table) if is_ours_to_end(table, each)]
+    roll_back_writes(table, dead)
+    return tuple(dead)
 
 
 def timeline_snapshot(table: ServicedTable) -> TableSnapshot:

@@ -72,6 +72,11 @@ class IndexKind(StrEnum):
         return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.RECORD)
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is an index of Lakeward's, which learns of each write that goes by it."""
+        return self is IndexKind.POSTGRES
+
+    @property
     def finds_keys_in_base_files(self) -> bool:
         return self in (IndexKind.SIMPLE, IndexKind.GLOBAL_SIMPLE)
 

@@ -88,7 +88,7 @@ class WriteContext:
     codec: str
     verify: bool
     wants_keys: bool
-    """Whether the record index must learn which keys came and went (`TargetResult.key_changes`)."""
+    """Whether an index must learn which keys came and went (`TargetResult.key_changes`)."""
     tells_updates: bool = False
     """It learns of updates, too: where keys are found without it, it may know another place of a key that was in
     several, and leaves now all but one."""

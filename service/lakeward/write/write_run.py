@@ -1,11 +1,12 @@
 """A write that has begun, as the life cycle runs it: its work, whether another write meets it, and its commit.
 
     work         rows get keys and places; it is chosen which file groups take them -> `.inflight` says so -> files
+    preparation  an index of ours by which keys were found takes in what became of them (`write/own_index`)
     publication  under the lock: another write that landed on one of its groups makes it fail; so does a compaction
                  over a slice whose base file it rewrote, for which Hudi's writers do not look
 
-Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; reads the table. What it publishes
-         `commit/attempt.py` does.
+Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; an index of ours; reads the table.
+         What it publishes `commit/attempt.py` does.
 Keeps:   1. what is published meets nothing that completed since the write began;
          2. a base file is replaced only if it is still its group's newest, with nothing on top of it that was not
             merged;
@@ -33,6 +34,7 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
+from lakeward.index.index import Indexed
 from lakeward.plan.eligibility import TableService
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
@@ -40,12 +42,14 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.write.beginning import BegunWrite
+from lakeward.write.beginning import BegunWrite, timeline_snapshot
 from lakeward.write.commit_metadata import completed_write, write_profile
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
+from lakeward.write.own_index import OwnIndexPart, tells_its_keys
 from lakeward.write.planning import Assign, assign_rows
 from lakeward.write.request import IndexKind, WriteOperation
+from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
 from lakeward.write.touched import read_touched
 
@@ -68,18 +72,27 @@ class _Work:
 
 class WriteRun:
     def __init__(
-        self, table: ServicedTable, begun: BegunWrite, flow: Flow, schema: str, assign: Assign = assign_rows
+        self,
+        table: ServicedTable,
+        begun: BegunWrite,
+        flow: Flow,
+        schema: str,
+        assign: Assign = assign_rows,
+        open_index: OpenIndex | None = None,
     ) -> None:
         """
         Args:
             schema: Avro JSON of the table's columns from this write on, without meta columns.
             assign: chooses which file groups take the rows.
+            open_index: the index of ours that learns of the write.
         """
         self._table = table
         self._begun = begun
         self._flow = flow
         self._schema = schema
         self._assign = assign
+        self._open_index = open_index
+        self._index: OwnIndexPart | None = None
         self._work: _Work | None = None
         self._groups: tuple[GroupId, ...] = ()
         self._writer: DeltaCommitWriter | None = None
@@ -140,6 +153,7 @@ class WriteRun:
             if has_metadata_table(snapshot.config):
                 self._writer = self._open_writer()
                 self._writer.prepare(snapshot, self._new_files(), write=self._changes())
+        self._tell_index()
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, begun, done = self._table, self._begun, self._done
@@ -192,7 +206,7 @@ class WriteRun:
             codec=table.options.codec,
             bloom_bytes_max=table.options.bloom_bytes_max,
             verify=table.options.verify,
-            wants_keys=RECORD_INDEX in config.built_metadata_partitions,
+            wants_keys=RECORD_INDEX in config.built_metadata_partitions or self._open_index is not None,
             tells_updates=request.moves_rows and request.index.finds_keys_in_base_files,
             memory_bytes=table.options.memory_bytes,
             has_native_logs=config.version.has_native_logs,
@@ -213,15 +227,38 @@ class WriteRun:
 
         return tell
 
+    def withdraw(self, error: BaseException) -> None:
+        """The write failed with this error: what it put elsewhere than into the table goes."""
+        if self._index is not None:
+            self._index.withdraw(error, lambda: timeline_snapshot(self._table).timeline)
+
+    def _tell_index(self) -> None:
+        if self._open_index is None:
+            return
+        snapshot = self._done.snapshot
+        index = self._open_index(snapshot)
+        for instant in self._begun.ended:
+            if snapshot.timeline.find(instant) is None:
+                index.rollback(instant)
+        # Into one that is not built yet the build puts everything.
+        is_built = index.indexed() != Indexed()
+        if is_built and tells_its_keys(snapshot, self._begun.request, self._schema, is_global=index.is_global):
+            self._index = OwnIndexPart(index, self._begun.instant)
+            self._index.tell(self._table.storage, self._changed_keys())
+
+    def _changed_keys(self) -> tuple[ChangedKeys, ...]:
+        return tuple(
+            ChangedKeys(result.partition_path, result.key_changes)
+            for result in self.results
+            if result.key_changes is not None
+        )
+
     def _changes(self) -> WriteChanges:
         request = self._begun.request
+        has_record_index = RECORD_INDEX in self._done.snapshot.config.built_metadata_partitions
         return WriteChanges(
             self._schema,
-            keys=tuple(
-                ChangedKeys(result.partition_path, result.key_changes)
-                for result in self.results
-                if result.key_changes is not None
-            ),
+            keys=self._changed_keys() if has_record_index else (),
             replaced=self._replaced_groups,
             deleted_partitions=request.partitions if request.operation is WriteOperation.DELETE_PARTITION else (),
         )

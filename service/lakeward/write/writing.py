@@ -3,7 +3,7 @@
     the rows' columns are held against the table's -> a write begins -> the life cycle of `execute/life_cycle.py` runs
     it -> where it met another write, and was asked to, it begins again with a new instant
 
-Touches: the table, through `write/beginning.py` and `write/write_run.py`.
+Touches: the table and an index of ours, through `write/beginning.py` and `write/write_run.py`.
 Keeps:   1. rows that the table cannot take are refused before anything is written;
          2. a write that met another one leaves nothing, and begins again as often as it was asked to, no more.
 """
@@ -102,9 +102,9 @@ def write_rows(
     for tries in range(1, request.conflict_retries + 2):
         schema = _checked_schema(table, timeline_snapshot(table), request, columns, open_index)
         assign = partial(assign_rows, open_index=open_index)
-        run = WriteRun(table, begin_write(table, request), flow, schema, assign)
+        run = WriteRun(table, begin_write(table, request), flow, schema, assign, open_index)
         try:
-            completion_time = run_attempt(table, run)
+            completion_time = _run(table, run)
         except Conflict as error:
             table.observer.counted(Count.CONFLICT)
             if tries > request.conflict_retries:
@@ -116,6 +116,14 @@ def write_rows(
             request.operation, run.attempt.instant, completion_time, tuple(run.results), run.replaced, tries
         )
     raise AssertionError("the last try returns or raises")
+
+
+def _run(table: ServicedTable, run: WriteRun) -> str | None:
+    try:
+        return run_attempt(table, run)
+    except BaseException as error:
+        run.withdraw(error)
+        raise
 
 
 def preview_rows(

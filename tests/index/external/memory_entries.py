@@ -30,11 +30,16 @@ class MemoryEntries:
             each.instant: each.completed for each in self.tries if each.state == "whole"
         }
 
-    def begin(self, instant: str) -> int:
+    def begin(self, instant: str, *, beside_others: bool = False) -> int:
+        state = "writing" if beside_others else "building"
         for each in self.tries:
-            each.state = "dropped" if each.state == "building" else each.state
-        self.tries.append(Commit(instant))
+            if each.state == state and (state == "building" or each.instant == instant):
+                each.state = "dropped"
+        self.tries.append(Commit(instant, state))
         return len(self.tries) - 1
+
+    def begun_beside_others(self) -> list[str]:
+        return [each.instant for each in self.tries if each.state == "writing"]
 
     def put(self, attempt: int, changes: pa.RecordBatch) -> None:
         places = self.tries[attempt].places
@@ -46,7 +51,7 @@ class MemoryEntries:
     def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
         done = self.tries[attempt]
         state = "settled" if is_settled else "whole"
-        assert done.state in ("building", state)
+        assert done.state in ("building", "writing", state)
         for each in self.tries:
             if each.instant == done.instant and each.state == "whole":
                 each.state = "dropped"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused, Unsupported
+from lakeward.errors import Refused, TryLater, Unsupported
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed, record_locations
@@ -92,6 +92,36 @@ def test_a_crash_between_batches_is_harmless(make_entries):
     put(open_entries(), T2, ("k2", "q", "c-0"), completed=T2)
     assert answers(index_of(open_entries(), counted), ["k1", "k2"]) == [("k1", "p", "a-0"), ("k2", "q", "c-0")]
     assert index_of(open_entries(), counted).indexed() == Indexed(T2, frozenset({T1, T2}))
+
+
+def test_writers_beside_others(make_entries):
+    """A writer ends neither what follows the table nor another writer, and is ended by none of them; another try at
+    its own commit ends the one before. A try that died goes once its instant is on the timeline no more."""
+    entries = make_entries(True)()
+    one, other = (entries.begin(instant, beside_others=True) for instant in (T2, T3))
+    follower = entries.begin(T1)
+    for attempt, key in ((one, "k2"), (other, "k3"), (follower, "k1")):
+        entries.put(attempt, batch((key, "p", "a-0")))
+    entries.finish(follower, T1)
+    entries.finish(one, None)
+    again = entries.begin(T3, beside_others=True)
+    with pytest.raises((AssertionError, TryLater)):
+        entries.finish(other, None)
+    assert entries.commits() == (None, {T1: T1, T2: None})
+    assert list(entries.begun_beside_others()) == [T3]
+    assert answers(index_of(entries, {T1: T1, T2: T2, T3: T3}), ["k1", "k2", "k3"]) == [
+        ("k1", "p", "a-0"),
+        ("k2", "p", "a-0"),
+    ]
+
+    pending_there = Timeline((*completed(T1, "commit"), *completed(T2, "commit"), *pending(T3, "commit")))
+    index_of(entries, {T1: T1, T2: T2}).tidy(pending_there, through=T1)
+    assert list(entries.begun_beside_others()) == [T3]
+    entries.put(again, batch(("k3", "p", "b-0")))
+    rolled_back = Timeline((*completed(T1, "commit"), *completed(T2, "commit"), *completed(T4, "rollback")))
+    index_of(entries, {T1: T1, T2: T2}).tidy(rolled_back, through=T1)
+    assert list(entries.begun_beside_others()) == []
+    assert {key for each in entries.scan() for key in each.column(0).to_pylist()} == {"k1", "k2"}
 
 
 def test_what_a_batch_says_twice(make_entries):

@@ -20,12 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.commit.metadata.changed_keys import read_changed_keys
 from lakeward.commit.metadata.key_sorting import GONE, KeySorter
 from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
-from lakeward.errors import BrokenFile, Conflict
+from lakeward.errors import Conflict
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
-from lakeward.storage.storage import Storage, is_of_storage
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -42,21 +43,8 @@ class CollectedKeys:
 
     def add_of_target(self, storage: Storage, changed: ChangedKeys) -> None:
         """Raises `BrokenFile`, `NotFound` and `SpillFailed`."""
-        try:
-            with storage.open_input(changed.path) as source:
-                reader = pa.ipc.open_file(source)
-                for number in range(reader.num_record_batches):
-                    batch = reader.get_batch(number)
-                    places = self._places_of(batch.column("file_id"), changed.partition_path)
-                    self.sorter.add(batch.column("key").cast(pa.string()), places)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            if is_of_storage(error):
-                raise
-            raise BrokenFile(
-                f"The changed keys in {changed.path} cannot be read.",
-                why=f"{error}.",
-                remedy="Run the command again; nothing was published.",
-            ) from error
+        for keys, file_ids in read_changed_keys(storage, changed):
+            self.sorter.add(keys, self._places_of(file_ids, changed.partition_path))
 
     def add_gone(self, keys: pa.StringArray) -> None:
         self.sorter.add(keys, np.full(len(keys), GONE, dtype=np.int32))

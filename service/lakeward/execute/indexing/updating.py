@@ -10,6 +10,13 @@ What went counts only where the index says that it is there: a key that is in an
 before what it undid is forgotten: until then the index says that it does not have the restore, and what was undone
 does not count, since it is on no timeline any more.
 
+A writer of ours puts its own commit into the index, so that this may have commits already that completed after one
+that it lacks. What that one took away is judged by the index as of then:
+
+    t10 Hudi deletes k from A; t20 a write of ours, to which k was a new key, puts it into B, and the index has that;
+    t30 the commit of t10 is indexed: k is in B now, but was in A until t10; were that not kept, k would be in A again
+    once the commit of t20 is undone.
+
 A clean may take files while they are read: then all begins again with another snapshot.
 
 Touches: the index; the table, reading.
@@ -22,13 +29,14 @@ See:     docs/decisions/0075-an-index-follows-its-table.md
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import NotFound, TryLater
-from lakeward.index.index import WritableIndex, record_locations
+from lakeward.format.timeline.instant import is_before
+from lakeward.index.index import Indexed, WritableIndex, record_locations
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
 from lakeward.index.key_changes.marked_keys import IS_THERE
 from lakeward.index.key_changes.reading import KeyReader
@@ -84,7 +92,8 @@ def update_index(
             undone = known_undone(behind.commits, indexed)
             for chosen in choose_changes(behind.commits, TableFiles.of(snapshot), undone):
                 guard()
-                _index_commit(storage, index, reader, chosen)
+                then = index if not _has_later(snapshot, indexed, chosen) else open_index(_before(snapshot, chosen))
+                _index_commit(storage, index, then, reader, chosen)
                 done.append(chosen.commit.instant)
                 anew += len(chosen.anew)
         except NotFound as gone:
@@ -100,14 +109,33 @@ def update_index(
             return IndexUpdate(tuple(done), anew)
 
 
-def _index_commit(storage: Storage, index: WritableIndex, reader: KeyReader, chosen: CommitChanges) -> None:
+def _has_later(snapshot: TableSnapshot, indexed: Indexed, chosen: CommitChanges) -> bool:
+    """Whether the index has a commit that completed after this one."""
+    return any(
+        each.time in indexed.instants and is_before(chosen.commit.completed, each.completion_time or each.time)
+        for each in snapshot.timeline.completed
+    )
+
+
+def _before(snapshot: TableSnapshot, chosen: CommitChanges) -> TableSnapshot:
+    """The table, and the timeline as it was before the commit completed."""
+    return replace(snapshot, timeline=snapshot.timeline.until(chosen.commit.completed))
+
+
+def _index_commit(
+    storage: Storage, index: WritableIndex, index_then: WritableIndex, reader: KeyReader, chosen: CommitChanges
+) -> None:
+    """
+    Args:
+        index_then: the index as of the moment before the commit completed.
+    """
     commit = chosen.commit
 
     def located(groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:
-        return _located_in(storage, index, groups)
+        return _located_in(storage, index_then, groups)
 
     changes = reader.changes(chosen, is_global=index.is_global, located=located)
-    told = (_told(storage, index, batch, commit.instant) for batch in changes)
+    told = (_told(storage, index_then, batch, commit.instant) for batch in changes)
     index.update(commit.instant, (batch for batch in told if batch.num_rows), completed=commit.completed)
     for undone in sorted(commit.undone.instants if commit.undone is not None else ()):
         index.rollback(undone)

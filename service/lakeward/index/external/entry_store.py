@@ -7,6 +7,8 @@ whether it has all of it.
 
     begin -> put* -> finish    one commit, which is there once `finish` returned, and of which there is nothing before;
                                a commit that was there is replaced in that moment
+    begin beside others        the same by a writer, which puts the entries of its own commit: it disturbs neither what
+                               follows the table nor another writer, and none of them disturbs it
     forget                     it is not there any more
     settle                     it will never be forgotten: of its keys no older settled entry is kept, and no tombstone
 
@@ -16,7 +18,7 @@ Source:  RFC-08; SparkHoodieHBaseIndex (Hudi 1.2)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -40,8 +42,16 @@ class EntryStore(Protocol):
         """The completion time up to which commits are settled, and those that are whole and not settled, each with its
         completion time, where that was known when it was written."""
 
-    def begin(self, instant: str) -> int:
-        """Another try at a commit; what tries before it left is no entry and goes."""
+    def begin(self, instant: str, *, beside_others: bool = False) -> int:
+        """Another try at a commit; what tries before it left is no entry and goes.
+
+        Args:
+            beside_others: the commit is the caller's own, and only earlier tries at it end by this one; otherwise all
+                do but those of writers.
+        """
+
+    def begun_beside_others(self) -> Collection[str]:
+        """The commits of writers of which there are tries that did not finish."""
 
     def put(self, attempt: int, changes: pa.RecordBatch) -> None:
         """Entries of the attempt, as `LOCATIONS` has them. Done again, it comes to the same."""

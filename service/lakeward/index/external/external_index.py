@@ -104,7 +104,7 @@ class ExternalIndex:
         part of what the index goes through, also once it is complete: others may have completed before it."""
         through, _ = self._entries.commits()
         check_not_late(instant, completed, through)
-        attempt = self._put(instant, changes)
+        attempt = self._put(instant, changes, beside_others=completed is None)
         self._entries.finish(attempt, completed)
         self._counted.pop(instant, None)
         if completed is not None:
@@ -125,13 +125,14 @@ class ExternalIndex:
 
     def tidy(self, timeline: Timeline, *, through: str) -> None:
         _, unsettled = self._entries.commits()
-        for instant in undone_commits(unsettled, self._counted, timeline):
+        put = {*unsettled, *self._entries.begun_beside_others()}
+        for instant in undone_commits(put, self._counted, timeline):
             self.rollback(instant)
         for instant in settled_first(self._counted, timeline, through=through):
             self._entries.settle(instant, self._counted[instant])
 
-    def _put(self, instant: str, changes: Iterable[pa.RecordBatch]) -> int:
-        attempt = self._entries.begin(instant)
+    def _put(self, instant: str, changes: Iterable[pa.RecordBatch], *, beside_others: bool = False) -> int:
+        attempt = self._entries.begin(instant, beside_others=beside_others)
         for batch in changes:
             for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
                 piece = batch.slice(start, _ROWS_AT_ONCE)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
+from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before, parse_instant
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.table_config import TableConfig, timeline_folder
 
@@ -147,6 +147,11 @@ class Timeline:
     def without(self, writes: Collection[str]) -> Timeline:
         """The timeline as if these writes, and plans of them, had never been; savepoints and rollbacks stay."""
         left = (i for i in self.instants if i.time not in writes or i.comparable_action not in WRITE_ACTIONS)
+        return replace(self, instants=tuple(left))
+
+    def until(self, completed: str) -> Timeline:
+        """The timeline as if what completed at this time or later were pending, or had not begun."""
+        left = (i for i in self.instants if i.completion_time is None or is_before(i.completion_time, completed))
         return replace(self, instants=tuple(left))
 
     def with_broken(self, broken: Iterable[BrokenInstant]) -> Timeline:

@@ -1,4 +1,4 @@
-"""Which keys a target added to the table or took out of it: a file for the record index.
+"""Which keys a target added to the table or took out of it: a file for the indexes that keep places of keys.
 
     key       file_id
     k1        6a1f…-0      the key is in this file group now

@@ -49,7 +49,7 @@ def check_tagging(
         )
     elif request.index is IndexKind.RECORD and request.operation.finds_keys:
         check_record_index(storage, snapshot)
-    elif request.index is IndexKind.POSTGRES and open_index is None:
+    elif request.index.is_own and open_index is None:
         raise UsageError(
             "The write is to go by an index in a database, and none is opened for it.",
             why="Its address is known to commands alone.",
@@ -80,7 +80,7 @@ def choose_tagging(
     index: Index
     if request.index is IndexKind.RECORD:
         index = MetadataRecordIndex.of(storage, snapshot, clock=clock)
-    elif request.index is IndexKind.POSTGRES:
+    elif request.index.is_own:
         assert open_index is not None, "it was checked"
         index = current_index(storage, snapshot, open_index(snapshot))
         _check_moves(index, request)
@@ -96,7 +96,7 @@ def choose_tagging(
         folds=request.deduplicates,
         trusts_base_files=index.can_index_log_files,
         watches_deletes=config.is_merge_on_read
-        and RECORD_INDEX in config.built_metadata_partitions
+        and (request.index.is_own or RECORD_INDEX in config.built_metadata_partitions)
         and rules.mode is MergeMode.EVENT_TIME_ORDERING,
     )
     return LookupTagging(index, one_place)

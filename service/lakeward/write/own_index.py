@@ -1,0 +1,98 @@
+"""The part of a write in an index of Lakeward's by which it goes: what it does to keys is there with its commit.
+
+    work         targets say which keys came to them and which went (`handles/key_changes`)
+    no lock      the index takes that in, under the instant of the write, and does not count it: the instant is pending
+    lock         the commit is completed; with it, and by nothing else, the entries count
+    failure      once the instant is on the timeline no more, the index forgets it
+
+    t10 the entries are there; t20 the process dies. The instant is rolled back by the writer that comes next, one of
+    ours or of Hudi's, which knows of no index; the entries never count, and `tidy` removes them.
+
+So no log of what was begun is needed: the timeline of the table is it. Of an index that has the commit nothing more is
+asked: the next lookup does not read the commit's files.
+
+Updates in place move no key and are not told, nor are the keys of file groups that were replaced: a location whose file
+group is not live is none.
+
+Touches: the index; reads what the targets said, from the attempt's folder.
+Keeps:   1. entries are there, whole, before the commit that they belong to can be completed;
+         2. the index forgets a write only once its instant is on the timeline no more: of one that is complete after
+            all it would lose the keys;
+         3. where it cannot be told from what the targets say which keys went, the index is told nothing: it is behind
+            by this commit, which lookups cover.
+Memory:  one batch of changes.
+See:     docs/decisions/0083-the-writer-and-its-index.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from lakeward.commit.metadata.changed_keys import read_changed_keys
+from lakeward.commit.metadata.write_changes import ChangedKeys
+from lakeward.errors import LakewardError
+from lakeward.format.avro.schema import block_schema
+from lakeward.index.index import WritableIndex
+from lakeward.index.location import LOCATIONS
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode
+from lakeward.read.table_rules import merge_rules
+from lakeward.storage.storage import Storage
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.timeline import Timeline
+from lakeward.write.request import WriteOperation, WriteRequest
+
+
+class OwnIndexPart:
+    """The part of one try at a write."""
+
+    def __init__(self, index: WritableIndex, instant: str) -> None:
+        self._index = index
+        self._instant = instant
+        self._is_told = False
+
+    def tell(self, storage: Storage, changed: Iterable[ChangedKeys]) -> None:
+        """Put in what the write did to keys. Raises what the index raises, and `BrokenFile` and `NotFound`."""
+        self._is_told = True
+        self._index.update(self._instant, _locations(storage, changed, self._instant), completed=None)
+
+    def withdraw(self, error: BaseException, load_timeline: Callable[[], Timeline]) -> None:
+        """Have the index forget a write that failed with this error, where nothing of it is left on the timeline."""
+        if not self._is_told:
+            return
+        try:
+            if load_timeline().find(self._instant) is None:
+                self._index.rollback(self._instant)
+        except (LakewardError, OSError) as second:
+            error.add_note(
+                f"The index has entries of {self._instant} still ({second}); they count for nothing, and `lakeward "
+                "index update` removes them."
+            )
+
+
+def tells_its_keys(snapshot: TableSnapshot, request: WriteRequest, schema: str, *, is_global: bool) -> bool:
+    """Whether the targets of a write say exactly which keys went.
+
+    A log takes a delete without a look at what it lies on. By event time one that a column asks for may lose to the
+    stored row, and its key has not gone. By an index that is global these are held against the stored rows first
+    (`tagging/tagging.OnePlace.watches_deletes`); by one of a partition they are not.
+
+    Args:
+        schema: Avro JSON of the rows that are written.
+    """
+    rules = merge_rules(snapshot)
+    if is_global or request.operation is not WriteOperation.UPSERT:
+        return True
+    if not snapshot.config.is_merge_on_read or rules.mode is not MergeMode.EVENT_TIME_ORDERING:
+        return True
+    columns = block_schema(schema, where="the rows").names
+    return IS_DELETED_FIELD not in columns and rules.delete_field not in columns
+
+
+def _locations(storage: Storage, changed: Iterable[ChangedKeys], instant: str) -> Iterator[pa.RecordBatch]:
+    for each in changed:
+        for keys, file_ids in read_changed_keys(storage, each):
+            columns = [keys, pa.repeat(each.partition_path, len(keys)), file_ids]
+            at = pa.repeat(pa.scalar(instant, pa.string()), len(keys))
+            yield pa.RecordBatch.from_arrays([*columns, at], schema=LOCATIONS)
