@@ -55,10 +55,7 @@ def sections() -> tuple[Section, ...]:
     for name, field in Settings.model_fields.items():
         if (model := model_of(field.annotation)) is None or name == "tables":
             continue
-        # [defaults] has no locks of its own: those are under [locks].
-        within = {key: inner for key, inner in _models_in(model) if (name, key) != ("defaults", "locks")}
-        found.append(_section(name, model, omitted=frozenset(dict(_models_in(model)))))
-        found += [_section(f"{name}.{key}", inner, omitted=frozenset()) for key, inner in within.items()]
+        found += _sections_of(name, model)
     shared = frozenset(TableOverride.model_fields) - {"match", "path", "name", "locks"}
     return (*found, _section("tables", TableOverride, omitted=shared))
 
@@ -132,6 +129,15 @@ def _models_in(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
     for key, field in model.model_fields.items():
         if (inner := model_of(field.annotation)) is not None:
             yield key, inner
+
+
+def _sections_of(name: str, model: type[BaseModel]) -> Iterator[Section]:
+    """The section of a model, and those in it."""
+    yield _section(name, model, omitted=frozenset(dict(_models_in(model))))
+    for key, inner in _models_in(model):
+        # [defaults] has no locks of its own: those are under [locks].
+        if (name, key) != ("defaults", "locks"):
+            yield from _sections_of(f"{name}.{key}", inner)
 
 
 def _section(name: str, model: type[BaseModel], *, omitted: frozenset[str]) -> Section:

@@ -172,6 +172,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 
 Flag = Annotated[bool, Strict(), SettingKind("true or false")]
 Count = Annotated[int, Strict(), Field(ge=1), SettingKind("whole number from 1")]
+Share = Annotated[float, Field(gt=0, le=1), SettingKind("number above 0, up to 1")]
 MetadataAfter = Annotated[
     MetadataCompactAfter,
     BeforeValidator(_metadata_after),
@@ -528,6 +529,35 @@ class ArchiveSettings(_Section):
         return archive_options_of(self.by_hudis_keys(clean, planner))
 
 
+class RecordLookupSettings(_Section):
+    """How keys are looked up in the files of Lakeward's record index."""
+
+    mode: Literal["dynamic", "seek", "scan"] = "dynamic"
+    """`seek` reads the blocks that may have a key, `scan` all between the first and the last of them; `dynamic`: one or
+    the other for each file, by the share of its entries that is looked up."""
+    dynamic: Share = 0.35
+    """Keys that are looked up by entries of the file, from which on `dynamic` scans."""
+
+
+class RecordIndexSettings(_Section):
+    """Lakeward's record index, which stands below the table's `.hoodie` (`lakeward index build --type record`)."""
+
+    location: Location | None = None
+    """A folder of the same storage in which the index is kept instead, each table's in one of its own: where nothing
+    may be written below the table."""
+    buckets: Count | None = None
+    """How many buckets an index is made with; not given: a million keys each, and a third more for growth. It stays
+    what it is until the index is built anew."""
+    hash: Literal["java-string", "lakeward-64"] = "java-string"
+    """Which hash spreads keys over the buckets; likewise."""
+    scaling: Literal["group", "seal"] = "group"
+    """What is done when buckets are full: `group` opens a further group of as many buckets as there are, `seal` lets a
+    full bucket go on in another file group; docs/decisions/0079 contrasts them. Likewise."""
+    entries_max: Count = 1_000_000
+    """Entries with which a bucket is full. Likewise."""
+    lookup: RecordLookupSettings = RecordLookupSettings()
+
+
 class IndexSettings(_Section):
     """How the daemon keeps watch over the indexes of a table, Hudi's record index among them."""
 
@@ -542,6 +572,7 @@ class IndexSettings(_Section):
     """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
     the table is, an index of which one in a thousand is wrong is found with a confidence of 99 %; docs/indexes.md has
     the formula."""
+    record: RecordIndexSettings = RecordIndexSettings()
 
 
 class TableSettings(_Section):

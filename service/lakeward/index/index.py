@@ -3,6 +3,7 @@
     Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
                    is found for it
     HashedIndex    an index of which one part has a key, told by the key alone
+    FollowingIndex an index that says which commits of the table it has
     WritableIndex  an index that takes in one commit of the table after the other
     OwnIndex       an index of ours that stays: built from a table, and kept small
 
@@ -89,10 +90,14 @@ class Indexed:
         return instant in self.instants
 
 
-class WritableIndex(Index, Protocol):
-    """Changed by one process at a time: the table's lock, or the daemon's lease, is its caller's."""
+class FollowingIndex(Index, Protocol):
+    """Its keys are those of the commits that it has."""
 
     def indexed(self) -> Indexed: ...
+
+
+class WritableIndex(FollowingIndex, Protocol):
+    """Changed by one process at a time: the table's lock, or the daemon's lease, is its caller's."""
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
         """Take in what one commit did to the places of keys, whole or not at all. Done again, it comes to the same.

@@ -3,6 +3,7 @@
     simple      keys of the newest base files
     bloom       the same, of the files whose ranges and filters of keys leave a key possible
     metadata    the record index that Hudi keeps in the metadata table
+    record      hash buckets of ours below the table, RFC-08's
     postgres    entries of ours in a PostgreSQL database
 
 Touches: nothing.
@@ -23,4 +24,5 @@ class IndexType(StrEnum):
     SIMPLE = "simple"
     BLOOM = "bloom"
     METADATA = "metadata"
+    RECORD = "record"
     POSTGRES = "postgres"

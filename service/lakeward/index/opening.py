@@ -12,19 +12,28 @@ from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
+from lakeward.index.overlay import current_index
+from lakeward.index.record.record_index import RECORD_OPTIONS, RecordIndex, RecordOptions
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
 
 def open_index(
-    storage: Storage, snapshot: TableSnapshot, type_: IndexType, *, clock: Clock, is_judged: bool = False
+    storage: Storage,
+    snapshot: TableSnapshot,
+    type_: IndexType,
+    *,
+    clock: Clock,
+    is_judged: bool = False,
+    record: RecordOptions = RECORD_OPTIONS,
 ) -> Index:
-    """The index of this type as of the snapshot. Raises `Refused` for a table that has none that is in use,
-    `BrokenFile` and `Unsupported`.
+    """The index of this type as of the snapshot, with what it has not taken in yet. Raises `Refused` for a table that
+    has none that is in use, `BrokenFile` and `Unsupported`.
 
     Args:
         is_judged: it is asked in order to see whether it is right, so that it need not be in use.
+        record: where Lakeward's record index is.
     """
     match type_:
         case IndexType.SIMPLE:
@@ -34,6 +43,9 @@ def open_index(
         case IndexType.METADATA:
             (check_has_record_index if is_judged else check_record_index)(storage, snapshot)
             return MetadataRecordIndex.of(storage, snapshot, clock=clock)
+        case IndexType.RECORD:
+            index = RecordIndex.of(storage, snapshot, record.folder(snapshot.base_path), options=record.lookup)
+            return current_index(storage, snapshot, index)
         case IndexType.POSTGRES:
             raise Unsupported(
                 "An index in a database is not opened here.",

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from lakeward.errors import NotFound, Refused, TryLater
 from lakeward.format.timeline.instant import is_before
 from lakeward.index.counted_commits import counted_commits
-from lakeward.index.index import HashedIndex, Index, Indexed, WritableIndex
+from lakeward.index.index import FollowingIndex, HashedIndex, Index, Indexed
 from lakeward.index.key_changes.group_changes import TableFiles, choose_changes
 from lakeward.index.key_changes.marked_keys import CHANGES, IS_THERE
 from lakeward.index.key_changes.reading import KeyReader
@@ -284,7 +284,7 @@ def overlaid(index: Index, overlay: Overlay) -> Index:
 
 
 def current_index(
-    storage: Storage, snapshot: TableSnapshot, index: WritableIndex, *, bytes_max: int = OVERLAY_BYTES_MAX
+    storage: Storage, snapshot: TableSnapshot, index: FollowingIndex, *, bytes_max: int = OVERLAY_BYTES_MAX
 ) -> Index:
     """The index as of the snapshot, whatever it has not taken in yet.
 
@@ -301,7 +301,7 @@ def current_index(
         ) from gone
 
 
-def _overlay(storage: Storage, snapshot: TableSnapshot, index: WritableIndex, bytes_max: int) -> Overlay:
+def _overlay(storage: Storage, snapshot: TableSnapshot, index: FollowingIndex, bytes_max: int) -> Overlay:
     indexed, table = index.indexed(), TableFiles.of(snapshot)
     behind = commits_behind(storage, snapshot, indexed)
     _check_bound(behind, bytes_max)

@@ -419,7 +419,7 @@ def test_created_once_and_dropped_whole(tmp_path):
     """An index is not made over another one; dropped, it leaves nothing, and one that was half deleted is no index."""
     folder = tmp_path / "record"
     new_record_index(folder)
-    with pytest.raises(AlreadyExists, match="already"):
+    with pytest.raises(Refused, match="already"):
         new_record_index(folder)
     assert drop_record_index(STORAGE, str(folder)) and not folder.exists()
     assert not drop_record_index(STORAGE, str(folder))

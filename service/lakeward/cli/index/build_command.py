@@ -1,6 +1,6 @@
 """`lakeward index build TABLE` and `lakeward index update TABLE`: an index of ours is made, and kept at pace.
 
-Touches: stdout, stderr; the table, reading only; the database of the index.
+Touches: stdout, stderr; the table, reading only; the folder or the database of the index.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_database, opens_external
+from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.errors import UsageError
-from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.index_type import IndexType
 
-OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant: postgres.")]
+OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant: record or postgres.")]
 
 
 @index_app.command()
@@ -34,22 +34,23 @@ def build(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Build an index of a table from its rows, in the database of the store. The table is read only; no lock is taken.
+    """Build an index of a table from its rows. The table's rows and timeline are read only; no lock is taken.
 
-    Stopped midway, it begins anew when it is run again. What was committed meanwhile is taken in at the end.
+    Of type record it stands below the table's .hoodie, or in the configured location; of type postgres in the database
+    of the store. Stopped midway, it begins anew when it is run again. What was committed meanwhile is taken in at the
+    end.
     """
     from lakeward.execute.indexing.building import build_index, update_and_tidy
-    from lakeward.state.index_entries import create_entries
+    from lakeward.index.key_changes.table_commits import check_can_be_followed
 
-    _check_is_ours(index_type)
     opened = open_table(table, config)
     take = partial(opened.snapshot, timezone=timezone)
-    with index_database(opened, url) as database, work_watched() as on_step:
-        create_entries(database, opened.base_path, INDEX_NAME, is_global=not by_partition)
-        opens = opens_external(opened, database, keys_per_second)
+    with own_index(opened, index_type, url, keys_per_second) as place, work_watched() as on_step:
+        check_can_be_followed(take())
+        place.create(is_global=not by_partition)
         on_group = partial(on_step, "read the keys of {} of {} file groups")
-        built = build_index(opened.storage, opens, take, on_group=on_group)
-        updated = update_and_tidy(opened.storage, opens, take)
+        built = build_index(opened.storage, place.open, take, on_group=on_group)
+        updated = update_and_tidy(opened.storage, place.open, take)
     if as_json:
         print_json(
             {
@@ -82,11 +83,9 @@ def update(
     """
     from lakeward.execute.indexing.building import update_and_tidy
 
-    _check_is_ours(index_type)
     opened = open_table(table, config)
-    with index_database(opened, url) as database:
-        opens = opens_external(opened, database, keys_per_second)
-        updated = update_and_tidy(opened.storage, opens, partial(opened.snapshot, timezone=timezone))
+    with own_index(opened, index_type, url, keys_per_second) as place:
+        updated = update_and_tidy(opened.storage, place.open, partial(opened.snapshot, timezone=timezone))
     if as_json:
         document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
         print_json(document | {"read_anew": updated.read_anew})
@@ -96,12 +95,3 @@ def update(
 
 def _told(commits: tuple[str, ...]) -> str:
     return f"{len(commits):,} commit{'' if len(commits) == 1 else 's'} taken in."
-
-
-def _check_is_ours(kind: IndexType) -> None:
-    if kind is not IndexType.POSTGRES:
-        raise UsageError(
-            f"The {kind} index is not Lakeward's to build.",
-            why="Hudi's writers keep it, or it is the base files themselves.",
-            remedy="Name --type postgres; `lakeward index list` shows what the table has.",
-        )

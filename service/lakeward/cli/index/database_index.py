@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.options.store import AWAY, store_url
 from lakeward.clock import SystemClock
-from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.index_type import INDEX_NAME, REBUILT_NAME, IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -71,12 +72,55 @@ def index_opener(
     from lakeward.index.overlay import current_index
 
     if kind is not IndexType.POSTGRES:
-        clock = SystemClock()
-        yield lambda snapshot: open_index(opened.storage, snapshot, kind, clock=clock, is_judged=is_judged)
+        from lakeward.cli.index.record_index import record_options
+
+        clock, record = SystemClock(), record_options(opened)
+        yield lambda snapshot: open_index(
+            opened.storage, snapshot, kind, clock=clock, is_judged=is_judged, record=record
+        )
         return
     with index_database(opened, url) as database:
         external = opens_external(opened, database, None)
         yield lambda snapshot: current_index(opened.storage, snapshot, external(snapshot))
+
+
+@dataclass(frozen=True, slots=True)
+class DatabasePlace:
+    opened: ConfiguredTable
+    database: Database
+    rate: float | None
+    name: str = INDEX_NAME
+
+    def is_there(self) -> bool:
+        from lakeward.state.index_entries import list_indexes
+
+        return any(each.name == self.name for each in list_indexes(self.database, self.opened.base_path))
+
+    def create(self, *, is_global: bool) -> None:
+        from lakeward.state.index_entries import create_entries
+
+        create_entries(self.database, self.opened.base_path, self.name, is_global=is_global)
+
+    def open(self, snapshot: TableSnapshot) -> ExternalIndex:
+        return opens_external(self.opened, self.database, self.rate, name=self.name)(snapshot)
+
+    def drop(self) -> bool:
+        from lakeward.state.index_entries import drop_entries
+
+        was_there = self.is_there()
+        for name in {REBUILT_NAME, self.name}:
+            drop_entries(self.database, self.opened.base_path, name)
+        return was_there
+
+    def beside(self) -> DatabasePlace:
+        other = replace(self, name=REBUILT_NAME)
+        other.drop()
+        return other
+
+    def take_place(self) -> None:
+        from lakeward.state.index_entries import open_entries
+
+        open_entries(self.database, self.opened.base_path, self.name).take_place_of(INDEX_NAME)
 
 
 def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: str | None) -> tuple[ListedIndex, ...]:

@@ -21,13 +21,18 @@ def list_indexes(
     debug: DebugOption = False,
 ) -> None:
     """Show every index of a table with what it covers, how far it is behind, and what it takes. Reads only."""
+    from lakeward.cli.index.record_index import listed_in_folder
     from lakeward.cli.views.index.listed import listed_as_json, render_listed
     from lakeward.cli.views.terminal import Terminal
     from lakeward.verify.index_listing import list_indexes
 
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)
-    found = (*list_indexes(opened.storage, snapshot), *listed_in_database(opened, snapshot, url))
+    found = (
+        *list_indexes(opened.storage, snapshot),
+        *listed_in_folder(opened, snapshot),
+        *listed_in_database(opened, snapshot, url),
+    )
     if as_json:
         print_json(listed_as_json(opened.base_path, found))
     else:

@@ -6,7 +6,7 @@ Touches: stdin where the keys come from it; stdout, stderr; the table, reading o
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,13 @@ from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import KeysFileOption, PartitionsOption, TypeOption, given_keys, index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
+from lakeward.index.index_type import IndexType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.table.snapshot import TableSnapshot
 
 
 @index_app.command()
@@ -30,6 +37,15 @@ def lookup(
     keys_file: KeysFileOption = None,
     index_type: TypeOption = None,
     partition: PartitionsOption = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="INSTANT",
+            help="Say where keys were when the write of this instant had completed, and nothing after it. By --type "
+            "record alone, as far back as its files were not merged since.",
+        ),
+    ] = None,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -53,11 +69,31 @@ def lookup(
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)
     chosen = index_type or type_of_choice(snapshot)
-    with index_opener(opened, chosen, url) as opens, work_watched() as on_step:
-        index = opens(snapshot)
-        on_part = partial(on_step, "looked into {} of {} parts of the index")
-        found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
+    if as_of is not None:
+        found = _found_as_of(opened, snapshot, chosen, wanted, as_of)
+    else:
+        with index_opener(opened, chosen, url) as opens, work_watched() as on_step:
+            index = opens(snapshot)
+            on_part = partial(on_step, "looked into {} of {} parts of the index")
+            found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
     if as_json:
         print_json(looked_up_as_json(opened.base_path, chosen, wanted, found))
     else:
         render_looked_up(chosen, wanted, found, Terminal())
+
+
+def _found_as_of(
+    opened: ConfiguredTable, snapshot: TableSnapshot, kind: IndexType, keys: pa.Array, instant: str
+) -> pa.Table:
+    from lakeward.cli.index.record_index import record_options
+    from lakeward.index.record.as_of import locations_as_of
+    from lakeward.index.record.record_index import RecordIndex
+
+    if kind is not IndexType.RECORD:
+        raise UsageError(
+            f"The {kind} index knows where keys are, and not where they were.",
+            remedy="Name --type record, or ask `lakeward index changes` what commits did.",
+        )
+    options = record_options(opened)
+    index = RecordIndex.of(opened.storage, snapshot, options.folder(opened.base_path), options=options.lookup)
+    return locations_as_of(opened.storage, snapshot, index, keys, instant)

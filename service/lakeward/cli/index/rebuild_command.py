@@ -1,6 +1,6 @@
 """`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is taken away, or made anew.
 
-Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`; the database of an index.
+Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`; the folder or the database of an index.
 Keeps:   nothing of the table is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_database, opens_external
+from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.index.own_index import OWN_TYPES, own_index
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
-from lakeward.index.index_type import INDEX_NAME, REBUILT_NAME, IndexType
+from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -51,14 +52,14 @@ def rebuild(
     next Hudi writer whose options keep it builds it anew; until then keys are found by another index. It is what
     `lakeward metadata rebuild TABLE record_index` does.
 
-    An index in a database is built anew beside the one that is there, from the rows as they are, and takes its place in
-    one step once it has all. Until then lookups go by the old one; stopped midway, that one stays. The table is read
-    only, and no lock is needed.
+    An index of Lakeward's own, record or postgres, is built anew beside the one that is there, from the rows as they
+    are, and takes its place in one step once it has all. Until then lookups go by the old one; stopped midway, that one
+    stays. The table's rows and timeline are read only, and no lock is needed.
     """
     opened = open_table(table, config)
-    if index_type is IndexType.POSTGRES:
+    if index_type in OWN_TYPES:
         take = partial(opened.snapshot, timezone=timezone)
-        _rebuild_in_database(opened, url, take, keys_per_second, dry_run=dry_run, as_json=as_json)
+        _rebuild_own(opened, index_type, url, take, keys_per_second, dry_run=dry_run, as_json=as_json)
         return
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
@@ -80,17 +81,19 @@ def drop(
 
     Of the record index of the metadata table that lasts as long as no Hudi writer's options keep it
     (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): the next one that does builds it anew.
-    Of an index in a database nothing is said in the table, and no lock is needed.
+    Of an index of Lakeward's own, record or postgres, the table's timeline and properties say nothing: no lock is
+    needed.
     """
     opened = open_table(table, config)
-    if index_type is IndexType.POSTGRES:
-        _drop_from_database(opened, url, dry_run=dry_run, as_json=as_json)
+    if index_type in OWN_TYPES:
+        _drop_own(opened, index_type, url, dry_run=dry_run, as_json=as_json)
         return
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
 
-def _rebuild_in_database(
+def _rebuild_own(
     opened: ConfiguredTable,
+    kind: IndexType,
     url: str | None,
     take: Callable[[], TableSnapshot],
     rate: float | None,
@@ -99,20 +102,18 @@ def _rebuild_in_database(
     as_json: bool,
 ) -> None:
     from lakeward.execute.indexing.building import build_index, update_and_tidy
-    from lakeward.state.index_entries import create_entries, drop_entries, open_entries
 
-    with index_database(opened, url) as database, work_watched() as on_step:
-        is_global = open_entries(database, opened.base_path, INDEX_NAME).is_global
+    with own_index(opened, kind, url, rate) as place, work_watched() as on_step:
+        is_global = place.open(take()).is_global
         if not dry_run:
-            drop_entries(database, opened.base_path, REBUILT_NAME)  # of a rebuild that was stopped
-            rebuilt = create_entries(database, opened.base_path, REBUILT_NAME, is_global=is_global)
-            opens = opens_external(opened, database, rate, name=REBUILT_NAME)
+            beside = place.beside()
+            beside.create(is_global=is_global)
             on_group = partial(on_step, "read the keys of {} of {} file groups")
-            built = build_index(opened.storage, opens, take, on_group=on_group)
-            update_and_tidy(opened.storage, opens, take)
-            rebuilt.take_place_of(INDEX_NAME)
+            built = build_index(opened.storage, beside.open, take, on_group=on_group)
+            update_and_tidy(opened.storage, beside.open, take)
+            beside.take_place()
     if as_json:
-        document = {"base_path": opened.base_path, "type": IndexType.POSTGRES.value, "dry_run": dry_run}
+        document = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
         figures = {} if dry_run else {"file_groups": built.groups, "entries": built.entries}
         print_json(document | figures)
     elif dry_run:
@@ -121,23 +122,15 @@ def _rebuild_in_database(
         typer.echo(f"Built anew from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone.")
 
 
-def _drop_from_database(opened: ConfiguredTable, url: str | None, *, dry_run: bool, as_json: bool) -> None:
-    from lakeward.state.index_entries import drop_entries, list_indexes
-
-    with index_database(opened, url) as database:
-        is_there = any(each.name == INDEX_NAME for each in list_indexes(database, opened.base_path))
-        if not dry_run:
-            for name in (REBUILT_NAME, INDEX_NAME):
-                drop_entries(database, opened.base_path, name)
+def _drop_own(opened: ConfiguredTable, kind: IndexType, url: str | None, *, dry_run: bool, as_json: bool) -> None:
+    with own_index(opened, kind, url) as place:
+        is_there = place.is_there() if dry_run else place.drop()
     if as_json:
-        print_json(
-            {"base_path": opened.base_path, "type": IndexType.POSTGRES.value, "is_there": is_there}
-            | {"dry_run": dry_run}
-        )
+        print_json({"base_path": opened.base_path, "type": kind.value, "is_there": is_there, "dry_run": dry_run})
     elif not is_there:
-        typer.echo("The database has no index of the table. Nothing to remove.")
+        typer.echo("The table has no such index. Nothing to remove.")
     else:
-        typer.echo("Would take the index out of the database." if dry_run else "Took the index out of the database.")
+        typer.echo("Would remove the index." if dry_run else "Removed the index.")
 
 
 def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dry_run: bool, as_json: bool) -> None:

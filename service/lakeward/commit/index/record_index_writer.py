@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from lakeward.commit.creation import create_once
 from lakeward.commit.index.manifests import delete_unnamed, publish
-from lakeward.errors import AlreadyExists, Refused, TryLater, Unsupported
+from lakeward.errors import Refused, TryLater, Unsupported
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
@@ -258,7 +258,13 @@ class RecordIndexWriter:
 
     def _publish(self, change: Callable[[RecordManifest], RecordManifest], counted: Mapping[str, str]) -> None:
         index = self._index
-        manifest = publish(self._storage, index.folder, index.manifest, change, by=self._token)
+
+        def still_here(newest: RecordManifest) -> RecordManifest:
+            if newest.moved_to is not None or newest.is_dropped:
+                raise _faster("built it anew or dropped it")
+            return change(newest)
+
+        manifest = publish(self._storage, index.folder, index.manifest, still_here, by=self._token)
         self._index = index.at(manifest, counted)
 
     def _in_partitions(self, changes: pa.RecordBatch, instant: str, completed: str | None) -> Iterator[pa.RecordBatch]:
@@ -328,14 +334,14 @@ class RecordIndexWriter:
 
 
 def create_record_index(storage: Storage, folder: str, empty: RecordManifest) -> None:
-    """An index without entries, with these settings. Raises `AlreadyExists` where there is one.
+    """An index without entries, with these settings. Raises `Refused` where there is one.
 
     What was dropped before, by a process that died over it, is deleted first."""
     newest = read_newest_manifest(storage, folder)
     if newest is not None and newest.is_dropped:
         storage.delete_folder(folder)
     elif newest is not None:
-        raise AlreadyExists(
+        raise Refused(
             "The table has a record index already.",
             why=f"It is in {folder}.",
             remedy="Bring it up to date (`lakeward index update`), build it anew (`rebuild`), or drop it first.",

@@ -42,7 +42,8 @@ class MergeOptions:
     logs_max: int = 8
     """Files beside the base file that a lookup asks; as many are merged."""
     log_ratio: float = 0.25
-    """Their entries by those of the base file, from which on it is written anew."""
+    """Their entries by those of the base file, from which on it is written anew, once there are half as many files as
+    may be."""
 
 
 MERGE_OPTIONS: Final = MergeOptions()
@@ -65,7 +66,8 @@ def choose_merge(files: Sequence[RecordFile], options: MergeOptions) -> MergeDec
     has_base = len(logs) < len(files)
     if not logs:
         return MergeDecision(None, MergeReason.NO_LOGS)
-    if has_base and sum(log.entries for log in logs) >= options.log_ratio * files[-1].entries:
+    is_large = has_base and sum(log.entries for log in logs) >= options.log_ratio * files[-1].entries
+    if is_large and 2 * len(logs) >= options.logs_max:
         return MergeDecision(MergeType.FULL, MergeReason.LOG_RATIO, files)
     if len(logs) < options.logs_max:
         return MergeDecision(None, MergeReason.FEW_LOGS)

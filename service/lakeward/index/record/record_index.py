@@ -55,19 +55,26 @@ from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import hoodie_folder
 
-DEFAULT_NAME: Final = "record"
+_NAME: Final = "record"
 OPEN_MAX: Final = 256
 
 
-def record_index_folder(base_path: str, *, location: str | None = None, name: str = DEFAULT_NAME) -> str:
-    """
-    Args:
-        location: a folder outside of the table, of the same storage, for the indexes of many tables.
-    """
-    if location is None:
-        return join(hoodie_folder(base_path), FOLDER, name)
-    table = f"{base_path.rstrip('/').rpartition('/')[2]}-{hashlib.sha256(base_path.encode()).hexdigest()[:16]}"
-    return join(location.rstrip("/"), table, name)
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """The place of the record indexes of tables, and how they are asked."""
+
+    location: str | None = None
+    """A folder outside of the tables, of the same storage, for the indexes of many; None: below each table."""
+    lookup: LookupOptions = LOOKUP_OPTIONS
+
+    def folder(self, base_path: str) -> str:
+        if self.location is None:
+            return join(hoodie_folder(base_path), FOLDER, _NAME)
+        digest = hashlib.sha256(base_path.encode()).hexdigest()[:16]
+        return join(self.location.rstrip("/"), f"{base_path.rstrip('/').rpartition('/')[2]}-{digest}", _NAME)
+
+
+RECORD_OPTIONS: Final = RecordOptions()
 
 
 @dataclass(frozen=True, slots=True)

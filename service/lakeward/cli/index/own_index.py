@@ -1,0 +1,62 @@
+"""An index of Lakeward's own, of either type, as the verbs about it handle it: made, opened, built anew, dropped.
+
+Touches: nothing itself; where the index is, `database_index` and `record_index` know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lakeward.errors import UsageError
+from lakeward.index.index_type import IndexType
+
+if TYPE_CHECKING:
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.index.index import OwnIndex
+    from lakeward.table.snapshot import TableSnapshot
+
+OWN_TYPES: Final = (IndexType.RECORD, IndexType.POSTGRES)
+
+
+class OwnIndexPlace(Protocol):
+    def is_there(self) -> bool: ...
+
+    def create(self, *, is_global: bool) -> None:
+        """An index without entries; one that was created, and has none, may be there. Raises an error of ours where
+        another one is."""
+
+    def open(self, snapshot: TableSnapshot) -> OwnIndex:
+        """Raises `UsageError` or `Refused` where there is none."""
+
+    def drop(self) -> bool:
+        """Leave nothing of it; False where there was none."""
+
+    def beside(self) -> OwnIndexPlace:
+        """The place where another one is built beside it; what an attempt that was stopped left there goes."""
+
+    def take_place(self) -> None:
+        """Let one that `beside` gave be the index, in one step."""
+
+
+@contextmanager
+def own_index(
+    opened: ConfiguredTable, kind: IndexType, url: str | None, rate: float | None = None
+) -> Iterator[OwnIndexPlace]:
+    """The place of the table's index of that type. Raises `UsageError` for a type that is not Lakeward's own."""
+    if kind is IndexType.POSTGRES:
+        from lakeward.cli.index.database_index import DatabasePlace, index_database
+
+        with index_database(opened, url) as database:
+            yield DatabasePlace(opened, database, rate)
+        return
+    if kind is not IndexType.RECORD:
+        raise UsageError(
+            f"The {kind} index is not Lakeward's to build.",
+            why="Hudi's writers keep it, or it is the base files themselves.",
+            remedy=f"Name --type {' or '.join(OWN_TYPES)}; `lakeward index list` shows what the table has.",
+        )
+    from lakeward.cli.index.record_index import RecordPlace
+
+    yield RecordPlace.of(opened)

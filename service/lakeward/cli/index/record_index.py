@@ -1,0 +1,123 @@
+"""The record index of a table, below it or in the configured location, opened for a verb.
+
+Touches: the folder of the index; the table, reading only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakeward.clock import SystemClock
+from lakeward.commit.index.record_index_writer import (
+    RecordIndexWriter,
+    create_record_index,
+    drop_record_index,
+    has_record_index,
+    moved_record_index,
+)
+from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import staleness
+from lakeward.index.record.bucket import LookupOptions
+from lakeward.index.record.bucket_file import LookupMode
+from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.record_index import RecordIndex, RecordOptions, find_manifest
+from lakeward.index.record.record_manifest import RecordManifest
+from lakeward.index.record.scaling import Scaling, ScalingWay
+from lakeward.storage.storage import join
+from lakeward.verify.index_listing import IndexState, ListedIndex
+
+if TYPE_CHECKING:
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.table.snapshot import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    opened: ConfiguredTable
+    options: RecordOptions
+    folder: str
+    below: str = ""
+    """The folder below that of the index, of one that is built beside it."""
+
+    @classmethod
+    def of(cls, opened: ConfiguredTable) -> RecordPlace:
+        options = record_options(opened)
+        return cls(opened, options, options.folder(opened.base_path))
+
+    def is_there(self) -> bool:
+        return has_record_index(self.opened.storage, self._folder)
+
+    def create(self, *, is_global: bool) -> None:
+        found = find_manifest(self.opened.storage, self._folder)
+        scope = KeyScope.GLOBAL if is_global else KeyScope.PARTITION
+        if found is not None and not found[1].files and not found[1].commits and found[1].scope is scope:
+            return
+        settings = self.opened.table.index.record
+        scaling = Scaling(ScalingWay(settings.scaling), settings.entries_max)
+        empty = RecordManifest(0, scope, settings.hash, scaling)
+        if settings.buckets is not None:
+            empty = empty.with_first_group(settings.buckets)
+        create_record_index(self.opened.storage, self._folder, empty)
+
+    def open(self, snapshot: TableSnapshot) -> RecordIndexWriter:
+        return RecordIndexWriter.of(self.opened.storage, snapshot, self._folder, options=self.options.lookup)
+
+    def drop(self) -> bool:
+        return drop_record_index(self.opened.storage, self._folder)
+
+    def beside(self) -> RecordPlace:
+        assert not self.below, "one is built at a time"
+        # While the index is in one of the two folders, the other one is free.
+        found = find_manifest(self.opened.storage, self.folder)
+        at = None if found is None else found[0].rpartition("/")[2]
+        other = replace(self, below="built-b" if at == "built-a" else "built-a")
+        other.drop()
+        return other
+
+    def take_place(self) -> None:
+        moved_record_index(self.opened.storage, self.folder, self.below)
+
+    @property
+    def _folder(self) -> str:
+        return join(self.folder, self.below) if self.below else self.folder
+
+
+def record_options(opened: ConfiguredTable) -> RecordOptions:
+    """What the table's configuration says of its record index."""
+    settings = opened.table.index.record
+    return RecordOptions(settings.location, LookupOptions(LookupMode(settings.lookup.mode), settings.lookup.dynamic))
+
+
+def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[ListedIndex, ...]:
+    """The record index of the table. Raises `BrokenFile`."""
+    options = record_options(opened)
+    folder = options.folder(opened.base_path)
+    if find_manifest(opened.storage, folder) is None:
+        return ()
+    index = RecordIndex.of(opened.storage, snapshot, folder)
+    manifest = index.manifest
+    behind = staleness(opened.storage, snapshot, index.indexed(), clock=SystemClock())
+    is_built = manifest.indexed.through is not None
+    load = manifest.loads[-1] if manifest.loads else None
+    buckets = sum(group.buckets for group in manifest.groups)
+    note = f"{manifest.entries:,} entries in {len(manifest.files):,} files of {buckets:,} buckets"
+    if load is not None:
+        note += f", {load.mean_load(manifest.scaling):.0%} full"
+    return (
+        ListedIndex(
+            IndexType.RECORD.value,
+            "",
+            IndexState.IN_USE if is_built else IndexState.BUILDING,
+            True,
+            "table" if index.is_global else "partition",
+            None,
+            None,
+            "",
+            manifest.size_bytes,
+            behind.commits,
+            f"{note}.",
+            behind.bytes,
+            behind.seconds,
+        ),
+    )

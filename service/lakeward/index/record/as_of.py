@@ -1,0 +1,58 @@
+"""The places of keys by the record index when a commit had completed, and nothing after it.
+
+The commit's completion time decides. A location counts if its file group was live then: it is still, or was replaced by
+a commit that completed later.
+
+Touches: the files of the index, by reading.
+Keeps:   what cannot be told of that moment any more is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import Refused, UsageError
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.index.index import record_locations
+from lakeward.index.location import BETWEEN, FILE_ID, PARTITION_PATH, group_names
+from lakeward.index.record.record_index import RecordIndex
+from lakeward.storage.storage import Storage
+from lakeward.table.snapshot import TableSnapshot
+
+
+def locations_as_of(
+    storage: Storage, snapshot: TableSnapshot, index: RecordIndex, keys: pa.Array, instant: str
+) -> pa.Table:
+    """The locations of these keys, in `LOCATIONS`. Raises `UsageError` for an instant that did not complete on the
+    active timeline, `Refused` where the index or the table cannot tell."""
+    completed = snapshot.timeline.completion_time(instant)
+    if completed is None:
+        raise UsageError(
+            f"No write of the instant {instant} is complete on the active timeline of the table.",
+            why="It is not known what had completed by then.",
+            remedy="Name the instant of a completed write; `lakeward inspect` lists them.",
+        )
+    found = record_locations(storage, index.as_of(completed), keys)
+    names = group_names(found.column(PARTITION_PATH), found.column(FILE_ID))
+    live = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
+    live |= {(group.partition_path, group.file_id) for group in snapshot.frozen}
+    later = {
+        group
+        for group, by in snapshot.replaced.items()
+        if comparable_time(snapshot.timeline.visible_at(by)) > comparable_time(completed)
+    }
+    known = live | snapshot.replaced.keys()
+    unknown = found.filter(pc.invert(pc.is_in(names, _names(known))))
+    if unknown.num_rows:
+        group = unknown.column(FILE_ID)[0].as_py()
+        raise Refused(
+            f"Where keys were at {instant} cannot be told any more.",
+            why=f"The file group {group} went since, and whether before or after that is not known.",
+            remedy="Ask for a later instant.",
+        )
+    return found.filter(pc.is_in(names, _names(live | later)))
+
+
+def _names(groups: set[tuple[str, str]]) -> pa.Array:
+    return pa.array([BETWEEN.join(group) for group in sorted(groups)], pa.string())

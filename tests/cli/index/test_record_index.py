@@ -1,0 +1,119 @@
+"""The record index of a table, by hand: built, asked, brought up to date, verified, built anew and dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.cli.main import run
+from tests.crash.compacting import everything
+from tests.faults import Killed
+from tests.write.writing import new_table, write
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    table = new_table(tmp_path / "table")
+    write(table, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x")])
+    return table
+
+
+def rows_and_timeline(table: Path) -> list[Any]:
+    return [each for each in everything(table) if ".lakeward" not in str(each)]
+
+
+def dying(*given: object) -> None:
+    raise Killed("the rebuild")
+
+
+@pytest.mark.parametrize("place", ["below the table", "elsewhere"])
+def test_an_index_of_a_table(
+    table: Path, tmp_path: Path, place: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers as the rows are, before and after it is brought up to date, and built anew; a rebuild that is stopped
+    leaves the old one; dropped, nothing is left. Rows and timeline of the table are not written, and nothing below the
+    table where a location is configured."""
+    settings: list[str] = []
+    if place == "elsewhere":
+        config = tmp_path / "lakeward.toml"
+        config.write_text(f'[defaults.index.record]\nlocation = "{tmp_path / "indexes"}"\nbuckets = 3\n')
+        settings = ["--config", str(config)]
+
+    def call(verb: str, *arguments: str, code: int = 0) -> Any:
+        words = ["index", verb, str(table), *arguments, "--type", "record", *settings]
+        assert run([*words, "--json"]) == code
+        return json.loads(capfd.readouterr().out or "null")
+
+    def found(*arguments: str) -> list[tuple[str, str]]:
+        told = call("lookup", "k1", "k2", "k3", "k4", *arguments)
+        return [(each["key"], each["partition_path"]) for each in told["locations"]]
+
+    before = rows_and_timeline(table)
+    call("lookup", "k1", code=2)
+    built = call("build")
+    assert (built["entries"], built["commits"]) == (3, [])
+    assert found() == [("k1", "a"), ("k2", "a"), ("k3", "b")]
+    call("build", code=2)
+    assert (everything(table) if settings else rows_and_timeline(table)) == before
+
+    write(table, [("k2", 2, "a", None)], "delete")
+    write(table, [("k4", 3, "b", "x")])
+    before = rows_and_timeline(table)
+    now = [("k1", "a"), ("k3", "b"), ("k4", "b")]
+    assert found() == now, "what it does not have yet is covered"
+    assert run(["index", "list", str(table), *settings, "--json"]) == 0
+    listed = next(each for each in json.loads(capfd.readouterr().out)["indexes"] if each["type"] == "record")
+    assert (listed["scope"], listed["behind_commits"], listed["state"]) == ("table", 2, "in use")
+    assert listed["bytes"] > 0 and listed["behind_bytes"] > 0
+    assert len(call("update")["commits"]) == 2
+    assert call("update")["commits"] == []
+    assert found() == now
+    assert call("verify", "--all")["faults"] == []
+    compared = call("compare", "--type", "bloom")
+    assert (compared["keys"], compared["differing"]) == (6, 0)
+    assert rows_and_timeline(table) == before
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeward.execute.indexing.building.update_and_tidy", dying)
+        with pytest.raises(Killed):
+            call("rebuild")
+    assert found() == now
+    assert call("rebuild", "--dry-run")["dry_run"]
+    for _ in range(3):
+        rebuilt = call("rebuild")
+        assert (rebuilt["file_groups"] > 0, rebuilt["entries"]) == (True, 3) and found() == now
+    assert call("verify", "--all")["faults"] == []
+
+    assert call("drop", "--dry-run")["is_there"] and found() == now
+    assert call("drop")["is_there"] and not call("drop")["is_there"]
+    call("lookup", "k1", code=2)
+    left = [
+        path for path in tmp_path.rglob("*") if path.name.startswith(("manifest-", "built-")) or path.suffix == ".hfile"
+    ]
+    assert [path for path in left if "metadata" not in path.parts] == []
+
+
+def test_as_of(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A lookup says where keys were when a commit had completed; of an instant that is none, and by another type, it
+    is an error. Keeps of index/record/as_of."""
+
+    def call(*arguments: str, code: int = 0, kind: str = "record") -> Any:
+        assert run(["index", *arguments, "--type", kind, "--json"]) == code
+        return json.loads(capfd.readouterr().out or "null")
+
+    def found(instant: str, code: int = 0) -> list[str]:
+        told = call("lookup", str(table), "k1", "k2", "k4", "--as-of", instant, code=code)
+        return [] if told is None else [each["key"] for each in told["locations"]]
+
+    built = call("build", str(table))["instant"]
+    write(table, [("k2", 2, "a", None)], "delete")
+    write(table, [("k4", 3, "b", "x")])
+    deleted, written = call("update", str(table))["commits"]
+
+    assert found(written) == ["k1", "k4"]
+    call("lookup", str(table), "k1", "--as-of", written, kind="bloom", code=2)
+    found("20200101000000000", code=2)
+    assert found(deleted) == ["k1"] and found(built) == ["k1", "k2"]
