@@ -6,13 +6,14 @@ A seed is one life of a table; LAKEWARD_RUNS=1000 runs as many.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from lakeward.execute.indexing.building import build_index, update_and_tidy
+from lakeward.execute.indexing.building import OpenOwnIndex, build_index, update_and_tidy
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
@@ -41,24 +42,23 @@ def opened(entries: MemoryEntries, snapshot: TableSnapshot) -> ExternalIndex:
 class Indexing(Life):
     """A table with indexes that are built, and brought up to date, now and then."""
 
-    stores: list[MemoryEntries] = field(default_factory=list)
+    indexes: list[OpenOwnIndex] = field(default_factory=list)
     built: int = 0
 
     def check(self) -> None:
         super().check()
-        for number, entries in enumerate(self.stores):
-            self._holds(entries, f"index {number}")
-            if opened(entries, scan(self.base)).indexed() == Indexed():
+        for number, opens in enumerate(self.indexes):
+            self._holds(opens, f"index {number}")
+            if opens(scan(self.base)).indexed() == Indexed():
                 if self.chance.random() < 0.3:
-                    self._build(entries, number)
+                    self._build(opens, number)
             elif self.chance.random() < 0.4:
                 self.told.append(f"index {number} is brought up to date")
-                opens = partial(opened, entries)
                 update_and_tidy(STORAGE, opens, lambda: scan(self.base))
                 assert not update_and_tidy(STORAGE, opens, lambda: scan(self.base)).commits
-            self._holds(entries, f"index {number}, then")
+            self._holds(opens, f"index {number}, then")
 
-    def _build(self, entries: MemoryEntries, number: int) -> None:
+    def _build(self, opens: OpenOwnIndex, number: int) -> None:
         stop = self.chance.choice([0, 1, 1000, 1000])
         self.told.append(f"index {number} is built, stopped at file group {stop}")
 
@@ -67,23 +67,27 @@ class Indexing(Life):
                 raise Killed("the build")
 
         try:
-            build_index(STORAGE, partial(opened, entries), lambda: scan(self.base), on_group=on_group)
+            build_index(STORAGE, opens, lambda: scan(self.base), on_group=on_group)
         except Killed:
             return
         self.built += 1
 
-    def _holds(self, entries: MemoryEntries, what: str) -> None:
+    def _holds(self, opens: OpenOwnIndex, what: str) -> None:
         snapshot = scan(self.base)
-        found = places(current_index(STORAGE, snapshot, opened(entries, snapshot)), KEYS)
+        found = places(current_index(STORAGE, snapshot, opens(snapshot)), KEYS)
         assert found == truth(self.base, snapshot), "\n".join([*self.told, what])
 
 
-def live(path: Path, seed: int, steps: int) -> None:
+def in_memory(_: Path) -> list[OpenOwnIndex]:
+    return [partial(opened, MemoryEntries(is_global=is_global)) for is_global in (True, False)]
+
+
+def live(path: Path, seed: int, steps: int, make: Callable[[Path], list[OpenOwnIndex]] = in_memory) -> Indexing:
     chance = random.Random(seed)
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     base = new_table(path, version=chance.choice([9, 10]), table_type=table_type, ordering_fields=("ts",))
     life = Indexing(chance, base, table_type, True, {"index": IndexKind.SIMPLE})
-    life.stores = [MemoryEntries(is_global=True), MemoryEntries(is_global=False)]
+    life.indexes = make(base)
     life.told.append(f"seed {seed}: {table_type}")
     acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
     acts += [life.compact, life.compact_logs] * 2 + [life.clean] * 2 + [life.archive] * 3
@@ -92,6 +96,7 @@ def live(path: Path, seed: int, steps: int) -> None:
         chance.choice(acts)()
         life.check()
     assert life.built or steps < 16
+    return life
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
