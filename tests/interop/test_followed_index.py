@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.index.record.merge_choice import MergeOptions
+from lakeward.index.record.record_index import RecordOptions
+from lakeward.index.record.scaling import Scaling
 from tests.hudi.table import HudiTable, TableShape
-from tests.index.following import memory_index, places, told, truth, update
+from tests.index.following import completion_times, memory_index, places, told, truth, update
 from tests.index.memory_index import MemoryIndex
+from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.our_reader import scan
 from tests.runs import runs
 
@@ -45,7 +49,7 @@ CLEANING = {
 
 @dataclass
 class Followed:
-    """A table of Hudi's, and three indexes of it."""
+    """A table of Hudi's, and three indexes of it, one of which is a record index below its `.hoodie`."""
 
     spark: SparkSession
     table: HudiTable
@@ -54,11 +58,18 @@ class Followed:
     chance: random.Random
     at_pace: MemoryIndex = field(init=False)
     late: MemoryIndex = field(init=False)
+    below: ReopenedRecordIndex = field(init=False)
     told: list[str] = field(default_factory=list)
     times: int = 0
 
     def __post_init__(self) -> None:
-        self.at_pace, self.late = memory_index(self.table.path), memory_index(self.table.path)
+        base = self.table.path
+        self.at_pace, self.late = memory_index(base), memory_index(base)
+        self.below = ReopenedRecordIndex(
+            Path(RecordOptions().folder(str(base))),
+            lambda instants: completion_times(base, instants),
+            merges=MergeOptions(3, 0.3),
+        )
 
     @property
     def moves(self) -> bool:
@@ -137,10 +148,16 @@ class Followed:
         frame = self.table.frame(**{"hoodie.metadata.enable": "false"})
         read = frame.select("_hoodie_record_key", "_hoodie_partition_path").collect()
         assert sorted((row[0], row[1]) for row in read) == sorted((key, place[0]) for key, place in rows)
-        for index in (self.at_pace, self.late):
+        if not Path(self.below.folder).exists():
+            new_record_index(Path(self.below.folder), buckets=3, scaling=Scaling(entries_max=6))
+        for index in (self.at_pace, self.late, self.below):
             assert told(self.table.path, index, KEYS) == rows, "\n".join([*self.told, "not indexed"])
-        update(self.table.path, self.at_pace)
-        assert told(self.table.path, self.at_pace, KEYS) == rows, "\n".join([*self.told, "indexed"])
+        for index in (self.at_pace, self.below):
+            update(self.table.path, index)
+            assert told(self.table.path, index, KEYS) == rows, "\n".join([*self.told, "indexed"])
+        if (through := self.below.indexed().through) is not None:
+            self.below.tidy(scan(self.table.path).timeline, through=through)
+            assert told(self.table.path, self.below, KEYS) == rows, "\n".join([*self.told, "tidied"])
         if self.chance.random() < 0.15:
             update(self.table.path, self.late)
             self.told.append("the late one, too")
@@ -158,7 +175,8 @@ def parameters() -> list[object]:
 @pytest.mark.parametrize(("kind", "seed"), parameters())
 def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind: str, seed: int) -> None:
     """Writes, moves between partitions, compactions, clusterings, replaced groups, cleans, archiving and restores: each
-    key is found where Hudi has its row, and nowhere else."""
+    key is found where Hudi has its row, and nowhere else; and nothing that Hudi does touches the record index below the
+    table, which hudi-rs does not mind either."""
     table_type, shape, options = KINDS[kind]
     chance = random.Random(f"{kind} {seed}")
     table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", **shape))
@@ -171,6 +189,10 @@ def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind:
     for act in chance.sample(acts, 3 if seed == 0 else len(acts)):
         act()
         followed.check()
+    manifest = followed.below.open().manifest
+    folder = Path(followed.below.folder)
+    assert manifest.files and all((folder / file.path).stat().st_size == file.size for file in manifest.files)
+    assert not isinstance(table.read_by_hudi_rs(), str)
     update(table.path, followed.late)
     assert [key for key, _ in places(followed.late, KEYS)] == sorted(
         key for key, _ in places(followed.at_pace, KEYS)
