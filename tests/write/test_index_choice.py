@@ -61,6 +61,8 @@ SIMPLE, RECORD = "hoodie.simple.index.update.partition.path", "hoodie.record.ind
         (IndexKind.RECORD, {RECORD: "true", SIMPLE: "false"}, None, True),
         (IndexKind.RECORD, {RECORD: "true"}, True, True),
         (IndexKind.RECORD, {}, True, True),
+        (IndexKind.LAKEWARD_RECORD, {}, None, False),
+        (IndexKind.LAKEWARD_RECORD, {RECORD: "true"}, None, True),
         (IndexKind.POSTGRES, {}, None, False),
         (IndexKind.POSTGRES, {RECORD: "true"}, None, True),
         (IndexKind.SIMPLE, {SIMPLE: "true"}, None, False),

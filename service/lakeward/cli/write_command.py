@@ -204,6 +204,11 @@ def write(
 @contextmanager
 def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -> Iterator[OpenIndex | None]:
     """Lakeward's own index that the request names."""
+    if request.index is IndexKind.LAKEWARD_RECORD:
+        from lakeward.cli.index.record_index import RecordPlace
+
+        yield RecordPlace.of(opened).open
+        return
     if request.index is not IndexKind.POSTGRES:
         yield None
         return

@@ -39,6 +39,7 @@ _KINDS = {
 _MOVES = {
     IndexKind.GLOBAL_SIMPLE: (MOVES_BY_SIMPLE_INDEX, True),
     IndexKind.RECORD: (MOVES_BY_RECORD_INDEX, False),
+    IndexKind.LAKEWARD_RECORD: (MOVES_BY_RECORD_INDEX, False),
     IndexKind.POSTGRES: (MOVES_BY_RECORD_INDEX, False),
 }
 """Hudi's property for each global index, and its default; for one of Lakeward's those of the record index."""

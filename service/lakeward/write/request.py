@@ -63,6 +63,8 @@ class IndexKind(StrEnum):
     """The hash of the key: a partition has as many file groups as it has buckets."""
     RECORD = "record"
     """The record index of the metadata table."""
+    LAKEWARD_RECORD = "lakeward-record"
+    """Lakeward's record index below the table, which says itself whether a key is one in all of the table."""
     POSTGRES = "postgres"
     """An index of Lakeward's in a database, which says itself whether a key is one in all of the table."""
 
@@ -74,7 +76,7 @@ class IndexKind(StrEnum):
     @property
     def is_own(self) -> bool:
         """Whether it is an index of Lakeward's, which learns of each write that goes by it."""
-        return self is IndexKind.POSTGRES
+        return self in (IndexKind.LAKEWARD_RECORD, IndexKind.POSTGRES)
 
     @property
     def finds_keys_in_base_files(self) -> bool:
@@ -124,9 +126,9 @@ class WriteRequest:
     @property
     def deduplicates(self) -> bool:
         """Whether rows of one key become one. In buckets they do where nothing is said, since the logs of a bucket are
-        folded by every reader; and a record index, as one in a database, has one place for a key. There Hudi leaves two
-        rows in a first base file, of which updates reach one, or fails."""
+        folded by every reader; and a record index, as each of Lakeward's, has one place for a key. There Hudi leaves
+        two rows in a first base file, of which updates reach one, or fails."""
         if self.deduplicate is not None:
             return self.deduplicate
-        one_place = (IndexKind.BUCKET, IndexKind.RECORD, IndexKind.POSTGRES)
-        return self.operation.deduplicates or self.index in one_place
+        has_one_place = self.index in (IndexKind.BUCKET, IndexKind.RECORD) or self.index.is_own
+        return self.operation.deduplicates or has_one_place

@@ -11,6 +11,7 @@ import pytest
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
 from tests.faults import Killed
+from tests.our_reader import read_rows
 from tests.write.writing import new_table, write
 
 
@@ -117,3 +118,23 @@ def test_as_of(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     call("lookup", str(table), "k1", "--as-of", written, kind="bloom", code=2)
     found("20200101000000000", code=2)
     assert found(deleted) == ["k1"] and found(built) == ["k1", "k2"]
+
+
+@pytest.mark.parametrize("engine", ["--local", pytest.param("--spark", marks=pytest.mark.slow)])
+def test_a_write_goes_by_it(table: Path, tmp_path: Path, engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A row for another partition goes to the one that has its key, also where the index has not taken that in yet, and
+    whichever engine sorts the rows; and the index has the commit with it."""
+    rows = tmp_path / "rows.jsonl"
+    assert run(["index", "build", str(table), "--type", "record"]) == 0
+    write(table, [("k4", 2, "b", "x")])
+    rows.write_text("".join(f'{{"id": "{key}", "ts": 5, "part": "c", "v": "y"}}\n' for key in ("k1", "k4", "k5")))
+
+    words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "lakeward-record"]
+    assert run([*words, engine]) == 0
+    there = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in read_rows(table)}
+    assert there == {("k1", "a", "y"), ("k2", "a", "x"), ("k3", "b", "x"), ("k4", "b", "y"), ("k5", "c", "y")}
+    capfd.readouterr()
+    assert run(["index", "list", str(table), "--json"]) == 0
+    listed = next(each for each in json.loads(capfd.readouterr().out)["indexes"] if each["type"] == "record")
+    assert listed["behind_commits"] == 1
+    assert run(["index", "verify", str(table), "--type", "record", "--all"]) == 0

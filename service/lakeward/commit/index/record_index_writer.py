@@ -89,6 +89,10 @@ class RecordIndexWriter:
         """The index as of the snapshot. Raises what `RecordIndex.of` does."""
         return cls(storage, RecordIndex.of(storage, snapshot, folder, options=options), merges=merges)
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """To tasks, which look keys up and write nothing, the index alone travels."""
+        return self._index.__reduce__()
+
     @property
     def index(self) -> RecordIndex:
         """For lookups."""

@@ -51,9 +51,9 @@ def check_tagging(
         check_record_index(storage, snapshot)
     elif request.index.is_own and open_index is None:
         raise UsageError(
-            "The write is to go by an index in a database, and none is opened for it.",
-            why="Its address is known to commands alone.",
-            remedy="Write with `lakeward write --index postgres`, or by another index.",
+            "The write is to go by an index of Lakeward's, and none is opened for it.",
+            why="Where it is commands alone know.",
+            remedy=f"Write with `lakeward write --index {request.index}`, or by another index.",
         )
 
 

@@ -1,0 +1,120 @@
+"""Writes that go by Lakeward's record index leave in it what they did to keys, with their commit and never without."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.commit.index.record_index_writer import RecordIndexWriter
+from lakeward.errors import LakewardError
+from lakeward.execute.indexing.building import build_index, update_and_tidy
+from lakeward.index.index import HashedIndex
+from lakeward.index.overlay import current_index
+from lakeward.index.record.record_index import RecordIndex, RecordOptions
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import Storage
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.request import FileSizes, IndexKind
+from tests.called_storage import WRITES
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.index.following import Place, places, truth
+from tests.index.record.reopened_record_index import new_record_index
+from tests.our_reader import scan
+from tests.processes import ScriptedProcesses
+from tests.write.test_writing import CLOCK
+from tests.write.writing import Row, new_table, rows_of, write
+
+STORAGE = LocalStorage()
+KEYS = [f"k{number}" for number in range(10)]
+FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "p", "a"), ("k3", 1, "q", "a")]
+
+
+def opened(base: Path, snapshot: TableSnapshot, storage: Storage = STORAGE) -> RecordIndexWriter:
+    return RecordIndexWriter.of(storage, snapshot, RecordOptions().folder(str(base)))
+
+
+def built(path: Path, table_type: str, *, is_global: bool = True) -> Path:
+    base = new_table(path, table_type=table_type)
+    write(base, FIRST, clock=CLOCK)
+    new_record_index(Path(RecordOptions().folder(str(base))), is_global=is_global, buckets=3)
+    build_index(STORAGE, partial(opened, base), lambda: scan(base))
+    return base
+
+
+def write_by(base: Path, rows: Any, operation: str = "upsert", *, storage: Storage = STORAGE, **request: Any) -> str:
+    by = {"index": IndexKind.LAKEWARD_RECORD, "open_index": lambda snapshot: opened(base, snapshot, storage)}
+    by |= {"clock": CLOCK, "sizes": FileSizes(small_file=0), "storage": storage}
+    return write(base, rows, operation, **(by | request)).instant
+
+
+def located(base: Path, **bound: int) -> list[tuple[str, Place]]:
+    snapshot = scan(base)
+    return places(current_index(STORAGE, snapshot, opened(base, snapshot), **bound), KEYS)
+
+
+@pytest.mark.parametrize("is_global", [True, False], ids=["global", "partition"])
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_the_index_has_each_commit(tmp_path: Path, table_type: str, is_global: bool) -> None:
+    """After each operation the index alone says where the keys are: nothing of the commit is read again, and an insert
+    looks nothing up. Keeps 1 of write/own_index."""
+    base = built(tmp_path / "t", table_type, is_global=is_global)
+    moves = {"moves_rows": True} if is_global else {}
+    steps: list[tuple[list[Row], str, dict[str, Any]]] = [
+        ([("k1", 2, "p", "b"), ("k4", 2, "p", "b")], "upsert", {}),
+        ([("k1", 3, "q" if is_global else "p", "b"), ("k3", 3, "q", "b")], "upsert", moves),
+        ([("k2", 4, "p", None), ("k9", 4, "p", None)], "delete", {}),
+        ([("k5", 5, "p", "b")], "insert", {}),
+        ([("k6", 6, "p", "b"), ("k7", 6, "s", "b")], "bulk_insert", {}),
+        ([("k8", 7, "p", "b"), ("k5", 7, "p", "b")], "insert_overwrite", {}),
+        ([], "delete_partition", {"partitions": ("s",)}),
+    ]
+    for rows, operation, words in steps:
+        instant = write_by(base, rows_of(rows), operation, **words)
+        assert instant in opened(base, scan(base)).indexed().instants, operation
+        assert located(base, bytes_max=0) == truth(base), operation
+    assert not update_and_tidy(STORAGE, partial(opened, base), lambda: scan(base)).commits
+    assert located(base, bytes_max=0) == truth(base)
+
+
+def test_it_travels_to_tasks(tmp_path: Path) -> None:
+    """What Spark's tasks get is the index alone, by its buckets; what it is written with stays."""
+    base = built(tmp_path / "t", "MERGE_ON_READ")
+    writer = opened(base, scan(base))
+    sent = pickle.loads(pickle.dumps(current_index(STORAGE, scan(base), writer)))
+
+    assert isinstance(sent, HashedIndex) and sent.count == 3
+    assert isinstance(pickle.loads(pickle.dumps(writer)), RecordIndex)
+    assert places(sent, KEYS) == truth(base)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", [FaultKind.KILL, FaultKind.BEFORE, FaultKind.LOST_REPLY])
+def test_stopped_at_any_call_to_the_index(tmp_path: Path, kind: FaultKind) -> None:
+    """A write that dies at a call to its index, or whose call fails, leaves no key where it is not and loses none; and
+    so it is after the next write, which rolls it back. Keeps 2 of write/own_index."""
+    base = built(tmp_path / "t", "MERGE_ON_READ")
+    rows: list[Row] = [("k1", 2, "q", "b"), ("k5", 2, "r", "b")]
+    counting = FaultyStorage()
+    write_by(base, rows, storage=counting, moves_rows=True)
+    calls = [
+        number
+        for number, call in enumerate(counting.calls)
+        if "/.lakeward/index/" in call and (call.split()[0] in WRITES or kind is FaultKind.BEFORE)
+    ]
+    assert len(calls) >= 2
+    for number in calls:
+        case = built(tmp_path / f"t-{number}", "MERGE_ON_READ")
+        processes = ScriptedProcesses()
+        with suppress(Killed, LakewardError, OSError):
+            write_by(case, rows, storage=FaultyStorage(Fault(kind, number)), moves_rows=True, processes=processes)
+        assert located(case) == truth(case), f"{kind} {number}"
+        processes.dead |= {owner.attempt for owner in processes.owners}
+        write_by(case, [("k6", 3, "p", "c"), ("k5", 3, "p", "c")], moves_rows=True, processes=processes)
+        assert located(case) == truth(case), f"{kind} {number}, then"
+        update_and_tidy(STORAGE, partial(opened, case), lambda base=case: scan(base))
+        assert located(case, bytes_max=0) == truth(case), f"{kind} {number}, in the end"
