@@ -28,7 +28,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide, pytest.ma
 Row = tuple[str, int, str, bool]
 """Key, ordering value, partition, whether it deletes."""
 GLOBAL = "GLOBAL_RECORD_LEVEL_INDEX"
-INDEXES = {"GLOBAL_SIMPLE": IndexKind.GLOBAL_SIMPLE, GLOBAL: IndexKind.RECORD}
+INDEXES = {
+    "GLOBAL_SIMPLE": IndexKind.GLOBAL_SIMPLE,
+    "GLOBAL_BLOOM": IndexKind.GLOBAL_BLOOM,
+    GLOBAL: IndexKind.RECORD,
+}
 FIRST: list[Row] = [(f"k{n}", 10, "p0", False) for n in range(1, 10)]
 STEPS: list[tuple[str, list[Row]]] = [
     (
@@ -64,7 +68,10 @@ def kinds() -> list[object]:
             for mode in ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"):
                 for moves in (True, False):
                     kind = (table_type, index, mode, moves)
-                    if kind[:2] == ("MERGE_ON_READ", "GLOBAL_SIMPLE") and not moves:
+                    if (
+                        kind[:2] in (("MERGE_ON_READ", "GLOBAL_SIMPLE"), ("MERGE_ON_READ", "GLOBAL_BLOOM"))
+                        and not moves
+                    ):
                         continue
                     found.append(pytest.param(*kind, id="-".join(map(str, kind))))
     return found
@@ -79,7 +86,7 @@ def test_the_same_as_hudi(
         "hoodie.datasource.write.table.type": table_type,
         "hoodie.metadata.enable": "true",
         "hoodie.metadata.global.record.level.index.enable": str(index == GLOBAL).lower(),
-        **{f"hoodie.{name}.index.update.partition.path": str(moves).lower() for name in ("simple", "record")},
+        **{f"hoodie.{name}.index.update.partition.path": str(moves).lower() for name in ("simple", "bloom", "record")},
     }
     by_event_time = mode == "EVENT_TIME_ORDERING"
     shape = TableShape(

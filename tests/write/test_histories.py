@@ -123,6 +123,7 @@ INDEXES: list[tuple[dict[str, Any], NewIndexes]] = [
     ({"index": IndexKind.SIMPLE}, NewIndexes()),
     ({"index": IndexKind.BUCKET, "buckets": 2}, NewIndexes()),
     ({"index": IndexKind.RECORD}, NewIndexes(finds_keys=NewIndex.RECORD)),
+    ({"index": IndexKind.BLOOM}, NewIndexes(bloom_filters=True)),
 ]
 
 

@@ -23,6 +23,8 @@ BUCKETS_OF_TABLE = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buck
         (BUCKETS_OF_TABLE, IndexKind.BUCKET, 4, IndexChoice(IndexKind.BUCKET, 4)),
         ({"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}, None, None, IndexChoice(IndexKind.RECORD)),
         ({"hoodie.index.type": "GLOBAL_SIMPLE"}, None, None, IndexChoice(IndexKind.GLOBAL_SIMPLE, moves_rows=True)),
+        ({"hoodie.index.type": "GLOBAL_BLOOM"}, None, None, IndexChoice(IndexKind.GLOBAL_BLOOM, moves_rows=True)),
+        ({"hoodie.index.type": "BLOOM"}, IndexKind.BLOOM, None, IndexChoice(IndexKind.BLOOM)),
     ],
 )
 def test_it_is_chosen(
@@ -43,11 +45,11 @@ def test_the_table_has_the_last_word(asked: IndexKind | None, buckets: int | Non
 
 def test_an_index_that_is_not_ours_is_refused() -> None:
     """The error names it."""
-    with pytest.raises(Refused, match="GLOBAL_BLOOM"):
-        choose_index(TableConfig({"hoodie.index.type": "GLOBAL_BLOOM"}), None, None, ())
+    with pytest.raises(Refused, match="INMEMORY"):
+        choose_index(TableConfig({"hoodie.index.type": "INMEMORY"}), None, None, ())
 
 
-SIMPLE, RECORD = "hoodie.simple.index.update.partition.path", "hoodie.record.index.update.partition.path"
+SIMPLE, BLOOM, RECORD = (f"hoodie.{name}.index.update.partition.path" for name in ("simple", "bloom", "record"))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,9 @@ SIMPLE, RECORD = "hoodie.simple.index.update.partition.path", "hoodie.record.ind
         (IndexKind.GLOBAL_SIMPLE, {RECORD: "false"}, None, True),
         (IndexKind.GLOBAL_SIMPLE, {SIMPLE: "false"}, None, False),
         (IndexKind.GLOBAL_SIMPLE, {}, False, False),
+        (IndexKind.GLOBAL_BLOOM, {SIMPLE: "false"}, None, True),
+        (IndexKind.GLOBAL_BLOOM, {BLOOM: "false"}, None, False),
+        (IndexKind.GLOBAL_BLOOM, {}, False, False),
         (IndexKind.RECORD, {}, None, False),
         (IndexKind.RECORD, {RECORD: "true", SIMPLE: "false"}, None, True),
         (IndexKind.RECORD, {RECORD: "true"}, True, True),
@@ -66,6 +71,7 @@ SIMPLE, RECORD = "hoodie.simple.index.update.partition.path", "hoodie.record.ind
         (IndexKind.POSTGRES, {}, None, False),
         (IndexKind.POSTGRES, {RECORD: "true"}, None, True),
         (IndexKind.SIMPLE, {SIMPLE: "true"}, None, False),
+        (IndexKind.BLOOM, {BLOOM: "true"}, None, False),
     ],
 )
 def test_whether_rows_move(kind: IndexKind, properties: dict[str, str], asked: bool | None, moves: bool) -> None:
@@ -75,10 +81,14 @@ def test_whether_rows_move(kind: IndexKind, properties: dict[str, str], asked: b
 
 def test_the_table_says_whether_rows_move() -> None:
     """Another answer is refused, and any where a key is one in its partition. Keeps 2 of write/index_choice."""
-    for name, kind in ((SIMPLE, IndexKind.GLOBAL_SIMPLE), (RECORD, IndexKind.RECORD)):
+    for name, kind in (
+        (SIMPLE, IndexKind.GLOBAL_SIMPLE),
+        (BLOOM, IndexKind.GLOBAL_BLOOM),
+        (RECORD, IndexKind.RECORD),
+    ):
         for said in (True, False):
             with pytest.raises(UsageError, match=f"another {name}"):
                 choose_index(TableConfig({name: str(said).lower()}), kind, None, (), not said)
-    for kind in (IndexKind.SIMPLE, IndexKind.BUCKET):
+    for kind in (IndexKind.SIMPLE, IndexKind.BLOOM, IndexKind.BUCKET):
         with pytest.raises(UsageError, match=f"the index is {kind}"):
             choose_index(TableConfig({}), kind, 4 if kind is IndexKind.BUCKET else None, (), True)

@@ -34,7 +34,11 @@ from tests.write.writing import COLUMNS, Row, new_table, rows_of, write
 KEYS = [f"k{number:02}" for number in range(16)]
 PARTITIONS = ["p0", "p1", "p2"]
 BY_RECORD = NewIndexes(finds_keys=NewIndex.RECORD)
-INDEXES = {IndexKind.GLOBAL_SIMPLE: NewIndexes(), IndexKind.RECORD: BY_RECORD}
+INDEXES = {
+    IndexKind.GLOBAL_SIMPLE: NewIndexes(),
+    IndexKind.RECORD: BY_RECORD,
+    IndexKind.GLOBAL_BLOOM: NewIndexes(bloom_filters=True),
+}
 
 
 def with_deletes(rows: list[Row], deleted: list[bool]) -> pa.RecordBatch:
@@ -127,7 +131,7 @@ def test_a_history_of_moves(tmp_path: Path, seed: int) -> None:
     """After each write every key is where the dictionary has it, once, and the record index says the same. Keeps 1
     and 2 of write/flow/one_place."""
     chance = random.Random(seed)
-    index = list(INDEXES)[seed % 2]
+    index = list(INDEXES)[seed % 3]
     table_type = chance.choice(["MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE"])
     by_event_time, moves, version = chance.random() < 0.7, chance.random() < 0.8, chance.choice([9, 9, 10])
     base = new_table(

@@ -103,6 +103,7 @@ RECORD_INDEX_TYPES = frozenset({"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"})
 """What the global record index is called as a writer's index; the second since 1.1."""
 MOVES_BY_RECORD_INDEX = "hoodie.record.index.update.partition.path"
 MOVES_BY_SIMPLE_INDEX = "hoodie.simple.index.update.partition.path"
+MOVES_BY_BLOOM_INDEX = "hoodie.bloom.index.update.partition.path"
 """Writers by the global index move a row to the partition that it comes for if this is true."""
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 UNAVAILABLE_VALUE = f"{MERGE_PROPERTY}hoodie.write.partial.update.unavailable.value"

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from lakeward.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.table.table_config import (
+    MOVES_BY_BLOOM_INDEX,
     MOVES_BY_RECORD_INDEX,
     MOVES_BY_SIMPLE_INDEX,
     RECORD_INDEX_TYPES,
@@ -33,11 +34,14 @@ from lakeward.write.request import IndexKind
 _KINDS = {
     "SIMPLE": IndexKind.SIMPLE,
     "GLOBAL_SIMPLE": IndexKind.GLOBAL_SIMPLE,
+    "BLOOM": IndexKind.BLOOM,
+    "GLOBAL_BLOOM": IndexKind.GLOBAL_BLOOM,
     "BUCKET": IndexKind.BUCKET,
     **dict.fromkeys(RECORD_INDEX_TYPES, IndexKind.RECORD),
 }
 _MOVES = {
     IndexKind.GLOBAL_SIMPLE: (MOVES_BY_SIMPLE_INDEX, True),
+    IndexKind.GLOBAL_BLOOM: (MOVES_BY_BLOOM_INDEX, True),
     IndexKind.RECORD: (MOVES_BY_RECORD_INDEX, False),
     IndexKind.LAKEWARD_RECORD: (MOVES_BY_RECORD_INDEX, False),
     IndexKind.POSTGRES: (MOVES_BY_RECORD_INDEX, False),

@@ -59,6 +59,10 @@ class IndexKind(StrEnum):
     """The keys of the base files in the partitions that rows come for."""
     GLOBAL_SIMPLE = "global_simple"
     """The keys of all base files."""
+    BLOOM = "bloom"
+    """As simple, of the files whose ranges and filters of keys leave a key possible."""
+    GLOBAL_BLOOM = "global_bloom"
+    """As global_simple, of such files."""
     BUCKET = "bucket"
     """The hash of the key: a partition has as many file groups as it has buckets."""
     RECORD = "record"
@@ -71,7 +75,11 @@ class IndexKind(StrEnum):
     @property
     def is_global(self) -> bool:
         """Whether a key is one in all of the table, whatever the index says of itself."""
-        return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.RECORD)
+        return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM, IndexKind.RECORD)
+
+    @property
+    def has_filters(self) -> bool:
+        return self in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
 
     @property
     def is_own(self) -> bool:
@@ -80,7 +88,7 @@ class IndexKind(StrEnum):
 
     @property
     def finds_keys_in_base_files(self) -> bool:
-        return self in (IndexKind.SIMPLE, IndexKind.GLOBAL_SIMPLE)
+        return self in (IndexKind.SIMPLE, IndexKind.GLOBAL_SIMPLE) or self.has_filters
 
 
 @dataclass(frozen=True, slots=True)

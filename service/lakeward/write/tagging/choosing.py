@@ -12,6 +12,7 @@ from collections.abc import Callable
 from lakeward.clock import Clock
 from lakeward.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import Index, WritableIndex
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
 from lakeward.index.overlay import current_index
@@ -84,6 +85,8 @@ def choose_tagging(
         assert open_index is not None, "it was checked"
         index = current_index(storage, snapshot, open_index(snapshot))
         _check_moves(index, request)
+    elif request.index.has_filters:
+        index = BloomIndex.of(snapshot, is_global=request.index.is_global)
     else:
         index = SimpleIndex.of(snapshot, is_global=request.index.is_global)
     if not index.is_global or request.operation is WriteOperation.DELETE:
