@@ -142,7 +142,7 @@ def test_a_history_of_writes(tmp_path: Path, version: int, seed: int) -> None:
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     by_event_time = chance.random() < 0.7
     index, indexes = chance.choice(INDEXES)
-    has_metadata = index["index"] is IndexKind.RECORD or chance.random() < 0.5
+    has_metadata = indexes.of_metadata_table is not None or chance.random() < 0.5
     born = 9 if seed % 2 else version
     base = new_table(
         tmp_path / "t",
