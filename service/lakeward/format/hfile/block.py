@@ -140,11 +140,12 @@ def _check(
 ) -> None:
     if checksum == ChecksumType.NULL:
         return  # early releases wrote a bytesPerChecksum of 0 here, so it means nothing
-    if checksum not in tuple(ChecksumType):
+    if checksum not in _CHECKSUM_TYPES:
         raise source.broken(offset, f"the checksums of {what} are of the unknown type {checksum}")
     if bytes_each <= 0 or CHECKSUM_BYTES * -(-with_header // bytes_each) != len(data) - with_header:
         raise source.broken(offset, f"{what} has no room for its checksums")
-    if checksums(data[:with_header], bytes_each=bytes_each, kind=ChecksumType(checksum)) != data[with_header:]:
+    covered = memoryview(data)[:with_header]
+    if checksums(covered, bytes_each=bytes_each, kind=ChecksumType(checksum)) != data[with_header:]:
         raise source.broken(offset, f"{what} does not have the checksum that was written with it")
 
 
@@ -172,6 +173,7 @@ def _decompress(
     return payload
 
 
+_CHECKSUM_TYPES = frozenset(ChecksumType)
 _RATIOS_MAX = {HFileCodec.GZIP: _DEFLATE_RATIO_MAX, HFileCodec.ZSTD: _ZSTD_RATIO_MAX}
 
 

@@ -30,7 +30,7 @@ class ChecksumType(IntEnum):
     CRC32C = 2
 
 
-def checksums(data: bytes, *, bytes_each: int, kind: ChecksumType) -> bytes:
+def checksums(data: bytes | memoryview, *, bytes_each: int, kind: ChecksumType) -> bytes:
     """One big-endian checksum for each `bytes_each` bytes of data, the last one for what is left."""
     assert kind is not ChecksumType.NULL and bytes_each > 0
     parts = (data[start : start + bytes_each] for start in range(0, len(data), bytes_each))
@@ -39,7 +39,7 @@ def checksums(data: bytes, *, bytes_each: int, kind: ChecksumType) -> bytes:
     )
 
 
-def crc32c(data: bytes) -> int:
+def crc32c(data: bytes | memoryview) -> int:
     return int(_crc32c(np.frombuffer(data, dtype=np.uint8), _TABLE))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import copy_bytes, load_u64
+from lakeward.addresses import copy_bytes, load_big_u32, load_u8, load_u64
 from lakeward.format.hfile.block import HFileBlock
 from lakeward.format.hfile.index import KEY_SUFFIX
 from lakeward.format.hfile.range import HFileRange
@@ -105,90 +105,75 @@ _SUFFIX = np.frombuffer(KEY_SUFFIX, dtype=np.uint8)
 
 def decode_entries(source: HFileRange, block: HFileBlock) -> HFileEntries:
     data = np.frombuffer(block.payload, dtype=np.uint8)
-    entries_max = len(data) // ENTRY_OVERHEAD
-    key_offsets = np.empty(entries_max + 1, dtype=np.int32)
-    value_offsets = np.empty(entries_max + 1, dtype=np.int32)
-    key_bytes = np.empty(len(data), dtype=np.uint8)
-    value_bytes = np.empty(len(data), dtype=np.uint8)
-    result = np.zeros(2, dtype=np.int64)
-    _read_entries(data, key_offsets, key_bytes, value_offsets, value_bytes, result)
-    count, fault = int(result[0]), int(result[1])
+    result = np.zeros(4, dtype=np.int64)
+    _measure_entries(data, result)
+    count, fault, key_bytes, value_bytes = map(int, result)
     if fault == _NOT_PUT:
         raise source.unsupported(block.offset, f"entry {count} of the data block is no plain value")
     if fault != _OK:
         raise source.broken(block.offset, f"entry {count} of the data block is cut short or contradicts itself")
-    return HFileEntries(_binary(key_offsets, key_bytes, count), _binary(value_offsets, value_bytes, count))
+    key_offsets, value_offsets = (np.empty(count + 1, dtype=np.int32) for _ in range(2))
+    keys, values = (np.empty(size, dtype=np.uint8) for size in (key_bytes, value_bytes))
+    _split_entries(data, key_offsets, keys, value_offsets, values)
+    return HFileEntries(_binary(key_offsets, keys, count), _binary(value_offsets, values, count))
 
 
 def _binary(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], count: int) -> pa.BinaryArray:
-    # In memory of their own: the buffers were sized for the worst case.
-    buffers = [pa.py_buffer(offsets[: count + 1].copy()), pa.py_buffer(data[: int(offsets[count])].copy())]
-    return pa.Array.from_buffers(pa.binary(), count, [None, *buffers])
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-@kernel(
-    types.int64(U8_IN, types.int64),
-)
-def _int32(data: Any, at: Any) -> Any:
-    """Unsigned, so that a negative length is one that no payload holds."""
-    return (
-        (np.int64(data[at]) << np.int64(24))
-        | (np.int64(data[at + 1]) << np.int64(16))
-        | (np.int64(data[at + 2]) << np.int64(8))
-        | np.int64(data[at + 3])
-    )
+@kernel(types.void(U8_IN, I64))
+def _measure_entries(data: Any, result: Any) -> None:
+    """`result`: entries (of a broken block those before the fault), the fault, bytes of keys, bytes of values."""
+    base = np.int64(data.ctypes.data)
+    left = np.int64(len(data))
+    at = base
+    count, keys, values = np.int64(0), np.int64(0), np.int64(0)
+    fault = np.int64(_OK)
+    while left > 0:
+        fault = np.int64(_BROKEN)
+        if left < ENTRY_OVERHEAD:
+            break
+        key_part, value_length = load_big_u32(at), load_big_u32(at + 4)
+        key_length = load_big_u32(at + 8) >> 16
+        if key_part + value_length + 9 > left or key_length + _KEY_OVERHEAD > key_part:
+            break
+        if load_u8(at + 7 + key_part) != _PUT:
+            fault = np.int64(_NOT_PUT)
+            break
+        if load_u8(at + 8 + key_part + value_length) != 0:
+            break
+        fault = np.int64(_OK)
+        at += key_part + value_length + 9
+        left -= key_part + value_length + 9
+        count += 1
+        keys += key_length
+        values += value_length
+    result[0], result[1], result[2], result[3] = count, fault, keys, values
 
 
-@kernel(
-    types.void(
-        U8_IN,  # data
-        I32,  # key_offsets, one more than entries
-        U8,  # key_bytes
-        I32,  # value_offsets, one more than entries
-        U8,  # value_bytes
-        I64,  # result: entries, fault
-    ),
-)
-def _read_entries(
-    data: Any, key_offsets: Any, key_bytes: Any, value_offsets: Any, value_bytes: Any, result: Any
-) -> None:
-    """Each output is long enough for an entry per 21 bytes of `data`, and for all of its bytes."""
-    end = np.int64(len(data))
-    at = np.int64(0)
-    entry = 0
-    key_end = np.int64(0)
-    value_end = np.int64(0)
+@kernel(types.void(U8_IN, I32, U8, I32, U8))
+def _split_entries(data: Any, key_offsets: Any, keys: Any, value_offsets: Any, values: Any) -> None:
+    """The outputs are as long as `_measure_entries` says, which found nothing wrong."""
+    at = np.int64(data.ctypes.data)
+    to_keys, to_values = np.int64(keys.ctypes.data), np.int64(values.ctypes.data)
+    key_end, value_end = np.int64(0), np.int64(0)
     key_offsets[0] = 0
     value_offsets[0] = 0
-    result[1] = _BROKEN
-    while at < end:
-        result[0] = entry
-        if end - at < ENTRY_OVERHEAD:
-            return
-        key_part = _int32(data, at)
-        value_length = _int32(data, at + 4)
-        key_length = (np.int64(data[at + 8]) << np.int64(8)) | np.int64(data[at + 9])
-        if key_part + value_length + 9 > end - at or key_length + _KEY_OVERHEAD > key_part:
-            return
-        at += 8
-        if data[at + key_part - 1] != _PUT:
-            result[1] = _NOT_PUT
-            return
-        if data[at + key_part + value_length] != 0:
-            return
-        for index in range(key_length):
-            key_bytes[key_end + index] = data[at + 2 + index]
+    for entry in range(len(key_offsets) - 1):
+        key_part, value_length = load_big_u32(at), load_big_u32(at + 4)
+        key_length = load_big_u32(at + 8) >> 16
+        copy_bytes(to_keys + key_end, at + 10, key_length)
+        at += 8 + key_part
+        if value_length == 1:  # as most entries of `index/record` have
+            values[value_end] = np.uint8(load_u8(at))
+        else:
+            copy_bytes(to_values + value_end, at, value_length)
         key_end += key_length
-        at += key_part
-        for index in range(value_length):
-            value_bytes[value_end + index] = data[at + index]
         value_end += value_length
         at += value_length + 1
-        entry += 1
-        key_offsets[entry] = np.int32(key_end)
-        value_offsets[entry] = np.int32(value_end)
-    result[0] = entry
-    result[1] = _OK
+        key_offsets[entry + 1] = np.int32(key_end)
+        value_offsets[entry + 1] = np.int32(value_end)
 
 
 @kernel(types.int64(I32_IN, U8_IN))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
@@ -31,14 +32,27 @@ class BlockCache:
         self.misses = 0
 
     def get(self, file: str, number: int) -> Cached | None:
+        return self.get_all(file, [number])[0]
+
+    def get_all(self, file: str, numbers: Sequence[int]) -> list[Cached | None]:
+        """What is held of each of these blocks."""
+        held, found = self._held, []
         with self._lock:
-            found = self._held.get((file, number))
-            if found is None:
-                self.misses += 1
-                return None
-            self._held.move_to_end((file, number))
-            self.hits += 1
-            return found
+            for number in numbers:
+                key = file, number
+                block = held.get(key)
+                if block is not None:
+                    held.move_to_end(key)
+                found.append(block)
+            misses = found.count(None)
+            self.misses += misses
+            self.hits += len(found) - misses
+        return found
+
+    def has(self, file: str, numbers: Sequence[int]) -> list[bool]:
+        """Which of these blocks are held."""
+        with self._lock:
+            return [(file, number) in self._held for number in numbers]
 
     def put(self, file: str, number: int, block: Cached) -> None:
         size = block.nbytes

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -117,9 +118,10 @@ class Bucket:
         if self._scope is KeyScope.PARTITION and partitions is None:
             return self._answer_prefixes(keys, NOTHING_SEEN if seen is None else seen)
         assert partitions is None or self._scope is KeyScope.PARTITION
-        wanted = entry_keys(keys, partitions)
-        probes = Probes.of(wanted)
-        hashes = key_hashes(keys)
+        order = Probes.of(entry_keys(keys, partitions)).near_order()
+        keys = keys.take(pa.array(order))
+        probes = Probes.of(entry_keys(keys, None if partitions is None else partitions.take(pa.array(order))))
+        hashes = cache(partial(key_hashes, keys))
         left = np.arange(len(keys))
         batches = []
         for file, invalid in zip(self._files, self._invalid, strict=True):
@@ -135,7 +137,7 @@ class Bucket:
             left = left[locations == ABSENT]
             if len(left) == 0:
                 break
-        return BucketAnswer(_one_batch(batches), left, NOTHING_SEEN)
+        return BucketAnswer(_one_batch(batches), order[left], NOTHING_SEEN)
 
     def entries(self) -> Iterator[pa.RecordBatch]:
         """The newest valid entry of each key, in `LOCATIONS`, sorted by key; keys that are gone are left out."""
@@ -157,9 +159,10 @@ class Bucket:
 
     def _answer_prefixes(self, keys: pa.Array, seen: Seen) -> BucketAnswer:
         """All partitions of each key."""
+        keys = keys.take(pa.array(Probes.of(keys).near_order()))
         low, high = (Probes.of(with_ending(keys, ending)) for ending in (SEPARATOR, AFTER_SEPARATOR))
         lengths = np.diff(low.offsets) - len(SEPARATOR)
-        hashes = key_hashes(keys)
+        hashes = cache(partial(key_hashes, keys))
         rows = np.arange(len(keys))
         batches = []
         for file, invalid in zip(self._files, self._invalid, strict=True):

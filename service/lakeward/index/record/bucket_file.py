@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.addresses import load_i32
 from lakeward.errors import BrokenFile
 from lakeward.format.hfile.info import LAST_KEY
 from lakeward.format.hfile.reader import HFileReader
@@ -32,6 +33,7 @@ from lakeward.index.record.file_form import FILTER, INSTANTS, PLACES, FileHead, 
 from lakeward.index.record.key_block import KeyBlock, Numbers, Probes, search
 from lakeward.index.record.key_filter import Hashes, KeyFilter
 from lakeward.index.record.key_scope import KeyScope, split_entry_keys
+from lakeward.kernel import BOOL_IN, I32, I64_IN, kernel, types
 
 ABSENT: Final = -1
 """In the place of a location: the file has no entry of the key."""
@@ -60,10 +62,16 @@ class EntryBlock:
     keys: KeyBlock
     locations: Codes
     instants: Codes | None
+    nbytes: int
+    addresses: tuple[int, int]
+    """Of locations and of instants, 0 without."""
 
-    @property
-    def nbytes(self) -> int:
-        return self.keys.nbytes + self.locations.nbytes + (0 if self.instants is None else self.instants.nbytes)
+    @classmethod
+    def of(cls, keys: KeyBlock, locations: Codes, instants: Codes | None) -> EntryBlock:
+        size, addresses = keys.nbytes + locations.nbytes, (locations.ctypes.data, 0)
+        if instants is not None:
+            size, addresses = size + instants.nbytes, (addresses[0], instants.ctypes.data)
+        return cls(keys, locations, instants, size, addresses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +152,14 @@ class BucketFile:
         """(partition paths, file ids); entry n - 1 of them is the location n."""
         return self._partitions, self._file_ids
 
-    def find(self, probes: Probes, rows: Numbers, *, hashes: Hashes, mode: LookupMode) -> tuple[Codes, Codes]:
+    def find(
+        self, probes: Probes, rows: Numbers, *, hashes: Callable[[], Hashes], mode: LookupMode
+    ) -> tuple[Codes, Codes]:
         """(location or `ABSENT`, instant) of each of these probes. Raises `BrokenFile`.
 
         Args:
             rows: numbers of the probes that are looked for.
-            hashes: of all probes' record keys.
+            hashes: gives those of all probes' record keys, and is asked where the filter is.
             mode: SEEK or SCAN.
         """
         locations = np.full(len(rows), ABSENT, dtype=np.int32)
@@ -158,23 +168,23 @@ class BucketFile:
             return locations, instants
         numbers = self._block_numbers(self._index, probes, rows)
         wanted = np.flatnonzero(numbers >= 0)
-        if mode is LookupMode.SEEK and len(wanted):
-            wanted = wanted[self._filter().may_have(hashes[rows[wanted]])]
+        if mode is LookupMode.SEEK:
+            wanted = wanted[self._worth_a_look(numbers[wanted], rows[wanted], hashes)]
         for blocks, slots, items in self._visit(numbers[wanted], mode):
             items = wanted[items]
             places, is_there = search([block.keys for block in blocks], probes, rows[items], slots)
-            found = np.flatnonzero(is_there)
-            _take(blocks, slots[found], places[found], items[found], locations, instants)
+            addresses = np.array([block.addresses for block in blocks], dtype=np.int64).reshape(-1)
+            _take_codes(addresses, slots, places, is_there, items, locations, instants)
         return locations, instants
 
     def find_between(
-        self, low: Probes, high: Probes, rows: Numbers, *, hashes: Hashes, mode: LookupMode
+        self, low: Probes, high: Probes, rows: Numbers, *, hashes: Callable[[], Hashes], mode: LookupMode
     ) -> list[PrefixMatches]:
         """The entries from a key of `low` on to before that of `high`, for each of these numbers of both."""
         if self._index is None or len(rows) == 0:
             return []
         if mode is LookupMode.SEEK:
-            rows = rows[self._filter().may_have(hashes[rows])]
+            rows = rows[self._filter().may_have(hashes()[rows])]
         firsts = self._block_numbers(self._index, low, rows, clip=True)
         zeros = np.zeros(len(rows), dtype=np.int64)
         lasts = np.minimum(search([self._index], high, rows, zeros)[0], len(self._blocks)) - 1
@@ -258,6 +268,18 @@ class BucketFile:
         numbers[numbers >= last] = -1
         return numbers
 
+    def _worth_a_look(self, numbers: Numbers, rows: Numbers, hashes: Callable[[], Hashes]) -> npt.NDArray[np.bool_]:
+        """Which of these probes are looked for: those whose block is at hand, where looking costs no more than asking
+        the filter, and those that the filter does not rule out."""
+        at_hand = np.zeros(len(self._blocks), dtype=np.bool_)
+        distinct = np.flatnonzero(np.bincount(numbers, minlength=1))
+        at_hand[distinct] = self._cache.has(self.name, distinct.tolist())
+        worth: npt.NDArray[np.bool_] = at_hand[numbers]
+        unsure = np.flatnonzero(~worth)
+        if len(unsure):
+            worth[unsure] = self._filter().may_have(hashes()[rows[unsure]])
+        return worth
+
     def _visit(self, numbers: Numbers, mode: LookupMode) -> Iterator[tuple[list[EntryBlock], Numbers, Numbers]]:
         """(blocks, which of them an item is for, the items): the items of all these blocks' numbers."""
         if len(numbers) == 0:
@@ -265,7 +287,8 @@ class BucketFile:
         short = numbers.astype(np.uint16) if len(self._blocks) < 2**16 else numbers
         order = np.argsort(short, kind="stable")  # of short numbers by their digits, many times as fast
         ordered = numbers[order]
-        distinct, starts = np.unique(ordered, return_index=True)
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        distinct = ordered[starts]
         ends = np.append(starts[1:], len(ordered))
         if mode is LookupMode.SCAN:
             spread = np.arange(distinct[0], distinct[-1] + 1)
@@ -277,33 +300,34 @@ class BucketFile:
             return
         at = 0
         while at < len(distinct):
-            blocks, held = [], 0
-            begin = at
-            while at < len(distinct) and held < STRETCH_BYTES * 8:
-                found = self._cached(distinct, at)
-                blocks += found
-                held += sum(block.nbytes for block in found)
-                at += len(found)
+            begin, blocks = at, self._some_blocks(distinct[at:].tolist())
+            at += len(blocks)
             items = slice(starts[begin], ends[at - 1])
-            slots = np.repeat(np.arange(at - begin), ends[begin:at] - starts[begin:at])
+            slots = np.repeat(np.arange(len(blocks)), ends[begin:at] - starts[begin:at])
             yield blocks, slots, order[items]
 
-    def _cached(self, distinct: Numbers, at: int) -> list[EntryBlock]:
-        """The block of the number at this place; where it has to be read, with those that follow it in the file."""
-        number = int(distinct[at])
-        held = self._cache.get(self.name, number)
-        if held is not None:
-            assert isinstance(held, EntryBlock)
-            return [held]
-        end = number + 1
-        size = self._blocks[number].size
-        while at + end - number < len(distinct) and distinct[at + end - number] == end and size < STRETCH_BYTES:
-            size += self._blocks[end].size
-            end += 1
-        found = list(self._read(number, end))
-        for offset, block in enumerate(found):
-            self._cache.put(self.name, number + offset, block)
-        return found
+    def _some_blocks(self, numbers: list[int]) -> list[EntryBlock]:
+        """The first of these blocks, those that are not at hand up to a bound: which follow each other are read at
+        once."""
+        blocks: list[EntryBlock] = []
+        held, size = self._cache.get_all(self.name, numbers), 0
+        while len(blocks) < len(numbers) and size < STRETCH_BYTES * 8:
+            at = len(blocks)
+            block = held[at]
+            if block is not None:
+                assert isinstance(block, EntryBlock)
+                blocks.append(block)
+                continue
+            first = end = numbers[at]
+            stored = 0
+            while at < len(numbers) and numbers[at] == end and held[at] is None and stored < STRETCH_BYTES:
+                stored += self._blocks[end].size
+                at, end = at + 1, end + 1
+            for number, found in enumerate(self._read(first, end), first):
+                self._cache.put(self.name, number, found)
+                blocks.append(found)
+                size += found.nbytes
+        return blocks
 
     def _stretches(self, numbers: Numbers) -> Iterator[tuple[int, int]]:
         """(first, end) of blocks that are read at once, all of these numbers, which follow each other."""
@@ -319,7 +343,7 @@ class BucketFile:
             decoded = decode_values(entries.values, self._limits)
             if isinstance(decoded, int) or len(entries.keys) == 0:
                 raise self.broken(f"entry {decoded} of its data block {number} names what the file has not")
-            yield EntryBlock(KeyBlock.of(entries.keys), *decoded)
+            yield EntryBlock.of(KeyBlock.of(entries.keys), *decoded)
 
     def _filter(self) -> KeyFilter:
         held = self._cache.get(self.name, _FILTER_NUMBER)
@@ -347,20 +371,17 @@ class BucketFile:
         )
 
 
-def _take(
-    blocks: list[EntryBlock],
-    slots: Numbers,
-    places: Numbers,
-    items: Numbers,
-    locations: Codes,
-    instants: Codes,
+@kernel(types.void(I64_IN, I64_IN, I64_IN, BOOL_IN, I64_IN, I32, I32))
+def _take_codes(
+    addresses: Any, slots: Any, places: Any, is_there: Any, items: Any, locations: Any, instants: Any
 ) -> None:
     """Put the codes of the entries at these places of their blocks where their items are."""
-    ends = np.cumsum([len(block.locations) for block in blocks])
-    at = places + (ends - [len(block.locations) for block in blocks])[slots]
-    locations[items] = np.concatenate([block.locations for block in blocks])[at]
-    if blocks[0].instants is not None:
-        instants[items] = np.concatenate([block.instants for block in blocks if block.instants is not None])[at]
+    for item in range(len(items)):
+        if is_there[item]:
+            at, of_instants = addresses[2 * slots[item]], addresses[2 * slots[item] + 1]
+            locations[items[item]] = np.int32(load_i32(at + 4 * places[item]))
+            if of_instants != 0:
+                instants[items[item]] = np.int32(load_i32(of_instants + 4 * places[item]))
 
 
 def invalid_codes(file: BucketFile, is_valid: IsValid) -> npt.NDArray[np.bool_] | None:

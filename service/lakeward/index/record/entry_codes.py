@@ -143,6 +143,11 @@ def _decode(offsets: Any, data: Any, places: Any, instants_max: Any, locations: 
     """The first entry whose value is broken, or -1. `instants` is empty where values have one varint."""
     for entry in range(len(locations)):
         at, end = np.int64(offsets[entry]), np.int64(offsets[entry + 1])
+        if end - at == 1 and data[at] < 0x80 and len(instants) == 0:  # most entries of most files
+            if data[at] > places:
+                return entry
+            locations[entry] = np.int32(data[at])
+            continue
         middle = _varint_end(data, at, end)
         if middle < 0:
             return entry
