@@ -64,7 +64,7 @@ class EntryBlock:
     instants: Codes | None
     nbytes: int
     addresses: tuple[int, int]
-    """Of locations and of instants, 0 without."""
+    """Codes of locations and of instants, 0 without."""
 
     @classmethod
     def of(cls, keys: KeyBlock, locations: Codes, instants: Codes | None) -> EntryBlock:

@@ -153,7 +153,7 @@ def _first_not_below(prefixes: Any, low: Any, high: Any, prefix: Any) -> Any:
 
 @kernel(types.int64(types.int64, types.int64, types.int64, types.uint64))
 def _first_not_below_from(prefixes: Any, low: Any, count: Any, prefix: Any) -> Any:
-    """As `_first_not_below`, from a place near which it is likely to be, by steps that double."""
+    """Find the same as `_first_not_below`, from a place near which it is likely to be, by steps that double."""
     step = np.int64(4)
     while low + step < count and load_u64(prefixes + 8 * (low + step)) < prefix:
         low += step
@@ -178,7 +178,7 @@ def _first_key_not_below(starts: Any, keys: Any, low: Any, high: Any, address: A
 def _search_prefixes(
     headers: Any, offsets: Any, data: Any, rows: Any, numbers: Any, first: Any, end: Any, prefixes: Any, places: Any
 ) -> None:
-    """Of the items from `first` to before `end`: the prefix, and the place of the first key that has none before it; or
+    """Tell of the items from `first` to before `end` the prefix, and the place of the first key that has none before it; or
     -1 and that place where what the block's keys begin with decides."""
     base = np.int64(data.ctypes.data)
     previous, place = np.int64(-1), np.int64(0)
