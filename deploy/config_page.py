@@ -56,6 +56,8 @@ EXAMPLES = {
     "defaults.clean.quarantine_max": '"500GiB"',
     "defaults.archive.min_commits": "40",
     "defaults.archive.max_commits": "60",
+    "defaults.index.record.location": '"/data/indexes"',
+    "defaults.index.record.buckets": "130",
     "defaults.timezone": '"Europe/Berlin"',
     "tables.locks": '{ writers = "stopped" }',
     "tables.match": '"*/orders_*"',
