@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -46,3 +48,12 @@ def location_names(locations: pa.RecordBatch | pa.Table) -> pa.Array:
     """One text for each key in a file group, to be compared; null where there is none."""
     columns = (locations.column(name) for name in (RECORD_KEY, PARTITION_PATH, FILE_ID))
     return pc.binary_join_element_wise(*columns, BETWEEN)
+
+
+def differs(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Whether a value is another one than that before it; the first always is."""
+    found = np.ones(len(column), dtype=np.bool_)
+    if len(column) > 1:
+        other = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+        found[1:] = other.to_numpy() if isinstance(other, pa.ChunkedArray) else other.to_numpy(zero_copy_only=False)
+    return found

@@ -45,6 +45,7 @@ from lakeward.index.location import (
     LOCATIONS,
     PARTITION_PATH,
     RECORD_KEY,
+    differs,
     group_names,
     location_names,
 )
@@ -150,7 +151,7 @@ def _folded(
     """The places in the end of keys of which the commits told them, and what is gone of others."""
     if rows.num_rows == 0:
         return LOCATIONS.empty_table(), LOCATIONS.empty_table()
-    begins = np.flatnonzero(np.logical_or.reduce([_differs(rows.column(name)) for name in scope]))
+    begins = np.flatnonzero(np.logical_or.reduce([differs(rows.column(name)) for name in scope]))
     lengths = np.diff(np.append(begins, rows.num_rows))
     is_there = rows.column(IS_THERE).to_numpy(zero_copy_only=False)
     names = group_names(rows.column(PARTITION_PATH), rows.column(FILE_ID)).combine_chunks().dictionary_encode()
@@ -172,14 +173,6 @@ def _folded(
 def _locations(rows: pa.Table, file_ids: Any, instants: pa.Array) -> pa.Table:
     columns = [rows.column(RECORD_KEY), rows.column(PARTITION_PATH), file_ids, instants.cast(pa.string())]
     return pa.Table.from_arrays(columns, schema=LOCATIONS)
-
-
-def _differs(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    found = np.ones(len(column), np.bool_)
-    if len(column) > 1:
-        different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
-        found[1:] = different.to_numpy(zero_copy_only=False)
-    return found
 
 
 def _group(name: str) -> GroupId:

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
+from lakeward.cli.configured_table import open_table
+from lakeward.cli.index.record_index import RecordPlace
 from lakeward.cli.main import run
+from lakeward.errors import Refused
+from lakeward.execute.indexing.building import build_index
 from tests.crash.compacting import everything
 from tests.faults import Killed
+from tests.index.following import places
 from tests.our_reader import read_rows
 from tests.write.writing import new_table, write
 
@@ -95,6 +100,7 @@ def test_an_index_of_a_table(
         path for path in tmp_path.rglob("*") if path.name.startswith(("manifest-", "built-")) or path.suffix == ".hfile"
     ]
     assert [path for path in left if "metadata" not in path.parts] == []
+    assert not settings or not list((tmp_path / "indexes").iterdir())
 
 
 def test_as_of(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -138,3 +144,23 @@ def test_a_write_goes_by_it(table: Path, tmp_path: Path, engine: str, capfd: pyt
     listed = next(each for each in json.loads(capfd.readouterr().out)["indexes"] if each["type"] == "record")
     assert listed["behind_commits"] == 1
     assert run(["index", "verify", str(table), "--type", "record", "--all"]) == 0
+
+
+def test_two_that_build_it_anew_at_once(table: Path) -> None:
+    """The first of two finds that its folder went, and changes nothing; the second's takes the place, and stays whole
+    when a third one begins."""
+    assert run(["index", "build", str(table), "--type", "record"]) == 0
+    opened = open_table(str(table), None)
+    place = RecordPlace.of(opened)
+    snapshot = opened.snapshot(timezone=None)
+    first = place.beside()
+    first.create(is_global=True)
+    second = place.beside()
+    second.create(is_global=True)
+    build_index(opened.storage, second.open, lambda: snapshot)
+
+    with pytest.raises(Refused, match="cannot be moved"):
+        first.take_place()
+    second.take_place()
+    place.beside()
+    assert len(places(place.open(snapshot), ["k1", "k2", "k3"])) == 3

@@ -16,7 +16,6 @@ from lakeward.commit.index.manifests import KEPT_SECONDS, REBASES
 from lakeward.commit.index.record_index_writer import (
     create_record_index,
     drop_record_index,
-    has_record_index,
     moved_record_index,
 )
 from lakeward.errors import AlreadyExists, LakewardError, Refused, TryLater, Unsupported
@@ -26,6 +25,7 @@ from lakeward.index.record.entry_sorter import EntrySorter
 from lakeward.index.record.key_scope import KeyScope
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_file import FileKind
+from lakeward.index.record.record_index import find_manifest
 from lakeward.index.record.record_manifest import RecordManifest
 from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.storage.local import LocalStorage
@@ -430,7 +430,7 @@ def test_created_once_and_dropped_whole(tmp_path):
     with pytest.raises(Killed):
         calls = FaultyStorage(Fault(FaultKind.KILL, 2))
         drop_record_index(calls, str(folder))
-    assert folder.exists() and not has_record_index(STORAGE, str(folder))
+    assert folder.exists() and find_manifest(STORAGE, str(folder)) is None
     create_record_index(STORAGE, str(folder), RecordManifest(0, KeyScope.GLOBAL))
     assert index.indexed() == Indexed()
 

@@ -6,6 +6,7 @@ Touches: the folder of the index; the table, reading only.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from lakeward.clock import SystemClock
@@ -13,7 +14,6 @@ from lakeward.commit.index.record_index_writer import (
     RecordIndexWriter,
     create_record_index,
     drop_record_index,
-    has_record_index,
     moved_record_index,
 )
 from lakeward.index.index_type import IndexType
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.table.snapshot import TableSnapshot
 
+_BUILT = "built-"
+
 
 @dataclass(frozen=True, slots=True)
 class RecordPlace:
@@ -46,7 +48,7 @@ class RecordPlace:
         return cls(opened, options, options.folder(opened.base_path))
 
     def is_there(self) -> bool:
-        return has_record_index(self.opened.storage, self._folder)
+        return find_manifest(self.opened.storage, self._folder) is not None
 
     def create(self, *, is_global: bool) -> None:
         found = find_manifest(self.opened.storage, self._folder)
@@ -68,12 +70,13 @@ class RecordPlace:
 
     def beside(self) -> RecordPlace:
         assert not self.below, "one is built at a time"
-        # While the index is in one of the two folders, the other one is free.
+        # Each has a name of its own: of two processes that build it anew at once the first finds its folder gone.
         found = find_manifest(self.opened.storage, self.folder)
-        at = None if found is None else found[0].rpartition("/")[2]
-        other = replace(self, below="built-b" if at == "built-a" else "built-a")
-        other.drop()
-        return other
+        live = None if found is None else found[0]
+        for status in self.opened.storage.list(self.folder):
+            if status.is_folder and status.name.startswith(_BUILT) and status.path != live:
+                drop_record_index(self.opened.storage, status.path)
+        return replace(self, below=f"{_BUILT}{token_hex(4)}")
 
     def take_place(self) -> None:
         moved_record_index(self.opened.storage, self.folder, self.below)

@@ -41,12 +41,12 @@ from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.record.bucket import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.record.bucket_hash import bucket_numbers, default_bucket_count
 from lakeward.index.record.bucket_merge import merge_bucket_files
-from lakeward.index.record.bucket_writer import BucketFileStats, BucketFileWriter
+from lakeward.index.record.bucket_writer import BucketFileWriter
 from lakeward.index.record.entry_sorter import EntrySorter
 from lakeward.index.record.key_scope import KeyScope, split_entry_keys
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, MergeType, choose_merge
 from lakeward.index.record.record_file import DATA_FOLDER, FileKind, IndexGroup, RecordFile, file_path
-from lakeward.index.record.record_index import BucketPart, RecordIndex, find_manifest, newest_first
+from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_first, visible_at
 from lakeward.index.record.record_manifest import RecordManifest, encode_manifest, manifest_path, read_newest_manifest
 from lakeward.index.record.scaling import grow
 from lakeward.index.settling import check_not_late, settled_first, undone_commits
@@ -94,11 +94,6 @@ class RecordIndexWriter:
         return self._index.__reduce__()
 
     @property
-    def index(self) -> RecordIndex:
-        """For lookups."""
-        return self._index
-
-    @property
     def is_global(self) -> bool:
         return self._index.is_global
 
@@ -134,8 +129,7 @@ class RecordIndexWriter:
             files = self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, None))
 
         def change(newest: RecordManifest) -> RecordManifest:
-            grown = manifest if newest.groups == self._index.manifest.groups else newest
-            if grown.groups != manifest.groups:
+            if newest.groups not in (self._index.manifest.groups, manifest.groups):
                 raise _faster("made its buckets grow")
             known = self._index.manifest.commits
             if completed is not None and any(newest.commits.get(each) for each in newest.commits.keys() - known.keys()):
@@ -198,8 +192,7 @@ class RecordIndexWriter:
         index = self._index
         may_be: dict[IndexGroup, list[RecordFile]] = {}
         for file in newest_first(index.manifest, index.counted):
-            completed = index.counted.get(file.instant) if file.kind is FileKind.DELTA else file.completed
-            completed = completed or file.completed
+            completed = visible_at(file, index.counted)
             if completed is not None and comparable_time(completed) <= comparable_time(through):
                 may_be.setdefault(file.of, []).append(file)
         return [choose_merge(files, self._merges) for _, files in sorted(may_be.items())]
@@ -209,14 +202,12 @@ class RecordIndexWriter:
         of = files[0].of
         is_full = decision.type is MergeType.FULL
         is_oldest = of.group == 0 and of.link == 0
-        counted = [index.counted.get(file.instant) or file.completed for file in files]
-        last = max(range(len(files)), key=lambda number: comparable_time(counted[number] or ""))
-        instant, completed = files[last].instant, counted[last]
+        newest = files[0]
+        completed = visible_at(newest, index.counted)
         unsettled = frozenset(index.manifest.commits)
-        path = self._path(of, instant)
-
-        def written(sink: BinaryIO) -> BucketFileStats:
-            return merge_bucket_files(
+        path = self._path(of, newest.instant)
+        with self._open(path) as sink:
+            stats = merge_bucket_files(
                 [index.open_file(self._storage, file) for file in files],
                 sink,
                 scope=index.manifest.scope,
@@ -224,18 +215,24 @@ class RecordIndexWriter:
                 unsettled=unsettled,
                 is_valid=index.counts,
             )
-
-        stats = self._create(path, written)
         named = frozenset[str]().union(*(file.names for file in files)) & unsettled
         kind = FileKind.BASE if is_full else FileKind.MERGED
         into = RecordFile(
-            of, kind, path, stats.size_bytes, stats.entries, stats.tombstones, instant, completed, tuple(sorted(named))
+            of,
+            kind,
+            path,
+            stats.size_bytes,
+            stats.entries,
+            stats.tombstones,
+            newest.instant,
+            completed,
+            tuple(sorted(named)),
         )
 
-        def change(newest: RecordManifest) -> RecordManifest:
-            if not {file.path for file in files} <= {file.path for file in newest.files}:
+        def change(manifest: RecordManifest) -> RecordManifest:
+            if not {file.path for file in files} <= {file.path for file in manifest.files}:
                 raise _faster("merged its files, or forgot a commit of theirs")
-            return newest.with_merged(files, into)
+            return manifest.with_merged(files, into)
 
         self._publish(change, index.counted)
 
@@ -302,10 +299,10 @@ class RecordIndexWriter:
         found = []
         with ExitStack() as stack:
             writers: dict[int, BucketFileWriter] = {}
+            places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
             for keys, locations in sorter.entries():
                 record_keys, _ = split_entry_keys(keys, manifest.scope)
                 numbers = bucket_numbers(record_keys, hash_name=group.hash_name, count=group.buckets)
-                places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
                 for bucket in map(int, np.unique(numbers)):
                     if bucket not in writers:
                         sink = stack.enter_context(self._open(paths[bucket]))
@@ -331,10 +328,6 @@ class RecordIndexWriter:
     def _open(self, path: str) -> BinaryIO:
         self._storage.make_folder(join(self._index.folder, DATA_FOLDER))
         return self._storage.open_output(join(self._index.folder, path))
-
-    def _create(self, path: str, written: Callable[[BinaryIO], BucketFileStats]) -> BucketFileStats:
-        with self._open(path) as sink:
-            return written(sink)
 
 
 def create_record_index(storage: Storage, folder: str, empty: RecordManifest) -> None:
@@ -376,13 +369,8 @@ def moved_record_index(storage: Storage, folder: str, to: str) -> None:
             why=f"There is none in {folder if newest is None else join(folder, to)}.",
             remedy="Build it: `lakeward index build TABLE --type record`.",
         )
-    before = newest.moved_to
     publish(storage, folder, newest, lambda manifest: replace(manifest, moved_to=to, files=(), commits={}), by="move")
-    storage.delete_folder(join(folder, before) if before is not None else join(folder, DATA_FOLDER))
-
-
-def has_record_index(storage: Storage, folder: str) -> bool:
-    return find_manifest(storage, folder) is not None
+    storage.delete_folder(join(folder, newest.moved_to or DATA_FOLDER))
 
 
 def _still(settled: Mapping[str, str], manifest: RecordManifest) -> dict[str, str]:

@@ -7,7 +7,8 @@
 No row is read and no log is merged, where the other index knows its keys without. An index of base files knows nothing
 of logs, so that a table which has some is refused.
 
-*Stopped anywhere*, the index has no commit and the next try begins anew.
+*Stopped anywhere* before the commit of ours, the index has none and the next try begins anew. Stopped behind it, the
+index is there and was not read back.
 
 Touches: the index; the other index and the table, reading.
 Keeps:   what the one index says and the other cannot hold is refused: no location is dropped in silence.

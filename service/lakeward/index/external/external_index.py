@@ -35,7 +35,7 @@ from lakeward.index.counted_commits import counted_commits
 from lakeward.index.external.entry_store import ENTRIES, SETTLED, EntryStore
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
-from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, group_names
+from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, differs, group_names
 from lakeward.index.settling import check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -187,8 +187,5 @@ def _newest(entries: pa.RecordBatch, by: list[str]) -> pa.RecordBatch:
     """The entries with the highest rank of those that agree in these columns."""
     order = pc.sort_indices(entries, [*((name, "ascending") for name in by), (_RANK, "descending")])
     ordered = entries.take(order)
-    is_first = np.ones(ordered.num_rows, bool)
-    if ordered.num_rows:
-        differs = [pc.not_equal(ordered[name].slice(1), ordered[name].slice(0, ordered.num_rows - 1)) for name in by]
-        is_first[1:] = np.logical_or.reduce([each.to_numpy(zero_copy_only=False) for each in differs])
+    is_first = np.logical_or.reduce([differs(ordered[name]) for name in by])
     return ordered.filter(pa.array(is_first))

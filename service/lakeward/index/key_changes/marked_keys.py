@@ -24,9 +24,8 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY, differs
 from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.spilled_run import RawRun
@@ -128,10 +127,7 @@ class _Places:
         """What became of whole keys."""
         keys = rows.column(0)
         places = rows.column(1).to_numpy().astype(np.int64)
-        is_new = np.ones(len(keys), np.bool_)
-        if len(keys) > 1:
-            is_new[1:] = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
-        number = np.cumsum(is_new) - 1
+        number = np.cumsum(differs(keys)) - 1
         order = np.lexsort((places, self.scopes[places], number))
         number, places, marks = number[order], places[order], rows.column(2).to_numpy()[order]
         begins = np.flatnonzero(_differs(number) | _differs(places))

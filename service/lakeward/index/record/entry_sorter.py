@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY, differs
 from lakeward.index.record.entry_codes import GONE, CodeTable
 from lakeward.index.record.key_scope import KeyScope, entry_keys
 from lakeward.merge.runs.record_sorter import RecordSorter
@@ -65,7 +65,7 @@ class EntrySorter:
         windows = RunWindows([RawRun(run) for run in self._sorter.finish()])
         for rows in whole_keys(windows):
             keys, locations = rows.columns
-            begins = np.flatnonzero(_is_new(keys))
+            begins = np.flatnonzero(differs(keys))
             is_there = locations.to_numpy() != GONE
             last = np.maximum.reduceat(np.where(is_there, np.arange(len(keys)), -1), begins)
             chosen = pa.array(np.where(last < 0, begins, last))
@@ -78,11 +78,3 @@ class EntrySorter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._sorter.close()
-
-
-def _is_new(keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """A key is another one than that before it; the first always is."""
-    found = np.ones(len(keys), dtype=np.bool_)
-    if len(keys) > 1:
-        found[1:] = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
-    return found

@@ -13,8 +13,8 @@ over, so that entries of a write are found from the moment on in which its rows 
                     in later groups; for all it has what these buckets hold, and in later groups each bucket that is
                     the part's by its number
 
-Locations in file groups that are not live are answers, too: who lays over the index what it does not have yet
-(`index/overlay`) knows which those are.
+Locations in file groups that are not live are answers, too: `index/overlay`, which lays over the index what it does not
+have yet, knows which those are.
 
 Touches: storage, reading: the index's folder, and for `of` the history of the timeline.
 Keeps:   1. a key is found where the newest commit that counts put it, and is not where that commit took it away;
@@ -30,7 +30,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -71,7 +71,7 @@ class RecordOptions:
         if self.location is None:
             return join(hoodie_folder(base_path), FOLDER, _NAME)
         digest = hashlib.sha256(base_path.encode()).hexdigest()[:16]
-        return join(self.location.rstrip("/"), f"{base_path.rstrip('/').rpartition('/')[2]}-{digest}", _NAME)
+        return join(self.location.rstrip("/"), f"{base_path.rstrip('/').rpartition('/')[2]}-{digest}")
 
 
 RECORD_OPTIONS: Final = RecordOptions()
@@ -141,11 +141,6 @@ class RecordIndex:
         """The buckets of the first group."""
         return self.manifest.groups[0].buckets if self.manifest.groups else 1
 
-    @property
-    def live_files(self) -> int:
-        """Files that lookups of all keys look into."""
-        return sum(map(len, self._files.values()))
-
     def indexed(self) -> Indexed:
         return self.manifest.indexed
 
@@ -192,18 +187,7 @@ class RecordIndex:
             for file in self.manifest.files
             if file.completed is None or file.kind is not FileKind.DELTA or comparable_time(file.completed) <= at
         )
-        manifest = RecordManifest(
-            self.manifest.number,
-            self.manifest.scope,
-            self.manifest.hash_name,
-            self.manifest.scaling,
-            self.manifest.groups,
-            files,
-            self.manifest.commits,
-            self.manifest.settled,
-            self.manifest.settled_through,
-        )
-        return RecordIndex(self.folder, manifest, counted, options=self._options, cache_bytes=self._cache_bytes)
+        return self.at(replace(self.manifest, files=files), counted)
 
     def at(self, manifest: RecordManifest, counted: Mapping[str, str]) -> RecordIndex:
         """The index by another manifest, with what it has in memory of files."""
@@ -301,14 +285,16 @@ class RecordIndex:
 def newest_first(manifest: RecordManifest, counted: Mapping[str, str]) -> list[RecordFile]:
     """The files whose entries count, or some of whose do, in the order in which they are asked."""
 
-    def completed(file: RecordFile) -> str | None:
-        return counted.get(file.instant, file.completed) if file.kind is FileKind.DELTA else file.completed
-
     def rank(file: RecordFile) -> tuple[int, bool, str, str]:
         is_base = file.kind is FileKind.BASE
-        return file.of.link, not is_base, comparable_time(completed(file) or ""), file.instant
+        return file.of.link, not is_base, comparable_time(visible_at(file, counted) or ""), file.instant
 
-    return sorted((file for file in manifest.files if completed(file) is not None), key=rank, reverse=True)
+    return sorted((file for file in manifest.files if visible_at(file, counted) is not None), key=rank, reverse=True)
+
+
+def visible_at(file: RecordFile, counted: Mapping[str, str]) -> str | None:
+    """When the newest commit in the file became visible; None for a file of one that does not count."""
+    return counted.get(file.instant, file.completed) if file.kind is FileKind.DELTA else file.completed
 
 
 def open_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest]:
