@@ -117,8 +117,9 @@ def test_as_of(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
     built = call("build", str(table))["instant"]
     write(table, [("k2", 2, "a", None)], "delete")
+    (deleted,) = call("update", str(table))["commits"]
     write(table, [("k4", 3, "b", "x")])
-    deleted, written = call("update", str(table))["commits"]
+    (written,) = call("update", str(table))["commits"]
 
     assert found(written) == ["k1", "k4"]
     call("lookup", str(table), "k1", "--as-of", written, kind="bloom", code=2)

@@ -395,10 +395,14 @@ def test_as_of(tmp_path):
     index = ReopenedRecordIndex(
         tmp_path, lambda of: {each: times[each] for each in of if each in times}, merges=MergeOptions(2, 10)
     )
+    unmerged = ReopenedRecordIndex(tmp_path, index._times)
     for number, place in enumerate([("p", "p-0"), ("p", None), ("q", "q-0")], 1):
         times[str(number)] = str(number)
         index.update(str(number), changes([("a", *place), (f"k{number}", "p", "p-0")]), completed=str(number))
+        timeline = Timeline(tuple(one for at in times for one in instant_completed(at, "commit", at)))
+        unmerged.tidy(timeline, through=str(number))
     keys = pa.array(["a", "k1", "k3"])
+    assert index.open().manifest.exact_at == ("1", "2", "3")
 
     def told(at: str) -> list[tuple[str, str]]:
         rows = record_locations(STORAGE, index.open().as_of(at), keys).to_pylist()
@@ -413,6 +417,19 @@ def test_as_of(tmp_path):
     with pytest.raises(Refused, match="cannot tell any more"):
         told("1")
     assert told("3") == [("a", "q-0"), ("k1", "p-0"), ("k3", "p-0")]
+
+
+def test_a_commit_that_was_not_the_last_one(tmp_path):
+    """The index is not taken to be what the table was after a commit, where a later one was complete already when it
+    took the commit in: that one may have replaced what the commit wrote to."""
+    times = {"1": "1", "2": "2"}
+    new_record_index(tmp_path, buckets=1)
+    index = ReopenedRecordIndex(tmp_path, lambda of: {each: times[each] for each in of if each in times})
+    timeline = Timeline(tuple(one for each in times for one in instant_completed(each, "commit", each)))
+    for instant, exact in (("1", ()), ("2", ("2",))):
+        index.update(instant, changes([("a", "p", f"p-{instant}")]), completed=instant)
+        index.tidy(timeline, through=instant)
+        assert index.open().manifest.exact_at == exact
 
 
 def test_created_once_and_dropped_whole(tmp_path):

@@ -43,7 +43,7 @@ def lookup(
             "--as-of",
             metavar="INSTANT",
             help="Say where keys were when the write of this instant had completed, and nothing after it. By --type "
-            "record alone, as far back as its files were not merged since.",
+            "record alone, where it was brought up to date then and not merged since.",
         ),
     ] = None,
     url: DatabaseOption = None,

@@ -37,6 +37,7 @@ from lakeward.commit.index.manifests import delete_unnamed, publish
 from lakeward.errors import Refused, TryLater, Unsupported
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed, record_locations
+from lakeward.index.key_changes.table_commits import newest_change
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.record.bucket import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.record.bucket_hash import bucket_numbers, default_bucket_count
@@ -174,9 +175,17 @@ class RecordIndexWriter:
             self._forget(undone)
         counted = self._index.counted
         settled = {instant: counted[instant] for instant in settled_first(counted, timeline, through=through)}
-        if settled:
+        newest_one = newest_change(timeline)
+        # Nothing that completed later was there when the index took that in: it is what the table was then.
+        is_exact = newest_one is not None and comparable_time(newest_one.completed) == comparable_time(through)
+        if settled or (is_exact and through not in self._index.manifest.exact_at):
             rest = {instant: at for instant, at in counted.items() if instant not in settled}
-            self._publish(lambda newest: newest.with_settled(_still(settled, newest)), rest)
+
+            def change(newest: RecordManifest) -> RecordManifest:
+                settling = newest.with_settled(_still(settled, newest))
+                return settling.with_exact(through) if is_exact else settling
+
+            self._publish(change, rest)
         for decision in self.merge_decisions(through=through):
             if decision.type is not None:
                 self._merge(decision)

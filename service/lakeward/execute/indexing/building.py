@@ -22,11 +22,10 @@ import pyarrow as pa
 
 from lakeward.errors import NotFound, Refused, TryLater
 from lakeward.execute.indexing.updating import IndexUpdate, update_index
-from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import OwnIndex
 from lakeward.index.key_changes.group_changes import CommitChanges, ReadAnew, TableFiles
 from lakeward.index.key_changes.reading import KeyReader
-from lakeward.index.key_changes.table_commits import CHANGING, TableCommit, check_can_be_followed
+from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 from lakeward.index.location import LOCATIONS
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
@@ -78,19 +77,6 @@ def while_files_stay(build: Callable[[TableSnapshot], IndexBuild], take: Callabl
     raise AssertionError("the loop returns or raises")
 
 
-def newest_change(snapshot: TableSnapshot) -> TableCommit | None:
-    """The commit by which an index that has all of the snapshot is named; None of a table without any."""
-    times = [
-        (comparable_time(each.completion_time or each.time), each.completion_time or each.time, each.time)
-        for each in snapshot.timeline.completed
-        if each.comparable_action in CHANGING
-    ]
-    if not times:
-        return None
-    _, completed, instant = max(times)
-    return TableCommit(instant, completed, "")
-
-
 def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
     """Bring the index up to date. One process at a time. Raises what `update_index` does."""
     done = update_index(storage, open_index, take)
@@ -113,7 +99,7 @@ def _build(
             why=f"Which keys the file group {file_id} in partition {partition_path!r} has cannot be told: {why}",
             remedy="See to that file group first (`lakeward inspect`).",
         )
-    commit = newest_change(snapshot)
+    commit = newest_change(snapshot.timeline)
     if commit is None:
         return IndexBuild(None, 0, 0)
     index = open_index(snapshot)

@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Refused
-from lakeward.execute.indexing.building import IndexBuild, OpenOwnIndex, newest_change, while_files_stay
+from lakeward.execute.indexing.building import IndexBuild, OpenOwnIndex, while_files_stay
 from lakeward.index.index import Index
 from lakeward.index.key_changes.group_changes import TableFiles
-from lakeward.index.key_changes.table_commits import check_can_be_followed
+from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, group_names
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
@@ -68,7 +68,7 @@ def _migrate(
     table = TableFiles.of(snapshot)
     if not source.can_index_log_files:
         _check_no_logs(table)
-    newest = newest_change(snapshot)
+    newest = newest_change(snapshot.timeline)
     if newest is None:
         return IndexBuild(None, 0, 0)
     paths, file_ids = zip(*sorted(table.live), strict=True) if table.live else ((), ())

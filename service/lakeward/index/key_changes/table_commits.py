@@ -28,7 +28,7 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.archived import history_folder, load_archived_commits
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.table.timeline.timeline import WRITE_ACTIONS
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _UNDOING = frozenset({"rollback", "restore"})
 CHANGING = WRITE_ACTIONS | _UNDOING
@@ -168,6 +168,19 @@ def known_undone(commits: Iterable[TableCommit], indexed: Indexed) -> frozenset[
         or instant in indexed.instants
         or (indexed.through is not None and is_before(instant, indexed.through))
     )
+
+
+def newest_change(timeline: Timeline) -> TableCommit | None:
+    """The change of the table that completed last, by its names alone; None of a table without any."""
+    times = [
+        (comparable_time(each.completion_time or each.time), each.completion_time or each.time, each.time)
+        for each in timeline.completed
+        if each.comparable_action in CHANGING
+    ]
+    if not times:
+        return None
+    _, completed, instant = max(times)
+    return TableCommit(instant, completed, "")
 
 
 def check_can_be_followed(snapshot: TableSnapshot) -> None:

@@ -173,13 +173,14 @@ class RecordIndex:
                 why=f"It has what completed until {indexed.through}.",
                 remedy="Bring it up to date (`lakeward index update`).",
             )
-        merged = [file.completed for file in self.manifest.files if file.kind is not FileKind.DELTA and file.completed]
-        since = max(merged, key=comparable_time, default=None)
-        if since is not None and comparable_time(since) > at:
+        if at not in map(comparable_time, self.manifest.exact_at):
+            exact = self.manifest.exact_at
             raise Refused(
                 f"Where keys were at {completed} the index cannot tell any more.",
-                why=f"What commits said until {since} was merged, and of a key only the last place is kept.",
-                remedy=f"Ask for {since} or later; `lakeward index changes` tells what commits did.",
+                why="Files of it were merged since, or it took that in when more had completed, of which some may have "
+                "replaced file groups that nothing was read of any more.",
+                remedy="`lakeward index changes` tells what commits did"
+                + (f"; where keys were it can tell of {', '.join(exact)}." if exact else "."),
             )
         counted = {instant: time for instant, time in self.counted.items() if comparable_time(time) <= at}
         files = tuple(

@@ -11,6 +11,8 @@ next manifest one is told that it exists.
                       that was known
     settled           commits that can turn invalid no more and that files name all the same
     settled_through   the completion time up to which commits are settled
+    exact_at          completion times as of which the index is what the table was: it had all by then, and nothing
+                      later was there when it took that in. Those since the last merge
     moved_to          the index is in that folder below this one by now
     is_dropped        it is being deleted
 
@@ -65,6 +67,7 @@ class RecordManifest:
     commits: Mapping[str, str | None] = field(default_factory=dict)
     settled: frozenset[str] = frozenset()
     settled_through: str | None = None
+    exact_at: tuple[str, ...] = ()
     moved_to: str | None = None
     is_dropped: bool = False
     by: str = ""
@@ -106,7 +109,7 @@ class RecordManifest:
     def with_build(self, instant: str, completed: str, files: Iterable[RecordFile]) -> RecordManifest:
         """All of the table as of a commit, which is settled."""
         assert not self.files and not self.commits
-        return replace(self, files=tuple(files), settled_through=completed)
+        return replace(self, files=tuple(files), settled_through=completed, exact_at=(completed,))
 
     def without_commits(self, instants: Collection[str]) -> RecordManifest:
         """Their deltas go; what merged files have of them counts no more."""
@@ -137,11 +140,16 @@ class RecordManifest:
             settled_through=max(times, key=comparable_time),
         )._without_unnamed()
 
-    def with_merged(self, merged: Collection[RecordFile], into: RecordFile | None) -> RecordManifest:
-        """One file in place of several; None where nothing is left of them."""
+    def with_merged(self, merged: Collection[RecordFile], into: RecordFile) -> RecordManifest:
+        """One file in place of several."""
         gone = {file.path for file in merged}
         kept = tuple(file for file in self.files if file.path not in gone)
-        return replace(self, files=kept if into is None else (*kept, into))._without_unnamed()
+        exact = tuple(at for at in self.exact_at if comparable_time(at) >= comparable_time(into.completed or ""))
+        return replace(self, files=(*kept, into), exact_at=exact)._without_unnamed()
+
+    def with_exact(self, completed: str) -> RecordManifest:
+        """The index is what the table was when all had completed that completed up to then."""
+        return self if completed in self.exact_at else replace(self, exact_at=(*self.exact_at, completed))
 
     def with_growth(self, growth: OpenGroup | Sequence[Seal]) -> RecordManifest:
         if isinstance(growth, OpenGroup):
@@ -198,6 +206,7 @@ def encode_manifest(manifest: RecordManifest) -> bytes:
         "commits": dict(manifest.commits),
         "settled": sorted(manifest.settled),
         "settled_through": manifest.settled_through,
+        "exact_at": manifest.exact_at,
         "moved_to": manifest.moved_to,
         "is_dropped": manifest.is_dropped,
         "by": manifest.by,
@@ -233,6 +242,7 @@ def decode_manifest(data: bytes, *, path: str, number: int) -> RecordManifest:
             document["commits"],
             frozenset(document["settled"]),
             document["settled_through"],
+            tuple(document["exact_at"]),
             document["moved_to"],
             document["is_dropped"],
             document["by"],
