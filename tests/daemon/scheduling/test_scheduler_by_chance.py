@@ -140,6 +140,8 @@ class World:
                 None,
                 Demand(0, oldest_unmerged_at=self.now - 10),
                 Demand(0, services={pick((JobKind.CLEAN, JobKind.ARCHIVE)): ServiceDemand(True)}),
+                Demand(0, services={pick((JobKind.ROLLBACK, JobKind.INDEX)): ServiceDemand(True)}),
+                Demand(0, metadata=CLEAN_DUE),
                 Demand(
                     operations=pick((1, 5)),
                     read_bytes=pick((0, 100, 50_000)),
