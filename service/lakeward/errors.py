@@ -139,6 +139,12 @@ class TryLater(LakewardError):
     exit_code = 75
 
 
+class IndexMoved(TryLater):
+    """The index is another one by now than that which was opened."""
+
+    code = "LW-INDEX-MOVED"
+
+
 class AttemptLost(LakewardError):
     """Another process took this attempt over."""
 

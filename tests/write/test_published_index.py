@@ -237,8 +237,8 @@ def test_what_is_forgotten(base: Path, entries: MemoryEntries) -> None:
     (instant,) = [each for each in timeline.instants if each.time == done and each.completion_time is not None]
     pending = replace(timeline, instants=tuple(each for each in timeline.instants if each is not instant))
     nowhere = timeline.without([done])
-    part = OwnIndexPart(opened(entries, scan(base)), done)
-    part.tell(LocalStorage(), [])
+    part = OwnIndexPart(lambda: opened(entries, scan(base)), done)
+    part.tell(LocalStorage(), [], undone=[], tells_its_keys=lambda index: True)
     for told, is_kept in ((timeline, True), (pending, True), (nowhere, False)):
         part.withdraw(Conflict("It met another one."), lambda told=told: told)
         assert (done in entries.commits()[1]) == is_kept

@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
-from lakeward.errors import LakewardError
+from lakeward.commit.index.record_index_writer import RecordIndexWriter, moved_record_index
+from lakeward.errors import IndexMoved, LakewardError
 from lakeward.execute.indexing.building import build_index, update_and_tidy
 from lakeward.index.index import HashedIndex
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_index import RecordIndex, RecordOptions
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.own_index import AGAIN_MAX
 from lakeward.write.request import FileSizes, IndexKind
 from tests.called_storage import WRITES
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -44,6 +45,16 @@ def built(path: Path, table_type: str, *, is_global: bool = True) -> Path:
     new_record_index(Path(RecordOptions().folder(str(base))), is_global=is_global, buckets=3)
     build_index(STORAGE, partial(opened, base), lambda: scan(base))
     return base
+
+
+def build_anew(base: Path) -> None:
+    """Another process builds the index anew beside the one that is there, and puts it into its place."""
+    folder = Path(RecordOptions().folder(str(base)))
+    name = f"built-{len(list(folder.glob('manifest-*')))}"
+    new_record_index(folder / name, buckets=2)
+    beside = partial(RecordIndexWriter.of, STORAGE, folder=join(str(folder), name))
+    build_index(STORAGE, beside, lambda: scan(base))
+    moved_record_index(STORAGE, str(folder), name)
 
 
 def write_by(base: Path, rows: Any, operation: str = "upsert", *, storage: Storage = STORAGE, **request: Any) -> str:
@@ -90,6 +101,37 @@ def test_it_travels_to_tasks(tmp_path: Path) -> None:
     assert isinstance(sent, HashedIndex) and sent.count == 3
     assert isinstance(pickle.loads(pickle.dumps(writer)), RecordIndex)
     assert places(sent, KEYS) == truth(base)
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["asked", "told"])
+@pytest.mark.parametrize("times", [AGAIN_MAX, AGAIN_MAX + 1])
+def test_an_index_that_is_built_anew_meanwhile(tmp_path: Path, times: int, first: int) -> None:
+    """It is opened, and asked or told, again as often as five times; then the write fails, and leaves nothing. Keeps 4
+    of write/own_index."""
+    base = built(tmp_path / "t", "COPY_ON_WRITE")
+    calls = 0
+
+    def open_moving(snapshot: TableSnapshot) -> RecordIndexWriter:
+        nonlocal calls
+        index = opened(base, snapshot)
+        calls += 1
+        if first < calls <= first + times:
+            build_anew(base)
+        return index
+
+    rows: list[Row] = [("k1", 2, "q", "b"), ("k4", 2, "r", "b")]
+    before = truth(base)
+    if times > AGAIN_MAX:
+        with pytest.raises(IndexMoved) as failed:
+            write_by(base, rows, open_index=open_moving, moves_rows=True)
+        assert failed.value.exit_code == 75
+        assert truth(base) == before and scan(base).timeline.pending == ()
+        assert not opened(base, scan(base)).indexed().instants
+    else:
+        instant = write_by(base, rows, open_index=open_moving, moves_rows=True)
+        assert calls == times + 2
+        assert instant in opened(base, scan(base)).indexed().instants
+    assert located(base, bytes_max=0) == truth(base)
 
 
 @pytest.mark.crash

@@ -5,6 +5,9 @@
     lock         the commit is completed; with it, and by nothing else, the entries count
     failure      once the instant is on the timeline no more, the index forgets it
 
+An index is changed by others while a write is at work, merged, grown or built anew, and what the write had opened may
+be gone. Then it is opened again, and asked or told again, a few times.
+
     t10 the entries are there; t20 the process dies. The instant is rolled back by the writer that comes next, one of
     ours or of Hudi's, which knows of no index; the entries never count, and `tidy` removes them.
 
@@ -19,22 +22,24 @@ Keeps:   1. entries are there, whole, before the commit that they belong to can 
          2. the index forgets a write only once its instant is on the timeline no more: of one that is complete after
             all it would lose the keys;
          3. where it cannot be told from what the targets say which keys went, the index is told nothing: it is behind
-            by this commit, which lookups cover.
+            by this commit, which lookups cover;
+         4. of an index that moved a write asks or tells the next one, `AGAIN_MAX` times, and then fails.
 Memory:  one batch of changes.
 See:     docs/decisions/0083-the-writer-and-its-index.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from lakeward.commit.metadata.changed_keys import read_changed_keys
 from lakeward.commit.metadata.write_changes import ChangedKeys
-from lakeward.errors import LakewardError
+from lakeward.errors import IndexMoved, LakewardError
 from lakeward.format.avro.schema import block_schema
-from lakeward.index.index import WritableIndex
+from lakeward.index.index import Indexed, WritableIndex
 from lakeward.index.location import LOCATIONS
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode
 from lakeward.read.table_rules import merge_rules
@@ -43,19 +48,46 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
 from lakeward.write.request import WriteOperation, WriteRequest
 
+AGAIN_MAX: Final = 5
+"""How often an index that moved is opened again."""
+
+T = TypeVar("T")
+
+
+def while_index_moves(act: Callable[[], T]) -> T:
+    """What this returns, which opens an index and asks or tells it; it is done again where that was another one by
+    then. Raises `IndexMoved` where that goes on."""
+    for _ in range(AGAIN_MAX):
+        try:
+            return act()
+        except IndexMoved:
+            continue
+    return act()
+
 
 class OwnIndexPart:
     """The part of one try at a write."""
 
-    def __init__(self, index: WritableIndex, instant: str) -> None:
-        self._index = index
+    def __init__(self, open_index: Callable[[], WritableIndex], instant: str) -> None:
+        self._open_index = open_index
         self._instant = instant
         self._is_told = False
 
-    def tell(self, storage: Storage, changed: Iterable[ChangedKeys]) -> None:
-        """Put in what the write did to keys. Raises what the index raises, and `BrokenFile` and `NotFound`."""
-        self._is_told = True
-        self._index.update(self._instant, _locations(storage, changed, self._instant), completed=None)
+    def tell(
+        self,
+        storage: Storage,
+        changed: Sequence[ChangedKeys],
+        *,
+        undone: Collection[str],
+        tells_its_keys: Callable[[WritableIndex], bool],
+    ) -> None:
+        """Put in what the write did to keys. Raises what the index raises, and `BrokenFile` and `NotFound`.
+
+        Args:
+            undone: dead writes that the index is to forget first.
+            tells_its_keys: whether to this index the targets say exactly which keys went.
+        """
+        while_index_moves(lambda: self._tell(storage, changed, undone, tells_its_keys))
 
     def withdraw(self, error: BaseException, load_timeline: Callable[[], Timeline]) -> None:
         """Have the index forget a write that failed with this error, where nothing of it is left on the timeline."""
@@ -63,12 +95,27 @@ class OwnIndexPart:
             return
         try:
             if load_timeline().find(self._instant) is None:
-                self._index.rollback(self._instant)
+                while_index_moves(lambda: self._open_index().rollback(self._instant))
         except (LakewardError, OSError) as second:
             error.add_note(
                 f"The index has entries of {self._instant} still ({second}); they count for nothing, and `lakeward "
                 "index update` removes them."
             )
+
+    def _tell(
+        self,
+        storage: Storage,
+        changed: Sequence[ChangedKeys],
+        undone: Collection[str],
+        tells_its_keys: Callable[[WritableIndex], bool],
+    ) -> None:
+        index = self._open_index()
+        for instant in undone:
+            index.rollback(instant)
+        # Into one that is not built yet the build puts everything.
+        if index.indexed() != Indexed() and tells_its_keys(index):
+            self._is_told = True
+            index.update(self._instant, _locations(storage, changed, self._instant), completed=None)
 
 
 def tells_its_keys(snapshot: TableSnapshot, request: WriteRequest, schema: str, *, is_global: bool) -> bool:

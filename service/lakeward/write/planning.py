@@ -22,6 +22,7 @@ from lakeward.write.existing_rows import existing_rows
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.keying import Keying
 from lakeward.write.keys.proving import prove_key_generator
+from lakeward.write.own_index import while_index_moves
 from lakeward.write.placing import average_row_bytes, place
 from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.choosing import OpenIndex, choose_tagging
@@ -66,8 +67,13 @@ def assign_rows(
     if request.operation is WriteOperation.DELETE_PARTITION:
         workload = Workload({(path, None): 0 for path in request.partitions})
     else:
-        tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock, open_index=open_index)
-        workload = flow.tag(_keying(table, snapshot, request, schema), tagging, on_progress=on_progress)
+        keying = _keying(table, snapshot, request, schema)
+
+        def tag() -> Workload:
+            tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock, open_index=open_index)
+            return flow.tag(keying, tagging, on_progress=on_progress)
+
+        workload = while_index_moves(tag)
     return place(
         snapshot,
         workload,

@@ -34,7 +34,6 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
-from lakeward.index.index import Indexed
 from lakeward.plan.eligibility import TableService
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
@@ -235,16 +234,14 @@ class WriteRun:
     def _tell_index(self) -> None:
         if self._open_index is None:
             return
-        snapshot = self._done.snapshot
-        index = self._open_index(snapshot)
-        for instant in self._begun.ended:
-            if snapshot.timeline.find(instant) is None:
-                index.rollback(instant)
-        # Into one that is not built yet the build puts everything.
-        is_built = index.indexed() != Indexed()
-        if is_built and tells_its_keys(snapshot, self._begun.request, self._schema, is_global=index.is_global):
-            self._index = OwnIndexPart(index, self._begun.instant)
-            self._index.tell(self._table.storage, self._changed_keys())
+        snapshot, request = self._done.snapshot, self._begun.request
+        self._index = OwnIndexPart(partial(self._open_index, snapshot), self._begun.instant)
+        self._index.tell(
+            self._table.storage,
+            self._changed_keys(),
+            undone=[instant for instant in self._begun.ended if snapshot.timeline.find(instant) is None],
+            tells_its_keys=lambda index: tells_its_keys(snapshot, request, self._schema, is_global=index.is_global),
+        )
 
     def _changed_keys(self) -> tuple[ChangedKeys, ...]:
         return tuple(

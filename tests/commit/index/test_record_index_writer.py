@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from lakeward.commit.index import record_index_writer
-from lakeward.commit.index.manifests import KEPT_SECONDS, REBASES
+from lakeward.commit.index.manifests import KEPT_SECONDS, REBASES, delete_unnamed
 from lakeward.commit.index.record_index_writer import (
     create_record_index,
     drop_record_index,
     moved_record_index,
 )
-from lakeward.errors import AlreadyExists, LakewardError, Refused, TryLater, Unsupported
+from lakeward.errors import AlreadyExists, BrokenFile, IndexMoved, LakewardError, Refused, TryLater, Unsupported
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.location import LOCATIONS
 from lakeward.index.record.entry_sorter import EntrySorter
@@ -301,6 +301,34 @@ def test_files_go_when_no_attempt_can_publish_them(tmp_path):
     assert len(list((tmp_path / "data").glob("*.hfile"))) <= REBASES + 2
     times["1"] = "2"
     assert [row[2] for row in found(index, "a")] == [f"p-{REBASES + 3}"]
+
+
+def test_an_index_that_was_opened_long_ago(tmp_path):
+    """What was opened more than an hour ago, and is another one by now, is told so; a file that the newest manifest
+    names and that is not there is lost. Keeps 5 of index/record/record_index."""
+    times: dict[str, str] = {}
+    new_record_index(tmp_path, buckets=1)
+    index = ReopenedRecordIndex(tmp_path, lambda of: {each: times[each] for each in of if each in times})
+    index.update("1", changes([("a", "p", "p-0")]), completed=None)
+    times["1"] = "2"
+    held = index.open()
+    for number in range(REBASES + 2):
+        index.update("1", changes([("a", "p", f"p-{number}")]), completed=None)
+    for path in tmp_path.glob("manifest-*"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - KEPT_SECONDS - 60))
+    index.update("1", changes([("a", "p", "p-9")]), completed=None)
+    delete_unnamed(STORAGE, str(tmp_path))
+
+    with pytest.raises(IndexMoved, match="its files are gone"):
+        found(held, "a")
+    assert [row[2] for row in found(index, "a")] == ["p-9"]
+    (named,) = index.open().manifest.files
+    (tmp_path / named.path).unlink()
+    with pytest.raises(BrokenFile, match="lacks a file"):
+        found(index, "a")
+    drop_record_index(STORAGE, str(tmp_path))
+    with pytest.raises(IndexMoved, match="its files are gone"):
+        found(held, "a")
 
 
 def test_a_commit_that_is_yet_to_complete_names_partitions(tmp_path):

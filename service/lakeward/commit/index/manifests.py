@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.commit.creation import create
-from lakeward.errors import AlreadyExists, NotFound, TryLater
+from lakeward.errors import AlreadyExists, IndexMoved, NotFound
 from lakeward.index.record.record_file import DATA_FOLDER, number_of
 from lakeward.index.record.record_manifest import (
     RecordManifest,
@@ -41,7 +41,7 @@ Change = Callable[[RecordManifest], RecordManifest]
 
 
 def publish(storage: Storage, folder: str, read: RecordManifest, change: Change, *, by: str) -> RecordManifest:
-    """Make the change the newest manifest. Raises `TryLater` where others are always faster, and what `change` does.
+    """Make the change the newest manifest. Raises `IndexMoved` where others are always faster, and what `change` does.
 
     Args:
         read: the manifest that the change was made with.
@@ -63,7 +63,7 @@ def publish(storage: Storage, folder: str, read: RecordManifest, change: Change,
         newest = _newest(storage, folder)
         assert newest.number >= new.number, "that one exists"
         current = newest
-    raise TryLater(
+    raise IndexMoved(
         "The index is changed by other processes all the time.",
         why=f"{REBASES} manifests came between.",
         remedy="Run the command again.",
@@ -98,11 +98,11 @@ def delete_unnamed(storage: Storage, folder: str) -> None:
 
 
 def _check_follows(storage: Storage, folder: str, before: RecordManifest) -> None:
-    """Raises `TryLater` where the manifest that was made is not the next one."""
+    """Raises `IndexMoved` where the manifest that was made is not the next one."""
     # t0 we read manifest 7, and sleep; t1 others make 8 to 40, and after an hour 7 to 36 are deleted; t2 we make 8,
     # that nothing goes by. Manifests are deleted from the first one on: where 7 is there, no 8 was before ours.
     if storage.stat(manifest_path(folder, before.number)) is None:
-        raise TryLater(
+        raise IndexMoved(
             "The index is not changed: the attempt took longer than manifests are kept.",
             why=f"The manifest {before.number} that it began with is gone.",
             remedy="Run the command again.",
@@ -125,7 +125,7 @@ def _newest(storage: Storage, folder: str) -> RecordManifest:
         if newest is not None:
             return newest
         break
-    raise TryLater(
+    raise IndexMoved(
         "The index went while it was changed.",
         why=f"There is no manifest in {folder} any more: another process dropped it, or built it anew.",
         remedy="Run the command again.",

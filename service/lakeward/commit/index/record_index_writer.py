@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from lakeward.commit.creation import create_once
 from lakeward.commit.index.manifests import delete_unnamed, publish
-from lakeward.errors import Refused, TryLater, Unsupported
+from lakeward.errors import IndexMoved, Refused, Unsupported
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.key_changes.table_commits import newest_change
@@ -117,7 +117,7 @@ class RecordIndexWriter:
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
         """Raises `Refused` for a commit that completed before one that is settled; `Unsupported` for one that has yet
-        to complete and takes keys away without a partition, where the index needs that; `TryLater` where another
+        to complete and takes keys away without a partition, where the index needs that; `IndexMoved` where another
         process took in what completed meanwhile, or made buckets grow."""
         check_not_late(instant, completed, self._index.manifest.settled_through)
         manifest = self._index.manifest
@@ -386,8 +386,8 @@ def _still(settled: Mapping[str, str], manifest: RecordManifest) -> dict[str, st
     return {instant: at for instant, at in settled.items() if instant in manifest.commits}
 
 
-def _faster(what: str) -> TryLater:
-    return TryLater(
+def _faster(what: str) -> IndexMoved:
+    return IndexMoved(
         "The record index is not changed: another process was faster.",
         why=f"It {what} meanwhile.",
         remedy="Run the command again; what was indexed stays.",

@@ -20,7 +20,8 @@ Touches: storage, reading: the index's folder, and for `of` the history of the t
 Keeps:   1. a key is found where the newest commit that counts put it, and is not where that commit took it away;
          2. it travels to tasks without what it has in memory;
          3. no more than `OPEN_MAX` buckets are open, and blocks are held up to a bound;
-         4. asked as of a moment, it answers as of that, or refuses.
+         4. asked as of a moment, it answers as of that, or refuses;
+         5. files that went because the index is another one by now are told from files that are lost.
 See:     docs/decisions/0080-the-table-of-the-record-index.md
 Source:  RFC-08
 """
@@ -38,7 +39,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import NotFound, Refused
+from lakeward.errors import BrokenFile, IndexMoved, LakewardError, NotFound, Refused
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.index import Indexed
@@ -155,12 +156,17 @@ class RecordIndex:
         return [BucketPart(number, frozenset(partitions)) for number in range(self.count)]
 
     def look_up(self, storage: Storage, part: int | BucketPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        """Raises `IndexMoved` where files went since it was opened, and `BrokenFile`."""
         number, partitions = (part, None) if isinstance(part, int) else (part.number, part.partitions)
-        for found in self._all(storage, number) if keys is None else self._some(storage, number, keys):
-            if partitions is not None:
-                found = found.filter(pc.is_in(found.column(PARTITION_PATH), pa.array(sorted(partitions), pa.string())))
-            if found.num_rows:
-                yield found
+        try:
+            for found in self._all(storage, number) if keys is None else self._some(storage, number, keys):
+                if partitions is not None:
+                    asked = pa.array(sorted(partitions), pa.string())
+                    found = found.filter(pc.is_in(found.column(PARTITION_PATH), asked))
+                if found.num_rows:
+                    yield found
+        except NotFound as gone:
+            raise self._gone(storage, gone) from gone
 
     def as_of(self, completed: str) -> RecordIndex:
         """What the index said when all had completed that completed up to then, and nothing else. Raises `Refused`
@@ -218,6 +224,24 @@ class RecordIndex:
     def counts(self, instant: str) -> bool:
         """Whether entries since this commit count, of a merged file."""
         return instant in self.counted or instant in self.manifest.settled
+
+    def _gone(self, storage: Storage, gone: NotFound) -> LakewardError:
+        try:
+            newest = read_newest_manifest(storage, self.folder)
+        except NotFound:
+            newest = None
+        if newest is not None and newest.number == self.manifest.number:
+            return BrokenFile(
+                f"The record index in {self.folder} lacks a file.",
+                why=f"Its newest manifest names it: {gone}",
+                remedy="Build the index anew: it is made of the table alone.",
+            )
+        return IndexMoved(
+            "The record index cannot be asked as it was when it was opened: its files are gone.",
+            why="Other processes changed it, or built it anew, and what nothing names any more is deleted after an "
+            f"hour. {gone}",
+            remedy="Run the command again.",
+        )
 
     def _some(self, storage: Storage, number: int, keys: pa.Array) -> Iterator[pa.RecordBatch]:
         left = keys.cast(pa.string()).unique()
