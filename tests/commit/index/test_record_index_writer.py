@@ -26,7 +26,7 @@ from lakeward.index.record.key_scope import KeyScope
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_file import FileKind
 from lakeward.index.record.record_index import find_manifest
-from lakeward.index.record.record_manifest import RecordManifest
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.timeline import Timeline
@@ -317,7 +317,7 @@ def test_an_index_that_was_opened_long_ago(tmp_path):
     for path in tmp_path.glob("manifest-*"):
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime - KEPT_SECONDS - 60))
     index.update("1", changes([("a", "p", "p-9")]), completed=None)
-    delete_unnamed(STORAGE, str(tmp_path))
+    delete_unnamed(STORAGE, str(tmp_path), RECORD_FORM)
 
     with pytest.raises(IndexMoved, match="its files are gone"):
         found(held, "a")

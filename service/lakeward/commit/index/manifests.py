@@ -1,4 +1,4 @@
-"""The manifests of a record index: the next one is created once, and what none names any more is deleted.
+"""The manifests of an index of ours: the next one is created once, and what none names any more is deleted.
 
     read N -> write files, named by N -> create N + 1
               it exists -> read the newest, put the change upon that, create the one after; after `REBASES` numbers
@@ -16,51 +16,40 @@ Keeps:   1. no manifest is replaced, and none is made twice; a reply that is los
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from lakeward.commit.creation import create
 from lakeward.errors import AlreadyExists, IndexMoved, NotFound
-from lakeward.index.record.record_file import DATA_FOLDER, number_of
-from lakeward.index.record.record_manifest import (
-    RecordManifest,
-    decode_manifest,
-    encode_manifest,
-    list_manifests,
-    manifest_path,
-    read_newest_manifest,
-)
+from lakeward.index.manifest_form import DATA_FOLDER, M, ManifestForm, list_manifests, manifest_path
 from lakeward.storage.storage import Storage, join
 
 REBASES: Final = 16
 KEPT: Final = 4
 KEPT_SECONDS: Final = 3600.0
 
-Change = Callable[[RecordManifest], RecordManifest]
-"""Puts a change upon a manifest. Raises an error of ours where that one does not bear it."""
 
-
-def publish(storage: Storage, folder: str, read: RecordManifest, change: Change, *, by: str) -> RecordManifest:
+def publish(storage: Storage, folder: str, form: ManifestForm[M], read: M, change: Callable[[M], M], *, by: str) -> M:
     """Make the change the newest manifest. Raises `IndexMoved` where others are always faster, and what `change` does.
 
     Args:
         read: the manifest that the change was made with.
+        change: puts the change upon a manifest. Raises an error of ours where that one does not bear it.
         by: the token of the attempt.
     """
     current = read
     while current.number < read.number + REBASES:
-        new = replace(change(current), number=current.number + 1, by=by)
-        content = encode_manifest(new)
+        new = change(current).numbered(current.number + 1, by=by)
+        content = form.encode(new)
         path = manifest_path(folder, new.number)
         try:
             create(storage, path, content)
-            _check_follows(storage, folder, current)
+            _check_follows(storage, folder, current.number)
             return new
         except AlreadyExists:
             # A store may try again by itself after a reply that was lost, and find what it had created.
             if _is(storage, path, content):
                 return new
-        newest = _newest(storage, folder)
+        newest = _newest(storage, folder, form)
         assert newest.number >= new.number, "that one exists"
         current = newest
     raise IndexMoved(
@@ -70,7 +59,7 @@ def publish(storage: Storage, folder: str, read: RecordManifest, change: Change,
     )
 
 
-def delete_unnamed(storage: Storage, folder: str) -> None:
+def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None:
     """Delete manifests that nothing goes by any more, and files that none of the others names."""
     manifests = list_manifests(storage, folder)
     if not manifests:
@@ -84,10 +73,9 @@ def delete_unnamed(storage: Storage, folder: str) -> None:
     named: set[str] = set()
     for number in manifests:
         if number >= kept_from:
-            path = manifest_path(folder, number)
-            named |= {file.path for file in decode_manifest(storage.read(path), path=path, number=number).files}
+            named |= {*form.read(storage, folder, number).paths}
     for status in storage.list(join(folder, DATA_FOLDER)):
-        made_from = number_of(status.name)
+        made_from = form.number_of(status.name)
         if made_from is None or f"{DATA_FOLDER}/{status.name}" in named or status.is_folder:
             continue
         if made_from + REBASES < max(manifests):
@@ -97,14 +85,14 @@ def delete_unnamed(storage: Storage, folder: str) -> None:
             storage.delete(status.path)
 
 
-def _check_follows(storage: Storage, folder: str, before: RecordManifest) -> None:
+def _check_follows(storage: Storage, folder: str, before: int) -> None:
     """Raises `IndexMoved` where the manifest that was made is not the next one."""
     # t0 we read manifest 7, and sleep; t1 others make 8 to 40, and after an hour 7 to 36 are deleted; t2 we make 8,
     # that nothing goes by. Manifests are deleted from the first one on: where 7 is there, no 8 was before ours.
-    if storage.stat(manifest_path(folder, before.number)) is None:
+    if storage.stat(manifest_path(folder, before)) is None:
         raise IndexMoved(
             "The index is not changed: the attempt took longer than manifests are kept.",
-            why=f"The manifest {before.number} that it began with is gone.",
+            why=f"The manifest {before} that it began with is gone.",
             remedy="Run the command again.",
         )
 
@@ -116,10 +104,10 @@ def _is(storage: Storage, path: str, content: bytes) -> bool:
         return False
 
 
-def _newest(storage: Storage, folder: str) -> RecordManifest:
+def _newest(storage: Storage, folder: str, form: ManifestForm[M]) -> M:
     for _ in range(REBASES):
         try:
-            newest = read_newest_manifest(storage, folder)
+            newest = form.read_newest(storage, folder)
         except NotFound:
             continue  # it was deleted after the listing, since later ones came
         if newest is not None:

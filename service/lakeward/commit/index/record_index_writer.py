@@ -39,6 +39,7 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.key_changes.table_commits import newest_change
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
+from lakeward.index.manifest_form import DATA_FOLDER, manifest_path
 from lakeward.index.record.bucket import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.record.bucket_hash import bucket_numbers, default_bucket_count
 from lakeward.index.record.bucket_merge import merge_bucket_files
@@ -46,9 +47,9 @@ from lakeward.index.record.bucket_writer import BucketFileWriter
 from lakeward.index.record.entry_sorter import EntrySorter
 from lakeward.index.record.key_scope import KeyScope, split_entry_keys
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, MergeType, choose_merge
-from lakeward.index.record.record_file import DATA_FOLDER, FileKind, IndexGroup, RecordFile, file_path
+from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, file_path
 from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_first, visible_at
-from lakeward.index.record.record_manifest import RecordManifest, encode_manifest, manifest_path, read_newest_manifest
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.scaling import grow
 from lakeward.index.settling import check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage, join
@@ -190,7 +191,7 @@ class RecordIndexWriter:
             if decision.type is not None:
                 self._merge(decision)
         self._grow(through)
-        delete_unnamed(self._storage, self._index.folder)
+        delete_unnamed(self._storage, self._index.folder, RECORD_FORM)
 
     def merge_decisions(self, *, through: str) -> list[MergeDecision]:
         """What is to be merged, a decision for each file group of the index that has files.
@@ -274,7 +275,7 @@ class RecordIndexWriter:
                 raise _faster("built it anew or dropped it")
             return change(newest)
 
-        manifest = publish(self._storage, index.folder, index.manifest, still_here, by=self._token)
+        manifest = publish(self._storage, index.folder, RECORD_FORM, index.manifest, still_here, by=self._token)
         self._index = index.at(manifest, counted)
 
     def _in_partitions(self, changes: pa.RecordBatch, instant: str, completed: str | None) -> Iterator[pa.RecordBatch]:
@@ -343,7 +344,7 @@ def create_record_index(storage: Storage, folder: str, empty: RecordManifest) ->
     """An index without entries, with these settings. Raises `Refused` where there is one.
 
     What was dropped before, by a process that died over it, is deleted first."""
-    newest = read_newest_manifest(storage, folder)
+    newest = RECORD_FORM.read_newest(storage, folder)
     if newest is not None and newest.is_dropped:
         storage.delete_folder(folder)
     elif newest is not None:
@@ -353,7 +354,7 @@ def create_record_index(storage: Storage, folder: str, empty: RecordManifest) ->
             remedy="Bring it up to date (`lakeward index update`), build it anew (`rebuild`), or drop it first.",
         )
     storage.make_folder(folder)
-    create_once(storage, manifest_path(folder, empty.number), encode_manifest(empty))
+    create_once(storage, manifest_path(folder, empty.number), RECORD_FORM.encode(empty))
 
 
 def drop_record_index(storage: Storage, folder: str) -> bool:
@@ -361,9 +362,9 @@ def drop_record_index(storage: Storage, folder: str) -> bool:
 
     A manifest says that it is dropped before anything is deleted: an index of which files are missing is never asked.
     """
-    newest = read_newest_manifest(storage, folder)
+    newest = RECORD_FORM.read_newest(storage, folder)
     if newest is not None and not newest.is_dropped:
-        publish(storage, folder, newest, lambda manifest: replace(manifest, is_dropped=True), by="drop")
+        publish(storage, folder, RECORD_FORM, newest, lambda manifest: replace(manifest, is_dropped=True), by="drop")
     return storage.delete_folder(folder)
 
 
@@ -371,14 +372,21 @@ def moved_record_index(storage: Storage, folder: str, to: str) -> None:
     """Let the index be the one in the folder `to` below its own from now on, in one step; what was there before goes.
 
     Raises `Refused` where there is no index at either place."""
-    newest, target = read_newest_manifest(storage, folder), read_newest_manifest(storage, join(folder, to))
+    newest, target = RECORD_FORM.read_newest(storage, folder), RECORD_FORM.read_newest(storage, join(folder, to))
     if newest is None or target is None:
         raise Refused(
             "The record index cannot be moved.",
             why=f"There is none in {folder if newest is None else join(folder, to)}.",
             remedy="Build it: `lakeward index build TABLE --type record`.",
         )
-    publish(storage, folder, newest, lambda manifest: replace(manifest, moved_to=to, files=(), commits={}), by="move")
+    publish(
+        storage,
+        folder,
+        RECORD_FORM,
+        newest,
+        lambda manifest: replace(manifest, moved_to=to, files=(), commits={}),
+        by="move",
+    )
     storage.delete_folder(join(folder, newest.moved_to or DATA_FOLDER))
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-DATA_FOLDER: Final = "data"
+from lakeward.index.manifest_form import DATA_FOLDER
+
 _NAME = re.compile(r"\d+-\d+-\d+_(?P<number>\d+)-[0-9a-f]+_\w+\.hfile")
 
 

@@ -51,7 +51,7 @@ from lakeward.index.record.bucket_file import BucketFile
 from lakeward.index.record.bucket_hash import bucket_numbers
 from lakeward.index.record.key_scope import KeyScope
 from lakeward.index.record.record_file import FileKind, RecordFile
-from lakeward.index.record.record_manifest import RecordManifest, read_newest_manifest
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import hoodie_folder
@@ -227,7 +227,7 @@ class RecordIndex:
 
     def _gone(self, storage: Storage, gone: NotFound) -> LakewardError:
         try:
-            newest = read_newest_manifest(storage, self.folder)
+            newest = RECORD_FORM.read_newest(storage, self.folder)
         except NotFound:
             newest = None
         if newest is not None and newest.number == self.manifest.number:
@@ -339,13 +339,13 @@ def find_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest] |
     """The same; None where there is no index."""
     for _ in range(_LOOKS):
         try:
-            manifest = read_newest_manifest(storage, folder)
+            manifest = RECORD_FORM.read_newest(storage, folder)
             if manifest is None or manifest.is_dropped:
                 return None
             if manifest.moved_to is None:
                 return folder, manifest
             at = join(folder, manifest.moved_to)
-            moved = read_newest_manifest(storage, at)
+            moved = RECORD_FORM.read_newest(storage, at)
             if moved is not None:
                 return at, moved
         except NotFound:

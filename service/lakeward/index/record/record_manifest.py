@@ -1,9 +1,4 @@
-"""What a record index is, at one moment: its manifest, of which the one with the greatest number counts.
-
-    <index>/manifest-<20 digits>.json    {"crc32": …, "manifest": {…}}, created once, never changed
-
-What none names is no part of the index. So a change is there whole or not at all, and of two processes that make the
-next manifest one is told that it exists.
+"""What a record index is, at one moment: its manifest, of which the newest counts (`index/manifest_form`).
 
     groups            groups of buckets, each with a hash, a number of buckets, and the open link of each
     files             `index/record/record_file`
@@ -16,31 +11,23 @@ next manifest one is told that it exists.
     moved_to          the index is in that folder below this one by now
     is_dropped        it is being deleted
 
-Touches: storage, reading.
-Keeps:   a manifest that is not whole, or of another form than this release reads, is refused.
+Touches: nothing.
 See:     docs/decisions/0080-the-table-of-the-record-index.md, docs/formats/record-index.md
 """
 
 from __future__ import annotations
 
-import json
-import re
-import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed
+from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.record.bucket_hash import DEFAULT_HASH, SECOND_HASH
 from lakeward.index.record.key_scope import KeyScope
-from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
+from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, number_of
 from lakeward.index.record.scaling import GroupLoad, OpenGroup, Scaling, ScalingWay, Seal
-from lakeward.storage.storage import FileStatus, Storage, join
-
-FORM_VERSION: Final = 1
-_NAME = re.compile(r"manifest-(?P<number>\d{20})\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +65,10 @@ class RecordManifest:
         return Indexed.of(self.settled_through, self.commits)
 
     @property
+    def paths(self) -> Collection[str]:
+        return [file.path for file in self.files]
+
+    @property
     def entries(self) -> int:
         """The entries of all files, those too that newer ones hide."""
         return sum(file.entries for file in self.files)
@@ -96,6 +87,9 @@ class RecordManifest:
             GroupLoad(number, [entries.get(IndexGroup(number, *each), 0) for each in enumerate(group.links)])
             for number, group in enumerate(self.groups)
         ]
+
+    def numbered(self, number: int, *, by: str) -> Self:
+        return replace(self, number=number, by=by)
 
     def with_first_group(self, buckets: int) -> RecordManifest:
         assert not self.groups and buckets > 0
@@ -168,32 +162,8 @@ class RecordManifest:
         return replace(self, settled=self.settled & named)
 
 
-def manifest_path(folder: str, number: int) -> str:
-    return join(folder, f"manifest-{number:020}.json")
-
-
-def list_manifests(storage: Storage, folder: str) -> dict[int, FileStatus]:
-    """The manifests in a folder by their numbers, ascending."""
-    found = {
-        int(match["number"]): status
-        for status in storage.list(folder)
-        if (match := _NAME.fullmatch(status.name)) is not None and not status.is_folder
-    }
-    return dict(sorted(found.items()))
-
-
-def read_newest_manifest(storage: Storage, folder: str) -> RecordManifest | None:
-    """None of a folder without any. Raises `BrokenFile`, `Unsupported`, and `NotFound` where it went meanwhile."""
-    number = max(list_manifests(storage, folder), default=None)
-    if number is None:
-        return None
-    path = manifest_path(folder, number)
-    return decode_manifest(storage.read(path), path=path, number=number)
-
-
-def encode_manifest(manifest: RecordManifest) -> bytes:
-    document = {
-        "version": FORM_VERSION,
+def _document(manifest: RecordManifest) -> dict[str, Any]:
+    return {
         "scope": manifest.scope.value,
         "hash": manifest.hash_name,
         "scaling": {
@@ -211,44 +181,25 @@ def encode_manifest(manifest: RecordManifest) -> bytes:
         "is_dropped": manifest.is_dropped,
         "by": manifest.by,
     }
-    text = _text(document)
-    return b'{"crc32": %d, "manifest": %s}\n' % (zlib.crc32(text), text)
 
 
-def decode_manifest(data: bytes, *, path: str, number: int) -> RecordManifest:
-    """Raises `BrokenFile`, and `Unsupported` for one of a later release."""
-    try:
-        whole = json.loads(data)
-        document = whole["manifest"]
-        if whole["crc32"] != zlib.crc32(_text(document)):
-            raise ValueError("its checksum is another one than it says")
-    except (ValueError, KeyError, TypeError) as error:
-        raise _broken(path, str(error)) from None
-    if document.get("version") != FORM_VERSION:
-        raise Unsupported(
-            f"The manifest {path} has version {document.get('version')}.",
-            why=f"This release reads version {FORM_VERSION}.",
-            remedy="Use the release that wrote it, or build the index anew.",
-        )
-    try:
-        scaling = document["scaling"]
-        return RecordManifest(
-            number,
-            KeyScope(document["scope"]),
-            document["hash"],
-            Scaling(ScalingWay(scaling["way"]), scaling["entries_max"], scaling["load_max"]),
-            tuple(BucketGroup(group["hash"], tuple(group["links"])) for group in document["groups"]),
-            tuple(_file(row) for row in document["files"]),
-            document["commits"],
-            frozenset(document["settled"]),
-            document["settled_through"],
-            tuple(document["exact_at"]),
-            document["moved_to"],
-            document["is_dropped"],
-            document["by"],
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise _broken(path, f"{type(error).__name__}: {error}") from None
+def _manifest(number: int, document: Mapping[str, Any]) -> RecordManifest:
+    scaling = document["scaling"]
+    return RecordManifest(
+        number,
+        KeyScope(document["scope"]),
+        document["hash"],
+        Scaling(ScalingWay(scaling["way"]), scaling["entries_max"], scaling["load_max"]),
+        tuple(BucketGroup(group["hash"], tuple(group["links"])) for group in document["groups"]),
+        tuple(_file(row) for row in document["files"]),
+        document["commits"],
+        frozenset(document["settled"]),
+        document["settled_through"],
+        tuple(document["exact_at"]),
+        document["moved_to"],
+        document["is_dropped"],
+        document["by"],
+    )
 
 
 def _file_row(file: RecordFile) -> list[Any]:
@@ -272,14 +223,11 @@ def _file(row: Sequence[Any]) -> RecordFile:
     return RecordFile(of, FileKind(kind), path, size, entries, tombstones, instant, completed, tuple(instants), offset)
 
 
-def _text(document: object) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _broken(path: str, why: str) -> BrokenFile:
-    return BrokenFile(
-        f"The manifest {path} of a record index is broken.",
-        why=f"{why[:1].upper()}{why[1:]}.",
-        remedy="Restore the file, or build the index anew (`lakeward index rebuild TABLE --type record`): it is made "
-        "of the table alone.",
-    )
+RECORD_FORM: Final = ManifestForm(
+    index="a record index",
+    anew="lakeward index rebuild TABLE --type record",
+    version=1,
+    document_of=_document,
+    manifest_of=_manifest,
+    number_of=number_of,
+)
