@@ -4,68 +4,27 @@ from __future__ import annotations
 
 import pickle
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter, moved_record_index
+from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.errors import IndexMoved, LakewardError
-from lakeward.execute.indexing.building import build_index, update_and_tidy
 from lakeward.index.index import HashedIndex
 from lakeward.index.overlay import current_index
-from lakeward.index.record.record_index import RecordIndex, RecordOptions
-from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import Storage, join
+from lakeward.index.record.record_index import RecordIndex
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.own_index import AGAIN_MAX
-from lakeward.write.request import FileSizes, IndexKind
 from tests.called_storage import WRITES
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
-from tests.index.following import Place, places, truth
-from tests.index.record.reopened_record_index import new_record_index
+from tests.index.following import places, truth
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
-from tests.write.test_writing import CLOCK
-from tests.write.writing import Row, new_table, rows_of, write
+from tests.write.own_record_index import STORAGE, build_anew, built, catch_up, located, opened, write_by
+from tests.write.writing import Row, rows_of
 
-STORAGE = LocalStorage()
 KEYS = [f"k{number}" for number in range(10)]
-FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "p", "a"), ("k3", 1, "q", "a")]
-
-
-def opened(base: Path, snapshot: TableSnapshot, storage: Storage = STORAGE) -> RecordIndexWriter:
-    return RecordIndexWriter.of(storage, snapshot, RecordOptions().folder(str(base)))
-
-
-def built(path: Path, table_type: str, *, is_global: bool = True) -> Path:
-    base = new_table(path, table_type=table_type)
-    write(base, FIRST, clock=CLOCK)
-    new_record_index(Path(RecordOptions().folder(str(base))), is_global=is_global, buckets=3)
-    build_index(STORAGE, partial(opened, base), lambda: scan(base))
-    return base
-
-
-def build_anew(base: Path) -> None:
-    """Another process builds the index anew beside the one that is there, and puts it into its place."""
-    folder = Path(RecordOptions().folder(str(base)))
-    name = f"built-{len(list(folder.glob('manifest-*')))}"
-    new_record_index(folder / name, buckets=2)
-    beside = partial(RecordIndexWriter.of, STORAGE, folder=join(str(folder), name))
-    build_index(STORAGE, beside, lambda: scan(base))
-    moved_record_index(STORAGE, str(folder), name)
-
-
-def write_by(base: Path, rows: Any, operation: str = "upsert", *, storage: Storage = STORAGE, **request: Any) -> str:
-    by = {"index": IndexKind.LAKEWARD_RECORD, "open_index": lambda snapshot: opened(base, snapshot, storage)}
-    by |= {"clock": CLOCK, "sizes": FileSizes(small_file=0), "storage": storage}
-    return write(base, rows, operation, **(by | request)).instant
-
-
-def located(base: Path, **bound: int) -> list[tuple[str, Place]]:
-    snapshot = scan(base)
-    return places(current_index(STORAGE, snapshot, opened(base, snapshot), **bound), KEYS)
 
 
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "partition"])
@@ -87,9 +46,9 @@ def test_the_index_has_each_commit(tmp_path: Path, table_type: str, is_global: b
     for rows, operation, words in steps:
         instant = write_by(base, rows_of(rows), operation, **words)
         assert instant in opened(base, scan(base)).indexed().instants, operation
-        assert located(base, bytes_max=0) == truth(base), operation
-    assert not update_and_tidy(STORAGE, partial(opened, base), lambda: scan(base)).commits
-    assert located(base, bytes_max=0) == truth(base)
+        assert located(base, KEYS, bytes_max=0) == truth(base), operation
+    assert not catch_up(base).commits
+    assert located(base, KEYS, bytes_max=0) == truth(base)
 
 
 def test_it_travels_to_tasks(tmp_path: Path) -> None:
@@ -131,7 +90,7 @@ def test_an_index_that_is_built_anew_meanwhile(tmp_path: Path, times: int, first
         instant = write_by(base, rows, open_index=open_moving, moves_rows=True)
         assert calls == times + 2
         assert instant in opened(base, scan(base)).indexed().instants
-    assert located(base, bytes_max=0) == truth(base)
+    assert located(base, KEYS, bytes_max=0) == truth(base)
 
 
 @pytest.mark.crash
@@ -154,9 +113,9 @@ def test_stopped_at_any_call_to_the_index(tmp_path: Path, kind: FaultKind) -> No
         processes = ScriptedProcesses()
         with suppress(Killed, LakewardError, OSError):
             write_by(case, rows, storage=FaultyStorage(Fault(kind, number)), moves_rows=True, processes=processes)
-        assert located(case) == truth(case), f"{kind} {number}"
+        assert located(case, KEYS) == truth(case), f"{kind} {number}"
         processes.dead |= {owner.attempt for owner in processes.owners}
         write_by(case, [("k6", 3, "p", "c"), ("k5", 3, "p", "c")], moves_rows=True, processes=processes)
-        assert located(case) == truth(case), f"{kind} {number}, then"
-        update_and_tidy(STORAGE, partial(opened, case), lambda base=case: scan(base))
-        assert located(case, bytes_max=0) == truth(case), f"{kind} {number}, in the end"
+        assert located(case, KEYS) == truth(case), f"{kind} {number}, then"
+        catch_up(case)
+        assert located(case, KEYS, bytes_max=0) == truth(case), f"{kind} {number}, in the end"

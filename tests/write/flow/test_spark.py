@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import Cancelled, UsageError, VerificationFailed
+from lakeward.index.overlay import current_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.snapshot import take_snapshot
@@ -21,18 +22,20 @@ from lakeward.write.input.files import open_rows
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.choosing import choose_tagging
-from lakeward.write.tagging.tagging import NewKeys
+from lakeward.write.tagging.tagging import LookupTagging, NewKeys
 from lakeward.write.target import HandleKind
 from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
 from tests.dispatch import tasks
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.golden_tables import copy_golden
-from tests.our_reader import read_rows
+from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.write.flow.rows import context, keying, rows, written
 from tests.write.flow.test_in_process import INTO_BUCKETS, no_progress, placed
+from tests.write.own_record_index import AskedIndex, built, opened
 from tests.write.test_moves import with_deletes
+from tests.write.test_writing import CLOCK
 from tests.write.writing import new_table, write
 
 pytestmark = pytest.mark.interop
@@ -146,6 +149,39 @@ def test_places_that_are_looked_up(driver, tmp_path, index):
 
     assert workload == InProcessFlow(LocalStorage(), [rows(*of)]).tag(keying(), tagging, on_progress=no_progress)
     assert flow.tag(keying(), tagging, on_progress=no_progress) == workload
+    flow.close()
+
+
+@pytest.mark.parametrize("is_global", [True, pytest.param(False, marks=pytest.mark.wide)])
+def test_buckets_of_a_record_index(driver, tmp_path, is_global):
+    """A bucket of Lakeward's record index is asked once, for those keys that come and are in it, and no other bucket
+    is; rows come to the places that they have in one process, also by what the index does not have yet."""
+    base = built(
+        tmp_path / "t", rows=[(f"k{n}", 1, f"p{n % 2}", "") for n in range(40)], is_global=is_global, buckets=64
+    )
+    write(base, [("k41", 1, "p0", ""), ("k1", 2, "p1", "")], clock=CLOCK)
+    snapshot = scan(base)
+    (tmp_path / "asked").mkdir()
+    index = AskedIndex(current_index(LocalStorage(), snapshot, opened(base, snapshot)), tmp_path / "asked")
+    of = [
+        *((f"k{n}", f"p{n % 2}", 3, "") for n in (1, 2, 3, 4, 5, 41, 50, 51)),
+        ("k2", "p1", 3, ""),
+        ("k1", "p1", 4, ""),
+    ]
+    tagging = LookupTagging(index)
+    here = InProcessFlow(LocalStorage(), [rows(*of)]).tag(keying(), tagging, on_progress=no_progress)
+    for path in (tmp_path / "asked").iterdir():
+        path.unlink()
+    flow = SparkFlow(driver, str(base), of_file(tmp_path, of))
+
+    assert flow.tag(keying(), tagging, on_progress=no_progress) == here
+    keys = sorted({key for key, *_ in of})
+    of_keys = index.parts_of(pa.array(keys)).tolist()
+    assert index.asked() == [
+        (bucket, [key for key, part in zip(keys, of_keys, strict=True) if part == bucket])
+        for bucket in sorted(set(of_keys))
+    ]
+    assert len({place for _, place in here.rows if place is not None}) >= 2
     flow.close()
 
 

@@ -166,7 +166,7 @@ class SparkFlow:
             self._tagged = self._keyed
         else:
             self._let_go()
-            found = self._by_key(keying, tagging) if tagging.index.is_global else self._by_files(tagging.index)
+            found = self._by_key(keying, tagging) if tagging.index.is_global else self._by_partition(tagging.index)
             self._tagged = self._keep(found.select(*quoted(tagged_schema(keying.columns).names)))
         counted = self._tagged.select(RECORD_KEY, PARTITION_PATH, PLACE, ORDER)
         return self._add_up(counted.mapInArrow(carrying(_count_tagged), spark_schema(_COUNTS)))
@@ -190,11 +190,16 @@ class SparkFlow:
         """From 0 on, each in a task of its own."""
         return self._sql.range(0, count, 1, numPartitions=max(count, 1))
 
-    def _by_files(self, index: Index) -> DataFrame:
-        """The keyed rows with the places that files of their partitions have for them."""
-        assert self._keyed is not None
-        partitions = [row[0] for row in self._keyed.select(PARTITION_PATH).distinct().collect()]
-        return self._keyed.join(self._all_of(index, partitions), [RECORD_KEY, PARTITION_PATH], "left_outer")
+    def _by_partition(self, index: Index) -> DataFrame:
+        """The keyed rows with the places that an index has for their keys in their partitions."""
+        rows = self._keyed
+        assert rows is not None
+        partitions = [row[0] for row in rows.select(PARTITION_PATH).distinct().collect()]
+        if isinstance(index, HashedIndex):
+            found = self._by_hash(index, rows.select(RECORD_KEY).distinct(), partitions)
+        else:
+            found = self._all_of(index, partitions)
+        return rows.join(found, [RECORD_KEY, PARTITION_PATH], "left_outer")
 
     def _by_key(self, keying: Keying, tagging: LookupTagging) -> DataFrame:
         """The keyed rows with the places that a global index has for their keys, and its partitions; and rows that say
@@ -202,7 +207,10 @@ class SparkFlow:
         assert self._keyed is not None
         rows, index, one = self._keyed, tagging.index, tagging.one_place
         ranges = self._keep(ranges_of(rows))
-        found = self._by_hash(index, ranges) if isinstance(index, HashedIndex) else self._all_of(index, None)
+        if isinstance(index, HashedIndex):
+            found = self._by_hash(index, ranges.select(RECORD_KEY), None)
+        else:
+            found = self._all_of(index, None)
         if one is None:
             return _joined(rows, found)
         placing = SparkOnePlace(self._sql, self._location, one, keying, self._keep)
@@ -219,14 +227,15 @@ class SparkFlow:
         look_up = carrying(partial(_look_up_parts, self._location, index, parts))
         return _places(self._numbers(len(parts)).mapInArrow(look_up, spark_schema(LOCATIONS)))
 
-    def _by_hash(self, index: HashedIndex, ranges: DataFrame) -> DataFrame:
-        """The locations of the keys that come."""
+    def _by_hash(self, index: HashedIndex, keys: DataFrame, partitions: Sequence[str] | None) -> DataFrame:
+        """The locations of these keys, which are each there once; each part is asked by one task, for its keys alone,
+        and a part that has none of them by none."""
         numbered = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(_NUMBER, pa.int32())])
         numbers = numbers_into(index.count)
         work = carrying(partial(_number_keys, index, numbers))
-        keys = ranges.select(RECORD_KEY).mapInArrow(work, spark_schema(numbered))
-        look_up = carrying(partial(_look_up_keys, self._location, index, numbers))
-        return _places(keys.repartition(index.count, _NUMBER).mapInArrow(look_up, spark_schema(LOCATIONS)))
+        by_part = keys.mapInArrow(work, spark_schema(numbered))
+        look_up = carrying(partial(_look_up_keys, self._location, index, index.parts(partitions), numbers))
+        return _places(by_part.repartition(index.count, _NUMBER).mapInArrow(look_up, spark_schema(LOCATIONS)))
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         """What is tagged, until the rows are tagged again."""
@@ -431,13 +440,17 @@ def _number_keys(
 
 
 def _look_up_keys(
-    location: str, index: HashedIndex, numbers: npt.NDArray[np.int32], batches: Iterable[pa.RecordBatch]
+    location: str,
+    index: HashedIndex,
+    parts: Sequence[Any],
+    numbers: npt.NDArray[np.int32],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     storage, _ = open_storage(location)
     held = pa.Table.from_batches(batches, pa.schema([(RECORD_KEY, pa.string()), (_NUMBER, pa.int32())]))
     for part in np.flatnonzero(np.isin(numbers, held[_NUMBER].to_numpy())):
         keys = held.filter(pc.equal(held[_NUMBER], int(numbers[part])))[RECORD_KEY].combine_chunks()
-        yield from index.look_up(storage, int(part), keys)
+        yield from index.look_up(storage, parts[int(part)], keys)
 
 
 def _write(
