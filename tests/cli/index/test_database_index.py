@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.index.simple import SimpleIndex
 from tests.crash.compacting import everything
 from tests.faults import Killed
 from tests.our_reader import read_rows
@@ -121,40 +120,6 @@ def test_a_write_goes_by_it(
     assert run(words) == 0
     there = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in read_rows(table)}
     assert there == {("k1", "a", "y"), ("k2", "a", "x"), ("k3", "b", "x"), ("k4", "b", "y"), ("k5", "c", "y")}
-
-
-def test_it_is_filled_from_another_index(
-    table: Path, postgresql_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Filled, it is looked at; one that is refused or found to be wrong is not left there, and one that was there
-    before stays. Keeps of cli/index/migrate_command."""
-
-    def call(*arguments: str, code: int = 0, source: str = "simple") -> str:
-        words = ["index", "migrate", str(table), "--from", source, "--to", "postgres", "--url", postgresql_url]
-        assert run([*words, *arguments]) == code
-        told = capfd.readouterr()
-        return told.out + told.err
-
-    def is_there() -> bool:
-        assert run(["index", "list", str(table), "--url", postgresql_url, "--json"]) == 0
-        return json.loads(capfd.readouterr().out)["indexes"][-1]["type"] == "postgres"
-
-    assert "is not filled from the postgres index" in call(code=2, source="postgres")
-    call(code=2, source="metadata")
-    assert not is_there()
-    done = json.loads(call("--json"))
-    assert (done["entries"], done["check"]["faults"], done["is_dropped"]) == (3, [], False)
-    assert "built already" in call(code=2)
-    assert is_there(), "it was not ours to drop"
-    assert run(["index", "drop", str(table), "--type", "postgres", "--url", postgresql_url]) == 0
-
-    monkeypatch.setattr(SimpleIndex, "parts", lambda index, partitions: ())
-    assert "The new index was dropped" in call(code=6)
-    assert not is_there()
-    monkeypatch.undo()
-    write(table, [("k1", 2, "a", "y")])
-    assert "while the table has logs" in call(code=2)
-    assert not is_there()
 
 
 def test_what_cannot_be_built(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from lakeward.commit.index.record_index_writer import (
 from lakeward.errors import AlreadyExists, BrokenFile, IndexMoved, LakewardError, Refused, TryLater, Unsupported
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.location import LOCATIONS
+from lakeward.index.manifest_form import list_manifests
 from lakeward.index.record.entry_sorter import EntrySorter
 from lakeward.index.record.key_scope import KeyScope
 from lakeward.index.record.merge_choice import MergeOptions
@@ -496,3 +497,40 @@ def test_one_takes_the_place_of_another(tmp_path):
     assert not (tmp_path / "data").exists() and not (tmp_path / "built-2").exists()
     index.update("2", changes([("a", "p", "p-9")]), completed="2")
     assert (tmp_path / "built-3" / "manifest-00000000000000000002.json").exists()
+
+
+def test_the_first_one_takes_its_place(tmp_path):
+    """An index that was made below its folder, in which there was none, is the index whole or not at all, at whichever
+    call it is stopped; it takes no other one's place, nor that of one that is being dropped."""
+    for number in range(10):
+        folder = tmp_path / str(number)
+        new_record_index(folder / "built-1", is_global=False, buckets=1)
+        beside = ReopenedRecordIndex(folder / "built-1", dict.fromkeys)
+        beside.build("1", changes([("a", "p", "p-1")]), completed="1")
+        assert find_manifest(STORAGE, str(folder)) is None
+        storage = FaultyStorage(Fault(FaultKind.KILL, number))
+        with suppress(Killed):
+            moved_record_index(storage, str(folder), "built-1")
+        if find_manifest(STORAGE, str(folder)) is None:
+            moved_record_index(STORAGE, str(folder), "built-1")
+        index = ReopenedRecordIndex(folder, dict.fromkeys)
+        assert [row[2] for row in found(index, "a")] == ["p-1"] and not index.is_global
+        if number >= len(storage.calls):
+            break
+    else:
+        raise AssertionError("it was stopped at every call")
+
+    new_record_index(folder / "built-2", buckets=1)
+    unseen = [str(folder)]  # the index was not there yet when it was looked for
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            "lakeward.index.manifest_form.list_manifests",
+            lambda storage, at: {} if at in unseen and unseen.pop() else list_manifests(storage, at),
+        )
+        with pytest.raises(TryLater, match="made one"):
+            moved_record_index(STORAGE, str(folder), "built-2")
+    with suppress(Killed):
+        drop_record_index(FaultyStorage(Fault(FaultKind.KILL, 2)), str(folder))
+    new_record_index(folder / "built-3", buckets=1)
+    with pytest.raises(TryLater, match="dropped it"):
+        moved_record_index(STORAGE, str(folder), "built-3")

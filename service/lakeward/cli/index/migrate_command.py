@@ -1,7 +1,13 @@
 """`lakeward index migrate TABLE --from TYPE --to TYPE`: an index of ours is filled from another one, once.
 
-Touches: stdout, stderr; the table, reading only; the database of the index.
-Keeps:   an index that was found to be wrong when it was filled is not left there.
+    beside the place <- locations of the other index, counted back <- what was committed meanwhile
+    rows and entries of it are drawn: right -> it takes the place, in one step; wrong -> it goes
+
+*Stopped anywhere*, the place has no index, and what lies beside it goes with the next try, or with `drop`.
+
+Touches: stdout, stderr; the table, reading only; the folder or the database of the index.
+Keeps:   1. nothing goes by an index that was not looked at;
+         2. what was found to be wrong is not left there.
 """
 
 from __future__ import annotations
@@ -12,18 +18,13 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.database_index import (
-    DatabaseOption,
-    RateOption,
-    index_database,
-    index_opener,
-    opens_external,
-)
+from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_opener
 from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.index.own_index import OWN_TYPES, own_index
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.errors import LakewardError, UsageError
-from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.errors import LakewardError, Refused, UsageError
+from lakeward.index.index_type import IndexType
 
 _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 """What `lakeward index verify` draws where nothing is said."""
@@ -33,7 +34,7 @@ _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 def migrate(
     table: TableArgument,
     source: Annotated[IndexType, typer.Option("--from", help="The index that knows where keys are.")],
-    target: Annotated[IndexType, typer.Option("--to", help="The index that is filled: postgres.")],
+    target: Annotated[IndexType, typer.Option("--to", help="The index that is filled: record or postgres.")],
     by_partition: Annotated[
         bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
     ] = False,
@@ -48,52 +49,57 @@ def migrate(
 
     From simple and bloom only while the table has no logs, of which they know nothing. What was committed meanwhile is
     taken in; then as many locations must be there as the other one had, and rows and entries are drawn as by `lakeward
-    index verify`: where one is wrong the new index is dropped, with exit code 6.
+    index verify`. It is put in place only if none was wrong; otherwise the exit code is 6, and there is no index.
     """
     from lakeward.cli.views.index.checked import checked_as_json, render_checked
     from lakeward.cli.views.terminal import Terminal
     from lakeward.execute.indexing.building import update_and_tidy
     from lakeward.execute.indexing.migrating import migrate_index
     from lakeward.index.index import Indexed
-    from lakeward.state.index_entries import create_entries, drop_entries
+    from lakeward.index.overlay import current_index
     from lakeward.verify.index_check import Moment, check_index
     from lakeward.verify.index_check_result import CheckSize
 
-    if target is not IndexType.POSTGRES or source is target:
+    if target not in OWN_TYPES or source is target:
         raise UsageError(
             f"The {target} index is not filled from the {source} index.",
             why="Filled is an index that Lakeward keeps, from another one.",
-            remedy="Name --to postgres, and --from metadata, simple or bloom.",
+            remedy=f"Name --to {' or '.join(OWN_TYPES)}, and another one with --from.",
         )
     opened = open_table(table, config)
     take = partial(opened.snapshot, timezone=timezone)
     size = CheckSize(_ERROR_RATE, _CONFIDENCE)
     with (
         index_opener(opened, source, url) as open_source,
-        index_database(opened, url) as database,
+        own_index(opened, target, url, keys_per_second) as place,
         work_watched() as on_step,
     ):
         open_source(take())  # one that the table has not, or that is out of use, is told before anything is made
-        create_entries(database, opened.base_path, INDEX_NAME, is_global=not by_partition)
-        opens = opens_external(opened, database, keys_per_second)
-        is_new = opens(take()).indexed() == Indexed()
+        if place.is_there() and place.open(take()).indexed() != Indexed():
+            raise Refused(
+                "The index is built already.",
+                why="Filled is one that the table does not have yet.",
+                remedy="Build it anew (`lakeward index rebuild`), or drop it first (`lakeward index drop`).",
+            )
+        beside = place.beside()
         try:
+            beside.create(is_global=not by_partition)
             on_part = partial(on_step, "read {} of {} parts of the other index")
-            filled = migrate_index(opened.storage, opens, open_source, take, on_part=on_part)
-            updated = update_and_tidy(opened.storage, opens, take)
-            with index_opener(opened, target, url) as open_filled:
+            filled = migrate_index(opened.storage, beside.open, open_source, take, on_part=on_part)
+            updated = update_and_tidy(opened.storage, beside.open, take)
 
-                def moment_now() -> Moment:
-                    snapshot = take()
-                    return Moment(snapshot, open_filled(snapshot))
+            def moment_now() -> Moment:
+                snapshot = take()
+                return Moment(snapshot, current_index(opened.storage, snapshot, beside.open(snapshot)))
 
-                check = check_index(opened.storage, moment_now, size, on_step=on_step)
+            check = check_index(opened.storage, moment_now, size, on_step=on_step)
         except LakewardError:
-            if is_new:
-                drop_entries(database, opened.base_path, INDEX_NAME)
+            beside.drop()
             raise
         if check.wrong:
-            drop_entries(database, opened.base_path, INDEX_NAME)
+            beside.drop()
+        else:
+            beside.take_place()
     if as_json:
         print_json(
             {

@@ -37,7 +37,7 @@ class OwnIndexPlace(Protocol):
         """The place where another one is built beside it; what an attempt that was stopped left there goes."""
 
     def take_place(self) -> None:
-        """Let one that `beside` gave be the index, in one step."""
+        """Let one that `beside` gave be the index from now on, whether there was one or not, in one step."""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from lakeward.commit.index.record_index_writer import (
     RecordIndexWriter,
     create_record_index,
     drop_record_index,
+    end_drop,
     moved_record_index,
 )
 from lakeward.index.index_type import IndexType
@@ -70,6 +71,7 @@ class RecordPlace:
 
     def beside(self) -> RecordPlace:
         assert not self.below, "one is built at a time"
+        end_drop(self.opened.storage, self.folder)
         # Each has a name of its own: of two processes that build it anew at once the first finds its folder gone.
         found = find_manifest(self.opened.storage, self.folder)
         live = None if found is None else found[0]

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from lakeward.commit.creation import create_once
 from lakeward.commit.index.manifests import delete_unnamed, publish
-from lakeward.errors import IndexMoved, Refused, Unsupported
+from lakeward.errors import AlreadyExists, IndexMoved, Refused, Unsupported
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.key_changes.table_commits import newest_change
@@ -341,13 +341,8 @@ class RecordIndexWriter:
 
 
 def create_record_index(storage: Storage, folder: str, empty: RecordManifest) -> None:
-    """An index without entries, with these settings. Raises `Refused` where there is one.
-
-    What was dropped before, by a process that died over it, is deleted first."""
-    newest = RECORD_FORM.read_newest(storage, folder)
-    if newest is not None and newest.is_dropped:
-        storage.delete_folder(folder)
-    elif newest is not None:
+    """An index without entries, with these settings. Raises `Refused` where there is one."""
+    if end_drop(storage, folder) is not None:
         raise Refused(
             "The table has a record index already.",
             why=f"It is in {folder}.",
@@ -355,6 +350,15 @@ def create_record_index(storage: Storage, folder: str, empty: RecordManifest) ->
         )
     storage.make_folder(folder)
     create_once(storage, manifest_path(folder, empty.number), RECORD_FORM.encode(empty))
+
+
+def end_drop(storage: Storage, folder: str) -> RecordManifest | None:
+    """The newest manifest. What was dropped, by a process that died over it, is deleted first, and leaves none."""
+    newest = RECORD_FORM.read_newest(storage, folder)
+    if newest is not None and newest.is_dropped:
+        storage.delete_folder(folder)
+        return None
+    return newest
 
 
 def drop_record_index(storage: Storage, folder: str) -> bool:
@@ -369,24 +373,30 @@ def drop_record_index(storage: Storage, folder: str) -> bool:
 
 
 def moved_record_index(storage: Storage, folder: str, to: str) -> None:
-    """Let the index be the one in the folder `to` below its own from now on, in one step; what was there before goes.
-
-    Raises `Refused` where there is no index at either place."""
+    """Let the index be the one in the folder `to` below its own from now on, in one step; what was there before, if
+    anything was, goes. Raises `Refused` where there is none in `to`, and `IndexMoved` where another process dropped the
+    index or made the first one."""
     newest, target = RECORD_FORM.read_newest(storage, folder), RECORD_FORM.read_newest(storage, join(folder, to))
-    if newest is None or target is None:
+    if target is None:
         raise Refused(
             "The record index cannot be moved.",
-            why=f"There is none in {folder if newest is None else join(folder, to)}.",
+            why=f"There is none in {join(folder, to)}.",
             remedy="Build it: `lakeward index build TABLE --type record`.",
         )
-    publish(
-        storage,
-        folder,
-        RECORD_FORM,
-        newest,
-        lambda manifest: replace(manifest, moved_to=to, files=(), commits={}),
-        by="move",
-    )
+    if newest is None:
+        first = RecordManifest(0, target.scope, target.hash_name, target.scaling, moved_to=to)
+        try:
+            create_once(storage, manifest_path(folder, first.number), RECORD_FORM.encode(first))
+        except AlreadyExists:
+            raise _faster("made one") from None
+        return
+
+    def change(manifest: RecordManifest) -> RecordManifest:
+        if manifest.is_dropped:
+            raise _faster("dropped it")
+        return replace(manifest, moved_to=to, files=(), commits={})
+
+    publish(storage, folder, RECORD_FORM, newest, change, by="move")
     storage.delete_folder(join(folder, newest.moved_to or DATA_FOLDER))
 
 

@@ -8,7 +8,7 @@ No row is read and no log is merged, where the other index knows its keys withou
 of logs, so that a table which has some is refused.
 
 *Stopped anywhere* before the commit of ours, the index has none and the next try begins anew. Stopped behind it, the
-index is there and was not read back.
+index was not read back: the caller has it filled beside the place where it is looked for.
 
 Touches: the index; the other index and the table, reading.
 Keeps:   what the one index says and the other cannot hold is refused: no location is dropped in silence.
