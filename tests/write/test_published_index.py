@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Conflict, StoreUnavailable
+from lakeward.errors import Conflict, Refused, StoreUnavailable
 from lakeward.execute.restore.restoring import restore
 from lakeward.index.overlay import current_index
 from lakeward.storage.local import LocalStorage
@@ -242,3 +242,44 @@ def test_what_is_forgotten(base: Path, entries: MemoryEntries) -> None:
     for told, is_kept in ((timeline, True), (pending, True), (nowhere, False)):
         part.withdraw(Conflict("It met another one."), lambda told=told: told)
         assert (done in entries.commits()[1]) == is_kept
+
+
+def test_an_index_beside_the_one_that_a_write_goes_by(base: Path, entries: MemoryEntries) -> None:
+    """The shadow of a tee learns of the write with its commit, unless by the write's own index it cannot be told what
+    came back. One that fails is behind, which lookups cover, and the write goes on."""
+    shadow = MemoryEntries(is_global=True)
+    build(base, shadow)
+    write_by(base, entries, [("k1", 2, "p", "b"), ("k4", 2, "p", "b")], shadow=opener(shadow))
+    for each in (entries, shadow):
+        assert [key for key, _ in located_alone(base, each, KEYS)] == ["k1", "k2", "k3", "k4"]
+    write(base, [("k5", 3, "p", "c")], index=IndexKind.GLOBAL_SIMPLE, shadow=opener(shadow), clock=CLOCK)
+    if scan(base).config.is_merge_on_read:
+        with pytest.raises(Refused, match="does not have yet"):
+            located_alone(base, shadow, KEYS)
+    else:
+        assert ("k5" in dict(located_alone(base, shadow, KEYS))) is True
+
+    def away(snapshot: object) -> Any:
+        raise StoreUnavailable("The database is away.")
+
+    catch_up(base, entries)
+    write_by(base, entries, [("k6", 4, "p", "d")], shadow=away)
+    assert "k6" in values(read_rows(base)) and "k6" in dict(located_alone(base, entries, KEYS))
+    assert dict(located(base, shadow, KEYS)).keys() == {f"k{number}" for number in range(1, 7)}
+
+
+def test_a_failed_write_is_forgotten_by_both(base: Path, entries: MemoryEntries) -> None:
+    """Keeps 2 of write/own_index holds of the shadow, too."""
+    shadow = MemoryEntries(is_global=True)
+    build(base, shadow)
+    before = [each.indexed() for each in (opened(entries, scan(base)), opened(shadow, scan(base)))]
+    with pytest.raises(Conflict):
+        write_while(
+            base,
+            [("k1", 2, "p", "b"), ("k4", 2, "p", "b")],
+            lambda: write(base, [("k1", 3, "p", "c")], clock=CLOCK),
+            index=IndexKind.POSTGRES,
+            open_index=opener(entries),
+            shadow=opener(shadow),
+        )
+    assert [each.indexed() for each in (opened(entries, scan(base)), opened(shadow, scan(base)))] == before

@@ -208,6 +208,7 @@ def write_while(
     retries: int = 0,
     processes: ScriptedProcesses | None = None,
     open_index: OpenIndex | None = None,
+    shadow: OpenIndex | None = None,
     **request: object,
 ) -> int:
     """Returns how often the write began."""
@@ -216,7 +217,7 @@ def write_while(
     table = replace(table, clock=CLOCK)
     flow = Meanwhile(InProcessFlow(storage, [rows_of(rows)]), act)
     asked = WriteRequest(WriteOperation.UPSERT, conflict_retries=retries, **request)  # type: ignore[arg-type]
-    return write_rows(table, asked, flow, COLUMNS, open_index).tries  # type: ignore[arg-type]
+    return write_rows(table, asked, flow, COLUMNS, open_index, shadow).tries  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("index", [BUCKETS, {}], ids=["buckets", "simple"])

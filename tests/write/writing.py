@@ -63,6 +63,7 @@ def write(
     options: dict[str, object] | None = None,
     clock: Clock | None = None,
     open_index: OpenIndex | None = None,
+    shadow: OpenIndex | None = None,
     **request: Any,
 ) -> WriteReport:
     """One write of these rows."""
@@ -71,7 +72,7 @@ def write(
     table = serviced_table(str(base), at, processes or ScriptedProcesses(), **(options or {}))
     table = replace(table, clock=clock or table.clock)
     flow = InProcessFlow(at, [rows])
-    return write_rows(table, WriteRequest(WriteOperation(operation), **request), flow, rows.schema, open_index)
+    return write_rows(table, WriteRequest(WriteOperation(operation), **request), flow, rows.schema, open_index, shadow)
 
 
 def values(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Keeps:   1. nothing is written without a statement about the table's other write
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,7 @@ from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.cli.options.store import DebugOption, JsonOption
+from lakeward.cli.options.store import AWAY, DebugOption, JsonOption
 from lakeward.errors import Refused, UsageError
 from lakeward.quantities import parse_size
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.options.engine import CommandEngines
     from lakeward.execute.serviced_table import ServicedTable
+    from lakeward.index.index_type import IndexType
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.write.flow.flow import Flow
     from lakeward.write.tagging.choosing import OpenIndex
@@ -55,8 +56,8 @@ def write(
     index: Annotated[
         IndexKind | None,
         typer.Option(
-            help="What finds the file group of a key; default bucket with --buckets, record where the metadata table "
-            "has a record index, else simple."
+            help="What finds the file group of a key; default bucket with --buckets, what was chosen by `lakeward "
+            "index tee`, record where the metadata table has a record index, else simple."
         ),
     ] = None,
     index_url: Annotated[
@@ -139,6 +140,7 @@ def write(
 
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.written import tell_assigned, tell_written
+    from lakeward.index.tee import read_tee
     from lakeward.write.beginning import timeline_snapshot
     from lakeward.write.index_choice import choose_index
     from lakeward.write.writing import preview_rows, write_rows
@@ -149,8 +151,8 @@ def write(
             f"{operation} takes {'rows: there is no --input' if takes_rows else 'partitions and no rows'}.",
             remedy="Name files with --input, or - for standard input." if takes_rows else "Leave --input out.",
         )
-    if index_url is not None and index is not IndexKind.POSTGRES:
-        raise UsageError("--index-url goes with --index postgres alone.", remedy="Leave it out, or name that index.")
+    if index_url is not None and index not in (None, IndexKind.POSTGRES):
+        raise UsageError("--index-url goes with the index postgres alone.", remedy="Leave it out, or name that index.")
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
@@ -164,7 +166,15 @@ def write(
         )
         serviced = replace(serviced, options=options)
         snapshot = timeline_snapshot(serviced)
-        chosen = choose_index(snapshot.config, index, buckets, column_names(bucket_fields), update_partition_path)
+        tee = read_tee(opened.storage, opened.base_path)
+        chosen = choose_index(
+            snapshot.config,
+            index,
+            buckets,
+            column_names(bucket_fields),
+            update_partition_path,
+            primary=None if tee is None else tee.choice.primary,
+        )
         sizes = FileSizes()
         request = WriteRequest(
             operation=operation,
@@ -187,12 +197,13 @@ def write(
         try:
             with (
                 _index_of(opened, request, index_url) as open_index,
+                _shadow_of(opened, None if tee is None else tee.choice.shadow, index_url) as shadow,
                 _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns),
             ):
                 if dry_run:
                     assignment = preview_rows(serviced, request, flow, columns, open_index)
                 else:
-                    report = write_rows(serviced, request, flow, columns, open_index)
+                    report = write_rows(serviced, request, flow, columns, open_index, shadow)
         finally:
             engines.stop()
     if dry_run:
@@ -216,6 +227,24 @@ def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -
 
     with index_database(opened, url) as database:
         yield opens_external(opened, database, None)
+
+
+@contextmanager
+def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | None) -> Iterator[OpenIndex | None]:
+    """Lakeward's own index that is held against the one by which the table's writes go. One that is away is behind by
+    this write, which lookups in it cover."""
+    from lakeward.cli.index.own_index import OWN_TYPES, own_index
+
+    if shadow not in OWN_TYPES:
+        yield None
+        return
+    with ExitStack() as held:
+        open_shadow: OpenIndex | None = None
+        try:
+            open_shadow = held.enter_context(own_index(opened, shadow, url)).open
+        except AWAY as error:
+            typer.echo(f"The shadow index {shadow} is away, and is behind by this write: {error}", err=True)
+        yield open_shadow
 
 
 @contextmanager

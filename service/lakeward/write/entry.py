@@ -22,6 +22,7 @@ from lakeward.errors import UsageError
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.index.tee import read_tee
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.storage.opening import open_storage
 from lakeward.write.beginning import timeline_snapshot
@@ -69,7 +70,8 @@ def write(
         table: path or URL of the table's base folder.
         writers_stopped: the caller's word that no other writer or table service is at work on the table now.
         lock: how the table is shared with writers that go on. One of the two must be said.
-        index: what finds the file group of a key; None for what the table says or shows, or bucket with `buckets`.
+        index: what finds the file group of a key; None for what the table says, was chosen for it (`lakeward index
+            tee`) or shows, or bucket with `buckets`. A shadow index is behind by the write.
         buckets: how many a partition has: the number that every writer of the table has.
         bucket_fields: key columns that are hashed; all of them where none is named.
         update_partition_path: whether a row that comes for another partition than the one that has its key goes there,
@@ -112,6 +114,7 @@ def write(
         buckets,
         tuple(bucket_fields),
         update_partition_path,
+        primary=None if (tee := read_tee(storage, base_path)) is None else tee.choice.primary,
     )
     request = WriteRequest(
         asked,

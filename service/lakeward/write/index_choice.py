@@ -1,6 +1,7 @@
 """The index that a write goes by: what was asked for, else what the table says, else what it shows.
 
     asked, or in the table's properties    that one; both, and another one, is refused as Hudi's writers refuse it
+    chosen by `lakeward index tee`         the primary; another one that is asked for is refused
     a record index in the metadata table   record
     otherwise                              simple, as for Hudi's writers on Spark
 
@@ -19,9 +20,11 @@ Source:  HoodieIndexConfig (Hudi 1.2)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.index_type import IndexType
 from lakeward.table.table_config import (
     MOVES_BY_BLOOM_INDEX,
     MOVES_BY_RECORD_INDEX,
@@ -49,6 +52,16 @@ _MOVES = {
 """Hudi's property for each global index, and its default; for one of Lakeward's those of the record index."""
 
 
+KIND_OF: Final = {
+    IndexType.SIMPLE: IndexKind.SIMPLE,
+    IndexType.BLOOM: IndexKind.BLOOM,
+    IndexType.METADATA: IndexKind.RECORD,
+    IndexType.RECORD: IndexKind.LAKEWARD_RECORD,
+    IndexType.POSTGRES: IndexKind.POSTGRES,
+}
+"""What a write calls the indexes that `lakeward index` knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexChoice:
     kind: IndexKind
@@ -63,11 +76,14 @@ def choose_index(
     buckets: int | None,
     bucket_fields: tuple[str, ...],
     moves_rows: bool | None = None,
+    *,
+    primary: IndexType | None = None,
 ) -> IndexChoice:
     """Raises `UsageError` where something else was asked than the table says, and `Refused` where it says an index by
     which this release does not write.
 
     Args:
+        primary: what was chosen for the table by `lakeward index tee`.
         moves_rows: rows are to go to the partitions that they come for, or to stay; None: what the table says, else
             what Hudi's writers do.
     """
@@ -82,7 +98,14 @@ def choose_index(
         )
     if said is not None and asked not in (None, said):
         raise _other("index", asked, said)
-    kind = said or asked
+    chosen = None if primary is None or said is not None else KIND_OF[primary]
+    if chosen is not None and asked not in (None, chosen):
+        raise UsageError(
+            f"Asked for was the index {asked}, and chosen for the table's writes is {chosen}.",
+            why="By another one the tee of the table's indexes would prove nothing.",
+            remedy="Leave the options of the index out; or take the choice back: `lakeward index tee TABLE --forget`.",
+        )
+    kind = said or asked or chosen
     if said is IndexKind.BUCKET:
         for what, given, its in (
             ("number of buckets", buckets, config.buckets),

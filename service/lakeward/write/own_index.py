@@ -137,6 +137,15 @@ def tells_its_keys(snapshot: TableSnapshot, request: WriteRequest, schema: str, 
     return IS_DELETED_FIELD not in columns and rules.delete_field not in columns
 
 
+def learns_beside(snapshot: TableSnapshot, request: WriteRequest) -> bool:
+    """Whether an index by which the write does not go can be told of it.
+
+    By keys of base files alone a key that a log deleted is found still: a row that brings it back counts as an update,
+    and no target says that the key came.
+    """
+    return not (snapshot.config.is_merge_on_read and request.index.finds_keys_in_base_files)
+
+
 def _locations(storage: Storage, changed: Iterable[ChangedKeys], instant: str) -> Iterator[pa.RecordBatch]:
     for each in changed:
         for keys, file_ids in read_changed_keys(storage, each):

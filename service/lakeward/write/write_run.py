@@ -27,7 +27,7 @@ from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.metadata.indexed_by_write import indexed_by_write
 from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
 from lakeward.dispatch.dispatcher import Progress
-from lakeward.errors import Conflict
+from lakeward.errors import Conflict, LakewardError
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.serviced_table import ServicedTable
@@ -45,7 +45,7 @@ from lakeward.write.beginning import BegunWrite, timeline_snapshot
 from lakeward.write.commit_metadata import completed_write, write_profile
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
-from lakeward.write.own_index import OwnIndexPart, tells_its_keys
+from lakeward.write.own_index import OwnIndexPart, learns_beside, tells_its_keys
 from lakeward.write.planning import Assign, assign_rows
 from lakeward.write.request import IndexKind, WriteOperation
 from lakeward.write.tagging.choosing import OpenIndex
@@ -78,12 +78,14 @@ class WriteRun:
         schema: str,
         assign: Assign = assign_rows,
         open_index: OpenIndex | None = None,
+        shadow: OpenIndex | None = None,
     ) -> None:
         """
         Args:
             schema: Avro JSON of the table's columns from this write on, without meta columns.
             assign: chooses which file groups take the rows.
             open_index: the index of ours that learns of the write.
+            shadow: another one that learns of it, if it can: where it cannot it is behind, and the write goes on.
         """
         self._table = table
         self._begun = begun
@@ -91,7 +93,8 @@ class WriteRun:
         self._schema = schema
         self._assign = assign
         self._open_index = open_index
-        self._index: OwnIndexPart | None = None
+        self._shadow = shadow if learns_beside(begun.snapshot, begun.request) else None
+        self._told: list[OwnIndexPart] = []
         self._work: _Work | None = None
         self._groups: tuple[GroupId, ...] = ()
         self._writer: DeltaCommitWriter | None = None
@@ -152,7 +155,7 @@ class WriteRun:
             if has_metadata_table(snapshot.config):
                 self._writer = self._open_writer()
                 self._writer.prepare(snapshot, self._new_files(), write=self._changes())
-        self._tell_index()
+        self._tell_indexes()
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, begun, done = self._table, self._begun, self._done
@@ -205,7 +208,9 @@ class WriteRun:
             codec=table.options.codec,
             bloom_bytes_max=table.options.bloom_bytes_max,
             verify=table.options.verify,
-            wants_keys=RECORD_INDEX in config.built_metadata_partitions or self._open_index is not None,
+            wants_keys=RECORD_INDEX in config.built_metadata_partitions
+            or self._open_index is not None
+            or self._shadow is not None,
             tells_updates=request.moves_rows and request.index.finds_keys_in_base_files,
             memory_bytes=table.options.memory_bytes,
             has_native_logs=config.version.has_native_logs,
@@ -228,15 +233,22 @@ class WriteRun:
 
     def withdraw(self, error: BaseException) -> None:
         """The write failed with this error: what it put elsewhere than into the table goes."""
-        if self._index is not None:
-            self._index.withdraw(error, lambda: timeline_snapshot(self._table).timeline)
+        for part in self._told:
+            part.withdraw(error, lambda: timeline_snapshot(self._table).timeline)
 
-    def _tell_index(self) -> None:
-        if self._open_index is None:
-            return
+    def _tell_indexes(self) -> None:
+        if self._open_index is not None:
+            self._tell_index(self._open_index)
+        if self._shadow is not None:
+            try:
+                self._tell_index(self._shadow)
+            except LakewardError as error:
+                self._table.observer.step(f"{self.name}: the shadow index was not told, and is behind: {error}")
+
+    def _tell_index(self, open_index: OpenIndex) -> None:
         snapshot, request = self._done.snapshot, self._begun.request
-        self._index = OwnIndexPart(partial(self._open_index, snapshot), self._begun.instant)
-        self._index.tell(
+        self._told.append(part := OwnIndexPart(partial(open_index, snapshot), self._begun.instant))
+        part.tell(
             self._table.storage,
             self._changed_keys(),
             undone=[instant for instant in self._begun.ended if snapshot.timeline.find(instant) is None],

@@ -90,19 +90,21 @@ def write_rows(
     flow: Flow,
     columns: pa.Schema | None,
     open_index: OpenIndex | None = None,
+    shadow: OpenIndex | None = None,
 ) -> WriteReport:
     """Write what the flow was made with.
 
     Args:
         columns: of the rows; None where the operation takes none.
         open_index: the index of ours that the request names.
+        shadow: one of ours that learns of the write beside it, while a tee is under way.
 
     Raises `Refused` and `Unsupported` before anything is written, `Conflict` where another write was met, and what
     the life cycle raises; then nothing of the write is left."""
     for tries in range(1, request.conflict_retries + 2):
         schema = _checked_schema(table, timeline_snapshot(table), request, columns, open_index)
         assign = partial(assign_rows, open_index=open_index)
-        run = WriteRun(table, begin_write(table, request), flow, schema, assign, open_index)
+        run = WriteRun(table, begin_write(table, request), flow, schema, assign, open_index, shadow)
         try:
             completion_time = _run(table, run)
         except Conflict as error:

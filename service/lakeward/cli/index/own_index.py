@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lakeward.errors import UsageError
+from lakeward.errors import Refused, UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
@@ -60,3 +60,16 @@ def own_index(
     from lakeward.cli.index.record_index import RecordPlace
 
     yield RecordPlace.of(opened)
+
+
+def check_not_chosen(opened: ConfiguredTable, kind: IndexType) -> None:
+    """Raises `Refused` where the table's writes go by that index, or it is held against the one by which they do."""
+    from lakeward.index.tee import read_tee
+
+    tee = read_tee(opened.storage, opened.base_path)
+    if tee is not None and kind in (tee.choice.primary, tee.choice.shadow):
+        raise Refused(
+            f"The {kind} index is not dropped.",
+            why="It was chosen for the table's writes (`lakeward index tee`), which would fail without it.",
+            remedy="Take the choice back first: `lakeward index tee TABLE --forget`.",
+        )

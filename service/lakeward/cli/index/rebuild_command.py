@@ -15,7 +15,7 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.group import index_app, work_watched
-from lakeward.cli.index.own_index import OWN_TYPES, own_index
+from lakeward.cli.index.own_index import OWN_TYPES, check_not_chosen, own_index
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
@@ -123,6 +123,7 @@ def _rebuild_own(
 
 
 def _drop_own(opened: ConfiguredTable, kind: IndexType, url: str | None, *, dry_run: bool, as_json: bool) -> None:
+    check_not_chosen(opened, kind)
     with own_index(opened, kind, url) as place:
         is_there = place.is_there() if dry_run else place.drop()
     if as_json:

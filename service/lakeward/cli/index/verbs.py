@@ -11,6 +11,7 @@ from lakeward.cli.index import (
     lookup_command,
     migrate_command,
     rebuild_command,
+    tee_command,
     verify_command,
 )
 from lakeward.cli.index.group import index_app
@@ -24,5 +25,6 @@ __all__ = [
     "lookup_command",
     "migrate_command",
     "rebuild_command",
+    "tee_command",
     "verify_command",
 ]

@@ -34,7 +34,7 @@ def compared_as_json(base_path: str, compared: Comparison) -> dict[str, Any]:
             for each in (compared.first, compared.second)
         ],
         "differences": [
-            {"key": each.key, "said": [_places(each.first), _places(each.second)], "rows": _places(each.rows)}
+            {"key": each.key, "said": [places(each.first), places(each.second)], "rows": places(each.rows)}
             for each in compared.differences
         ],
         "notes": list(compared.notes),
@@ -48,8 +48,8 @@ def render_compared(compared: Comparison, console: Console) -> None:
         table.add_row(label, *(told(each, compared.keys) for each in both))
     console.print(table)
     for each in compared.differences[:_NAMED]:
-        said = f"{both[0].name} says {_told(each.first)}, {both[1].name} says {_told(each.second)}"
-        truth = f"its row is in {_told(each.rows)}" if each.rows else "no row of it was found"
+        said = f"{both[0].name} says {told_places(each.first)}, {both[1].name} says {told_places(each.second)}"
+        truth = f"its row is in {told_places(each.rows)}" if each.rows else "no row of it was found"
         console.print(Text(shown(f"{each.key}: {said}; {truth}.")))
     if compared.differing > _NAMED:
         console.print(f"… and {compared.differing - _NAMED:,} more.")
@@ -84,9 +84,9 @@ _LINES: Final[dict[str, Callable[[Answers, int], str]]] = {
 }
 
 
-def _places(groups: Iterable[GroupId]) -> list[dict[str, str]]:
+def places(groups: Iterable[GroupId]) -> list[dict[str, str]]:
     return [{"partition_path": path, "file_id": file_id} for path, file_id in groups]
 
 
-def _told(groups: Iterable[GroupId]) -> str:
+def told_places(groups: Iterable[GroupId]) -> str:
     return " and ".join(f"{path or '(no partition)'}, {file_id}" for path, file_id in groups) or "nowhere"

@@ -1,0 +1,241 @@
+"""`lakeward index tee TABLE` and `lakeward index cut-over TABLE`: an index on trial, and in the place of another.
+
+Touches: stdout, stderr; the folder of `index/tee`; the table and both indexes, reading only.
+Keeps:   1. nothing is chosen that cannot be asked, or by which keys are one in something else;
+         2. writers are cut over only after so many clean commits in a row as were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.database_index import DatabaseOption, index_opener
+from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.verify_command import PROBLEMS_EXIT
+from lakeward.clock import SystemClock
+from lakeward.errors import Refused, TryLater, UsageError
+from lakeward.index.index_type import IndexType
+
+if TYPE_CHECKING:
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.index.tee import ComparedCommit, Tee
+    from lakeward.table.snapshot import TableSnapshot
+    from lakeward.verify.index_comparison import Difference
+    from lakeward.verify.tee_check import TeeMoment
+
+
+@index_app.command()
+def tee(
+    table: TableArgument,
+    primary: Annotated[
+        IndexType | None, typer.Option(help="Begin: the index by which writes go where none is named.")
+    ] = None,
+    shadow: Annotated[
+        IndexType | None, typer.Option(help="Begin: the index that is told of them, too, and held against the other.")
+    ] = None,
+    end: Annotated[bool, typer.Option("--end", help="End it; writes go on by the primary.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="End it, and let writes go by what the table shows, as before.")
+    ] = False,
+    url: DatabaseOption = None,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Try an index beside the one that writes go by: both are told of each write, and their answers are compared.
+
+    Begun with --primary and --shadow, which the table then says itself: every `lakeward write` goes by the primary.
+    Without options it asks both for the keys of each commit since, of any writer, and remembers what it found; exit
+    6 where the shadow was wrong. `lakeward index cut-over` puts the shadow in the primary's place.
+    """
+    from lakeward.commit.index.choices import publish_choice
+    from lakeward.index.tee import next_choice, read_tee
+
+    begins = primary is not None or shadow is not None
+    if begins + end + forget > 1 or (primary is None) != (shadow is None):
+        raise UsageError(
+            "It is not said what is to become of the tee.",
+            remedy="Give --primary and --shadow, or --end, or --forget, or none of them to compare.",
+        )
+    opened = open_table(table, config)
+    held = read_tee(opened.storage, opened.base_path)
+    if begins:
+        from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
+
+        assert primary is not None and shadow is not None, "it was checked"
+        snapshot = opened.snapshot(timezone=timezone)
+        check_can_be_followed(snapshot)
+        _check_go_together(opened, snapshot, primary, shadow, url)
+        newest = newest_change(snapshot.timeline)
+        since = None if newest is None else newest.completed
+        choice = next_choice(held, primary=primary, shadow=shadow, since=since)
+        publish_choice(opened.storage, opened.base_path, choice)
+    elif end or forget:
+        if held is None or held.choice.primary is None:
+            raise UsageError("Nothing is chosen for the table's writes.", remedy="There is nothing to end.")
+        kept = None if forget else held.choice.primary
+        publish_choice(opened.storage, opened.base_path, next_choice(held, primary=kept, shadow=None, since=None))
+    elif held is not None and held.choice.shadow is not None:
+        _compare(opened, held, url, timezone, as_json=as_json)
+        return
+    now = read_tee(opened.storage, opened.base_path)
+    _tell(opened, now, (), (), 0, as_json=as_json)
+
+
+@index_app.command("cut-over")
+def cut_over(
+    table: TableArgument,
+    after_clean: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="How many commits in a row the shadow must have been right of, up to the newest."
+        ),
+    ] = None,
+    back: Annotated[bool, typer.Option("--back", help="Let the one that was primary before be it again.")] = False,
+    url: DatabaseOption = None,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Put the shadow of a tee in the place of its primary, which becomes the shadow; or back, in one step.
+
+    Commits that came since the last comparison are compared first. Refused with fewer clean commits than asked for:
+    exit 2. Writes that are under way end by the index that they began with; the other one covers what it lacks.
+    """
+    from lakeward.commit.index.choices import publish_choice
+    from lakeward.index.tee import cut_back, read_tee
+    from lakeward.index.tee import cut_over as cut_over_of
+
+    if back == (after_clean is not None):
+        raise UsageError(
+            "It is not said when the indexes are cut over, or twice.",
+            remedy="Give --after-clean N to cut over, or --back to go back.",
+        )
+    opened = open_table(table, config)
+    held = read_tee(opened.storage, opened.base_path)
+    if held is None:
+        raise Refused(
+            "The table has no index that is held against another one.",
+            why="No tee was begun.",
+            remedy="Begin one: `lakeward index tee TABLE --primary TYPE --shadow TYPE`.",
+        )
+    if after_clean is not None and held.choice.shadow is not None:
+        held, _, _, left = _compared(opened, held, url, timezone)
+        if left:
+            raise TryLater(
+                f"{left:,} commits are still to be compared.",
+                why="Another process compares them, or chose other indexes.",
+                remedy="Run the command again.",
+            )
+    choice = cut_back(held) if after_clean is None else cut_over_of(held, after_clean=after_clean)
+    publish_choice(opened.storage, opened.base_path, choice)
+    _tell(opened, read_tee(opened.storage, opened.base_path), (), (), 0, as_json=as_json)
+
+
+def _check_go_together(
+    opened: ConfiguredTable, snapshot: TableSnapshot, primary: IndexType, shadow: IndexType, url: str | None
+) -> None:
+    """Open both, and the primary as a write would. Raises what that raises, `UsageError` and `Refused`."""
+    from lakeward.write.index_choice import KIND_OF, choose_index
+
+    if primary is shadow:
+        raise UsageError("The two indexes are one.", remedy="Name another --shadow.")
+    said = choose_index(snapshot.config, None, None, (), primary=primary).kind
+    if said is not KIND_OF[primary]:
+        raise UsageError(
+            f"The table's writes cannot go by the {primary} index.",
+            why=f"The table says that they go by {said} (hoodie.index.type), and Hudi's writers hold to that.",
+            remedy="Name that one as the primary.",
+        )
+    with _both(opened, primary, shadow, url) as moment_of:
+        moment = moment_of(snapshot)
+        if moment.primary.is_global is not moment.shadow.is_global:
+            raise UsageError(
+                f"The {primary} index and the {shadow} index do not go together.",
+                why="By one of them a key is one in the table, by the other one in its partition, so that they rightly "
+                "say different things.",
+                remedy="Build Lakeward's index with or without --by-partition, as the other one is.",
+            )
+
+
+@contextmanager
+def _both(
+    opened: ConfiguredTable, primary: IndexType, shadow: IndexType, url: str | None
+) -> Iterator[Callable[[TableSnapshot], TeeMoment]]:
+    from lakeward.verify.tee_check import TeeMoment
+
+    with ExitStack() as databases:
+        first, second = (databases.enter_context(index_opener(opened, kind, url)) for kind in (primary, shadow))
+        yield lambda snapshot: TeeMoment(snapshot, first(snapshot), second(snapshot))
+
+
+def _compare(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None, *, as_json: bool) -> None:
+    now, commits, differences, left = _compared(opened, held, url, timezone)
+    _tell(opened, now, commits, differences, left, as_json=as_json)
+    if any(not commit.is_clean for commit in commits):
+        raise typer.Exit(PROBLEMS_EXIT)
+
+
+def _compared(
+    opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None
+) -> tuple[Tee, list[ComparedCommit], list[Difference], int]:
+    """Hold both against each other for all that came since, and remember it: what holds then, and what was found."""
+    from lakeward.commit.index.choices import publish_compared
+    from lakeward.index.tee import read_tee
+    from lakeward.verify.tee_check import check_tee
+
+    choice = held.choice
+    assert choice.primary is not None and choice.shadow is not None, "there is a tee"
+    commits: list[ComparedCommit] = []
+    differences: list[Difference] = []
+    left = 1
+    with _both(opened, choice.primary, choice.shadow, url) as moment_of, work_watched() as on_step:
+        while left:
+            found = check_tee(
+                opened.storage,
+                lambda: moment_of(opened.snapshot(timezone=timezone)),
+                after=held.through,
+                seed=choice.number,
+                clock=SystemClock(),
+                on_commit=partial(on_step, "compared {} of {} commits"),
+            )
+            left = found.left
+            if not found.commits:
+                break
+            if not publish_compared(opened.storage, opened.base_path, held, found.commits):
+                left += len(found.commits)
+                break  # another process compares the same
+            commits += found.commits
+            differences += found.differences
+            now = read_tee(opened.storage, opened.base_path)
+            if now is None or now.choice != choice:
+                break  # another choice was made
+            held = now
+    return held, commits, differences, left
+
+
+def _tell(
+    opened: ConfiguredTable,
+    held: Tee | None,
+    commits: list[ComparedCommit] | tuple[()],
+    differences: list[Difference] | tuple[()],
+    left: int,
+    *,
+    as_json: bool,
+) -> None:
+    from lakeward.cli.views.index.teed import render_teed, teed_as_json
+    from lakeward.cli.views.terminal import Terminal
+
+    if as_json:
+        print_json(teed_as_json(opened.base_path, held, commits, differences, left))
+    else:
+        render_teed(held, commits, differences, left, Terminal())
