@@ -27,10 +27,11 @@ import pyarrow as pa
 from benchmarks.measure import keep_report, machine
 from lakeward.index.location import FILE_ID, LOCATIONS
 from lakeward.index.record.block_cache import BlockCache
-from lakeward.index.record.bucket import Bucket, LookupOptions
-from lakeward.index.record.bucket_file import BucketFile, LookupMode
+from lakeward.index.record.bucket import Bucket
+from lakeward.index.record.bucket_file import BucketFile
 from lakeward.index.record.bucket_writer import BucketFileWriter
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.record_options import LookupMode, LookupOptions
 
 _BATCH = 65_536
 _FILE_GROUPS = 200

@@ -29,7 +29,9 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
+from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
+from lakeward.index.record.scaling import IndexLoad
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Choice, Decision, Reason
 from lakeward.plan.metadata.trigger import MetadataTrigger
@@ -149,8 +151,11 @@ def table(
         last_success_at={JobKind.COMPACTION: NOW - 170},
         storage=replace(storage_samples()[-1], consumers=CONSUMERS),
         indexes=(
-            IndexStatus("metadata", checked_at=NOW - 900, checked=9206, excluded_rate=0.001),
-            IndexStatus("postgres", behind=Staleness(3, 5_000_000, 600.0), behind_at=NOW - 60),
+            IndexStatus(IndexType.METADATA, checked_at=NOW - 900, checked=9206, excluded_rate=0.001),
+            IndexStatus(
+                IndexType.RECORD, behind=Staleness(), behind_at=NOW - 60, load=IndexLoad(mean=0.314, fullest=0.52)
+            ),
+            IndexStatus(IndexType.POSTGRES, behind=Staleness(3, 5_000_000, 600.0), behind_at=NOW - 60),
         ),
     )
     return replace(usual, **changes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.index.record.merge_choice import MergeOptions
-from lakeward.index.record.record_index import RecordOptions
+from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling
 from tests.hudi.table import HudiTable, TableShape
 from tests.index.following import completion_times, memory_index, places, told, truth, update

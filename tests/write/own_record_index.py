@@ -16,7 +16,7 @@ from lakeward.commit.index.record_index_writer import RecordIndexWriter, moved_r
 from lakeward.execute.indexing.building import build_index, update_and_tidy
 from lakeward.execute.indexing.updating import IndexUpdate
 from lakeward.index.overlay import current_index
-from lakeward.index.record.record_index import RecordOptions
+from lakeward.index.record.record_options import RecordOptions
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot

@@ -233,9 +233,9 @@ def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -
 def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | None) -> Iterator[OpenIndex | None]:
     """Lakeward's own index that is held against the one by which the table's writes go. One that is away is behind by
     this write, which lookups in it cover."""
-    from lakeward.cli.index.own_index import OWN_TYPES, own_index
+    from lakeward.cli.index.own_index import own_index
 
-    if shadow not in OWN_TYPES:
+    if shadow is None or not shadow.is_own:
         yield None
         return
     with ExitStack() as held:

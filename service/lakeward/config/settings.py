@@ -47,6 +47,7 @@ from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
 from lakeward.format.bloom_size import ROW_BYTES_LIMIT, ROW_BYTES_MAX
+from lakeward.index.record.record_options import LookupMode, LookupOptions, RecordOptions
 from lakeward.plan.archive_settings import CLEANED, KEEP_MAX, KEEP_MIN, TRIGGER, ArchiveOptions, archive_options_of
 from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
 from lakeward.plan.clean.options import CleanOptions
@@ -556,6 +557,11 @@ class RecordIndexSettings(_Section):
     entries_max: Count = 1_000_000
     """Entries with which a bucket is full. Likewise."""
     lookup: RecordLookupSettings = RecordLookupSettings()
+
+    @property
+    def options(self) -> RecordOptions:
+        """The place of the index, and how it is asked."""
+        return RecordOptions(self.location, LookupOptions(LookupMode(self.lookup.mode), self.lookup.dynamic))
 
 
 class IndexSettings(_Section):

@@ -27,7 +27,9 @@ from enum import StrEnum
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
+from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
+from lakeward.index.record.scaling import IndexLoad
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Decision
 from lakeward.table.backlog import Backlog, GroupBacklog
@@ -202,8 +204,8 @@ class StorageSample:
 class IndexStatus:
     """An index of a table that says where keys are, and what was found of it."""
 
-    name: str
-    """The name that it was given, or the type where there is one of that type."""
+    type: IndexType
+    """A table has one of a type."""
     checked_at: float | None = None
     """When it was held against the rows last; None: not yet by this daemon."""
     checked: int = 0
@@ -214,9 +216,18 @@ class IndexStatus:
     excluded_rate: float | None = None
     """The share that fewer are wrong than, where none was, with a confidence of 99 %."""
     behind: Staleness | None = None
-    """What it lacked of its table at the last plan; None of one of Hudi's, which each commit brings its part."""
+    """What it lacked of its table at the last plan; None of one of Hudi's, which each commit brings its part, and where
+    it cannot be told."""
     behind_at: float = 0.0
     """When that was."""
+    load: IndexLoad | None = None
+    """How full its buckets are; None of an index without such."""
+    problem: str = ""
+    """Why it cannot be told what the index lacks, in sentences; empty where it can."""
+
+    @property
+    def name(self) -> str:
+        return self.type.value
 
     def seconds_behind(self, now: float) -> float | None:
         """Since the first commit completed that it lacks; 0 where there is none."""

@@ -26,3 +26,11 @@ class IndexType(StrEnum):
     METADATA = "metadata"
     RECORD = "record"
     POSTGRES = "postgres"
+
+    @property
+    def is_own(self) -> bool:
+        """One of Lakeward's, which follows its table."""
+        return self in OWN_TYPES
+
+
+OWN_TYPES: Final = (IndexType.RECORD, IndexType.POSTGRES)

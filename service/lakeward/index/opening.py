@@ -13,7 +13,8 @@ from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
 from lakeward.index.overlay import current_index
-from lakeward.index.record.record_index import RECORD_OPTIONS, RecordIndex, RecordOptions
+from lakeward.index.record.record_index import RecordIndex
+from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot

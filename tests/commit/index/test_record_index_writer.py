@@ -22,12 +22,11 @@ from lakeward.errors import AlreadyExists, BrokenFile, IndexMoved, LakewardError
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.location import LOCATIONS
 from lakeward.index.manifest_form import list_manifests
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_sorter import EntrySorter
-from lakeward.index.record.key_scope import KeyScope
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_file import FileKind
-from lakeward.index.record.record_index import find_manifest
-from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest, find_manifest
 from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.timeline import Timeline

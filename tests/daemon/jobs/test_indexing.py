@@ -7,15 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import Job, JobResult, ServiceDemand
 from lakeward.errors import Cancelled, StoreUnavailable
+from lakeward.execute.indexing.building import build_index
 from lakeward.execute.progress import Silent
+from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import Staleness
+from lakeward.index.record.scaling import Scaling
 from lakeward.state.records import Watermark
+from lakeward.storage.local import LocalStorage
 from tests.daemon.test_worker import Bench
+from tests.index.record.reopened_record_index import new_record_index
+from tests.our_reader import scan
 from tests.verify.metadata_damage import put_record, records
 
 DAY = 86_400.0
+STORAGE = LocalStorage()
 
 
 def demand(bench: Bench) -> ServiceDemand:
@@ -122,7 +131,7 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     demand(bench)
     of_hudi, ours = bench.worker.caches.of("orders").indexes
     assert (of_hudi.name, of_hudi.behind, of_hudi.seconds_behind(0.0)) == ("metadata", None, None)
-    assert ours.name == "postgres" and ours.behind is not None
+    assert ours.name == "postgres" and ours.behind is not None and ours.load is None
     assert ours.behind.commits == len(later) > 0 and ours.behind.bytes > 0
     now = bench.serving.clock.now()
     assert (ours.seconds_behind(now + 60) or 0) - (ours.seconds_behind(now) or 0) == pytest.approx(60)
@@ -142,3 +151,41 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     demand(bench)
     *_, ours = bench.worker.caches.of("orders").indexes
     assert ours.behind is not None and ours.behind.commits == 0 and ours.seconds_behind(now + 1e6) == 0.0
+
+
+@pytest.mark.parametrize("place", ["below the table", "elsewhere"])
+def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) -> None:
+    """It is told of a table that others write, beside an index in the database; one that is not built yet is none."""
+    location = tmp_path / "indexes"
+    settings = {} if place == "below the table" else {"defaults.index.record.location": str(location)}
+    bench = Bench(tmp_path, settings=settings)
+    folder = Path(bench.table.settings.index.record.options.folder(str(bench.path)))
+    assert folder.is_relative_to(bench.path if place == "below the table" else location)
+    new_record_index(folder, buckets=3, scaling=Scaling(entries_max=4))
+    bench.serving.watermarks = lambda base_path: {"keys": (None, {"1": "1"})}
+    demand(bench)
+    (outside,) = bench.worker.caches.of("orders").indexes
+    assert outside.type is IndexType.POSTGRES
+
+    build_index(
+        STORAGE, lambda snapshot: RecordIndexWriter.of(STORAGE, snapshot, str(folder)), lambda: scan(bench.path)
+    )
+    demand(bench)
+    below, outside = bench.worker.caches.of("orders").indexes
+    assert (below.name, outside.name, below.behind) == ("record", "postgres", Staleness())
+    assert below.load is not None and below.load.mean == pytest.approx(4 / 12) and below.load.fullest >= 0.5
+    assert outside.behind is not None and outside.behind.commits > 0
+
+
+def test_an_index_that_cannot_be_read_hides_no_other_one(bench: Bench) -> None:
+    """Keeps 3 of daemon/jobs/indexing: a manifest that is broken is told, and Hudi's index is checked all the same."""
+    folder = Path(bench.table.settings.index.record.options.folder(str(bench.path)))
+    folder.mkdir(parents=True)
+    (folder / f"manifest-{0:020}.json").write_text("{}")
+    demand(bench)
+    a_day_later(bench)
+    told = demand(bench)
+    _, below = bench.worker.caches.of("orders").indexes
+    assert told.is_due and "of a record index is broken" in below.problem and below.behind is None
+    assert bench.run(JobKind.INDEX).figures.index_keys_verified == 8
+    assert "What the index record lacks cannot be told. The manifest" in demand(bench).why

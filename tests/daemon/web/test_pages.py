@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import ParkedGroup, TableState
-from lakeward.daemon.status import ConfigStatus, JobEnd, JobFigures, ServicePhase
+from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, JobFigures, ServicePhase
 from lakeward.daemon.web.pages import (
     CHOICE_SIGNS,
     END_SIGNS,
@@ -32,6 +32,7 @@ from lakeward.daemon.web.pages import (
     table_of_link,
     why,
 )
+from lakeward.index.index_type import IndexType
 from lakeward.plan.compaction.decision import Choice, Reason
 from tests.daemon.synthetic_status import (
     LIMITATION,
@@ -247,10 +248,18 @@ def test_a_table_says_all_about_its_file_groups(pages: Pages):
 
 
 def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
-    """One in the store's database by commits, bytes and time; those that Hudi keeps are not behind."""
-    of_hudi, ours = Page(pages.one_table(detail(), GroupQuery())).text.partition("Found Behind")[2].split("postgres")
-    assert of_hudi.rstrip().endswith("no")
-    assert "3 commits, 4.8 MiB, since 11 min" in ours
+    """One of Lakeward's by commits, bytes and time, with how full its buckets are; those that Hudi keeps are not
+    behind. Why it cannot be told stands there instead, and with the tables."""
+    text = Page(pages.one_table(detail(), GroupQuery())).text
+    of_hudi, _, ours = text.partition("Found Behind Full")[2].partition("record")
+    below, _, outside = ours.partition("postgres")
+    assert of_hudi.rstrip().endswith("no no buckets")
+    assert "no 31 %, fullest bucket 52 %" in below
+    assert "3 commits, 4.8 MiB, since 11 min no buckets" in outside
+
+    broken = table("orders", indexes=(IndexStatus(IndexType.RECORD, problem="The manifest is broken."),))
+    assert "not known : The manifest is broken." in Page(pages.one_table(detail(broken), GroupQuery())).text
+    assert "index record cannot be read" in Page(pages.all_tables(service(broken))).text
 
 
 def test_a_table_that_was_not_scanned_yet_has_a_page(pages: Pages):

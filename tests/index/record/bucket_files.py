@@ -12,7 +12,7 @@ from lakeward.index.location import LOCATIONS
 from lakeward.index.record.block_cache import BlockCache
 from lakeward.index.record.bucket_file import BucketFile
 from lakeward.index.record.bucket_writer import BucketFileWriter
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.created_with import KeyScope
 
 Place = tuple[str, str, str | None] | None
 """Partition path, file id and instant; None: the key is gone."""

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from lakeward.index.record.block_cache import BlockCache
-from lakeward.index.record.bucket import Bucket, LookupOptions
-from lakeward.index.record.bucket_file import BucketFile, LookupMode
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.bucket import Bucket
+from lakeward.index.record.bucket_file import BucketFile
+from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.record_options import LookupMode, LookupOptions
 from tests.index.record.bucket_files import (
     Entries,
     Place,
@@ -115,9 +116,7 @@ def test_key_with_a_separator_inside():
 
 def test_dynamic_goes_by_the_share():
     """A file is scanned from the share of its entries on that is set, and sought in below."""
-    file = opened(written({(f"{number:03}", ""): ("p", "f", None) for number in range(100)}))
-
-    assert LookupOptions(scan_from=0.35).mode_for(file, 34) is LookupMode.SEEK
-    assert LookupOptions(scan_from=0.35).mode_for(file, 35) is LookupMode.SCAN
-    assert LookupOptions(LookupMode.SEEK).mode_for(file, 100) is LookupMode.SEEK
-    assert LookupOptions(LookupMode.SCAN).mode_for(file, 1) is LookupMode.SCAN
+    assert LookupOptions(scan_from=0.35).mode_for(entries=100, keys=34) is LookupMode.SEEK
+    assert LookupOptions(scan_from=0.35).mode_for(entries=100, keys=35) is LookupMode.SCAN
+    assert LookupOptions(LookupMode.SEEK).mode_for(entries=100, keys=100) is LookupMode.SEEK
+    assert LookupOptions(LookupMode.SCAN).mode_for(entries=100, keys=1) is LookupMode.SCAN

@@ -11,7 +11,7 @@ import pytest
 from lakeward.errors import BrokenFile
 from lakeward.index.record.bucket_file import BucketFile
 from lakeward.index.record.bucket_merge import merge_bucket_files
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.created_with import KeyScope
 from tests.index.record.bucket_files import Entries, opened, rows_of, written
 from tests.index.record.test_bucket import random_bucket
 from tests.runs import runs

@@ -13,10 +13,10 @@ import pytest
 
 from lakeward.errors import BrokenFile, LakewardError
 from lakeward.index.record import bucket_writer
-from lakeward.index.record.bucket import Bucket, LookupOptions
-from lakeward.index.record.bucket_file import LookupMode
+from lakeward.index.record.bucket import Bucket
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.file_form import FileHead
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.record_options import LookupMode, LookupOptions
 from tests.index.record.bucket_files import opened, random_entries, random_key, rows_of, written
 from tests.runs import runs
 

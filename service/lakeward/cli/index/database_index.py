@@ -72,9 +72,7 @@ def index_opener(
     from lakeward.index.overlay import current_index
 
     if kind is not IndexType.POSTGRES:
-        from lakeward.cli.index.record_index import record_options
-
-        clock, record = SystemClock(), record_options(opened)
+        clock, record = SystemClock(), opened.table.index.record.options
         yield lambda snapshot: open_index(
             opened.storage, snapshot, kind, clock=clock, is_judged=is_judged, record=record
         )

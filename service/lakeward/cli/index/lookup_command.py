@@ -85,7 +85,6 @@ def lookup(
 def _found_as_of(
     opened: ConfiguredTable, snapshot: TableSnapshot, kind: IndexType, keys: pa.Array, instant: str
 ) -> pa.Table:
-    from lakeward.cli.index.record_index import record_options
     from lakeward.index.record.as_of import locations_as_of
     from lakeward.index.record.record_index import RecordIndex
 
@@ -94,6 +93,6 @@ def _found_as_of(
             f"The {kind} index knows where keys are, and not where they were.",
             remedy="Name --type record, or ask `lakeward index changes` what commits did.",
         )
-    options = record_options(opened)
+    options = opened.table.index.record.options
     index = RecordIndex.of(opened.storage, snapshot, options.folder(opened.base_path), options=options.lookup)
     return locations_as_of(opened.storage, snapshot, index, keys, instant)

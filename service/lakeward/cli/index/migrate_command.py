@@ -20,11 +20,11 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_opener
 from lakeward.cli.index.group import index_app, work_watched
-from lakeward.cli.index.own_index import OWN_TYPES, own_index
+from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
 from lakeward.errors import LakewardError, Refused, UsageError
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import OWN_TYPES, IndexType
 
 _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 """What `lakeward index verify` draws where nothing is said."""

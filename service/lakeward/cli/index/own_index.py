@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lakeward.errors import Refused, UsageError
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import OWN_TYPES, IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.index.index import OwnIndex
     from lakeward.table.snapshot import TableSnapshot
-
-OWN_TYPES: Final = (IndexType.RECORD, IndexType.POSTGRES)
 
 
 class OwnIndexPlace(Protocol):

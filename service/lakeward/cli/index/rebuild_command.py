@@ -15,7 +15,7 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.group import index_app, work_watched
-from lakeward.cli.index.own_index import OWN_TYPES, check_not_chosen, own_index
+from lakeward.cli.index.own_index import check_not_chosen, own_index
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
@@ -57,7 +57,7 @@ def rebuild(
     stays. The table's rows and timeline are read only, and no lock is needed.
     """
     opened = open_table(table, config)
-    if index_type in OWN_TYPES:
+    if index_type.is_own:
         take = partial(opened.snapshot, timezone=timezone)
         _rebuild_own(opened, index_type, url, take, keys_per_second, dry_run=dry_run, as_json=as_json)
         return
@@ -85,7 +85,7 @@ def drop(
     needed.
     """
     opened = open_table(table, config)
-    if index_type in OWN_TYPES:
+    if index_type.is_own:
         _drop_own(opened, index_type, url, dry_run=dry_run, as_json=as_json)
         return
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)

@@ -19,11 +19,9 @@ from lakeward.commit.index.record_index_writer import (
 )
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
-from lakeward.index.record.bucket import LookupOptions
-from lakeward.index.record.bucket_file import LookupMode
-from lakeward.index.record.key_scope import KeyScope
-from lakeward.index.record.record_index import RecordIndex, RecordOptions, find_manifest
-from lakeward.index.record.record_manifest import RecordManifest
+from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.record_manifest import RecordManifest, find_manifest
+from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.storage.storage import join
 from lakeward.verify.index_listing import IndexState, ListedIndex
@@ -45,7 +43,7 @@ class RecordPlace:
 
     @classmethod
     def of(cls, opened: ConfiguredTable) -> RecordPlace:
-        options = record_options(opened)
+        options = opened.table.index.record.options
         return cls(opened, options, options.folder(opened.base_path))
 
     def is_there(self) -> bool:
@@ -88,34 +86,26 @@ class RecordPlace:
         return join(self.folder, self.below) if self.below else self.folder
 
 
-def record_options(opened: ConfiguredTable) -> RecordOptions:
-    """What the table's configuration says of its record index."""
-    settings = opened.table.index.record
-    return RecordOptions(settings.location, LookupOptions(LookupMode(settings.lookup.mode), settings.lookup.dynamic))
-
-
 def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[ListedIndex, ...]:
     """The record index of the table. Raises `BrokenFile`."""
-    options = record_options(opened)
-    folder = options.folder(opened.base_path)
-    if find_manifest(opened.storage, folder) is None:
+    found = find_manifest(opened.storage, opened.table.index.record.options.folder(opened.base_path))
+    if found is None:
         return ()
-    index = RecordIndex.of(opened.storage, snapshot, folder)
-    manifest = index.manifest
-    behind = staleness(opened.storage, snapshot, index.indexed(), clock=SystemClock())
+    _, manifest = found
+    behind = staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
     is_built = manifest.indexed.through is not None
-    load = manifest.loads[-1] if manifest.loads else None
+    load = manifest.load
     buckets = sum(group.buckets for group in manifest.groups)
     note = f"{manifest.entries:,} entries in {len(manifest.files):,} files of {buckets:,} buckets"
     if load is not None:
-        note += f", {load.mean_load(manifest.scaling):.0%} full"
+        note += f", {load.mean:.0%} full, the fullest of them {load.fullest:.0%}"
     return (
         ListedIndex(
             IndexType.RECORD.value,
             "",
             IndexState.IN_USE if is_built else IndexState.BUILDING,
             True,
-            "table" if index.is_global else "partition",
+            "table" if manifest.scope is KeyScope.GLOBAL else "partition",
             None,
             None,
             "",

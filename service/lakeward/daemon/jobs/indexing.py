@@ -1,7 +1,8 @@
 """Indexes of one table kept watch over by the daemon: which it has, is a check due, and the job that checks.
 
-Hudi's record index is checked. Of an index in the store's PostgreSQL it is told how far it is behind the table, at each
-plan; while the store does not answer, what it said last stays.
+Hudi's record index is checked. Of Lakeward's own, below the table and in the store's PostgreSQL, it is told how far
+they are behind the table, at each plan, and of the former how full it is; while the store does not answer, what it said
+last stays.
 
 Time is cut into rounds of `index.verify_every`, which begin at another moment for each table, the same one whichever
 daemon watches it: so the checks of many tables are spread, and one is due as often whether daemons are restarted or
@@ -9,7 +10,8 @@ not. The first round that a daemon sees the end of is the first of which it does
 
 Touches: the table, reading only; a check is one task. An index that is wrong is taken out of use.
 Keeps:   1. an index is checked once a round, however often the table is planned;
-         2. what is found is shown until the next check, and holds no other service of the table back.
+         2. what is found is shown until the next check, and holds no other service of the table back;
+         3. what stands against telling of one index is told, and hides no other one.
 """
 
 from __future__ import annotations
@@ -22,18 +24,20 @@ from random import SystemRandom
 from lakeward.clock import Clock
 from lakeward.commit.index_out_of_use import take_out_of_use
 from lakeward.commit.lock.table_lock import Guard
+from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import JobReport
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, JobFigures
 from lakeward.daemon.table_cache import TableCache
 from lakeward.dispatch.dispatcher import Dispatcher, Failure
-from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
+from lakeward.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.out_of_use import why_out_of_use
+from lakeward.index.record.record_manifest import find_manifest
 from lakeward.quantities import format_iso_time
 from lakeward.state.records import Watermark
 from lakeward.storage.storage import Storage
@@ -62,10 +66,11 @@ def index_demand(
     clock: Clock,
 ) -> ServiceDemand:
     """Whether indexes are to be checked. What the table has of them is kept for pages and metrics."""
-    known = {index.name: index for index in cache.indexes}
-    found = (known.get(name) or IndexStatus(name) for name in _names(storage, snapshot))
+    known = {index.type: index for index in cache.indexes}
+    found = (known.get(type_) or IndexStatus(type_) for type_ in _of_hudi(storage, snapshot))
     of_hudi = tuple(_in_use_or_not(storage, snapshot, index) for index in found)
-    cache.keep_indexes((*of_hudi, *_in_database(storage, snapshot, cache, watermarks, clock)))
+    below = _below(storage, table, snapshot, clock)
+    cache.keep_indexes((*of_hudi, *below, *_in_database(storage, snapshot, cache, watermarks, clock)))
     number = _round(table, clock)
     if cache.index_round is None:
         cache.keep_index_round(number)
@@ -92,7 +97,7 @@ def check_indexes(
         run_check: called where the check runs; has its own access to the storage.
     """
     number = _round(table, clock)
-    if not any(map(_is_checked, cache.indexes)):
+    if all(index.type.is_own for index in cache.indexes):
         return JobReport(JobResult.NOTHING)
     listing = listing_source(base_path, table.settings.listing)
     spec = IndexCheckSpec(IndexType.METADATA, _size(table), table.settings.timezone, listing)
@@ -132,39 +137,56 @@ def _size(table: ServedTable) -> CheckSize:
     )
 
 
-def _names(storage: Storage, snapshot: TableSnapshot) -> tuple[str, ...]:
-    """Indexes that can be wrong, since they keep entries of their own, and that lookups can go by."""
+def _of_hudi(storage: Storage, snapshot: TableSnapshot) -> tuple[IndexType, ...]:
+    """Indexes of Hudi's that can be wrong, since they keep entries of their own, and that lookups can go by."""
     if RECORD_INDEX not in snapshot.config.built_metadata_partitions:
         return ()
     definitions = load_index_definitions(storage, snapshot.base_path, snapshot.config)
-    return () if definitions.is_partitioned_record_index else (IndexType.METADATA.value,)
+    return () if definitions.is_partitioned_record_index else (IndexType.METADATA,)
 
 
 def _in_use_or_not(storage: Storage, snapshot: TableSnapshot, index: IndexStatus) -> IndexStatus:
     return replace(index, out_of_use=why_out_of_use(storage, snapshot.base_path, IndexType.METADATA) or "")
 
 
+def _below(storage: Storage, table: ServedTable, snapshot: TableSnapshot, clock: Clock) -> tuple[IndexStatus, ...]:
+    """The record index below the table, or in the configured location."""
+    index = IndexStatus(IndexType.RECORD)
+    try:
+        found = find_manifest(storage, table.settings.index.record.options.folder(snapshot.base_path))
+    except (BrokenFile, Unsupported) as error:
+        return (replace(index, problem=problem_of(error).text),)
+    if found is None:
+        return ()
+    _, manifest = found
+    return _with_staleness(storage, snapshot, replace(index, load=manifest.load), manifest.indexed, clock)
+
+
 def _in_database(
     storage: Storage, snapshot: TableSnapshot, cache: TableCache, watermarks: IndexWatermarks, clock: Clock
 ) -> tuple[IndexStatus, ...]:
-    """How far those in the database are behind."""
+    """The index in the database."""
+    index = IndexStatus(IndexType.POSTGRES)
     try:
         found = watermarks(snapshot.base_path)
     except STORE_AWAY:
-        return tuple(index for index in cache.indexes if not _is_checked(index))
-    return tuple(
-        IndexStatus(
-            IndexType.POSTGRES.value,
-            behind=staleness(storage, snapshot, Indexed.of(*watermark), clock=clock),
-            behind_at=clock.now(),
-        )
-        for name, watermark in found.items()
-        if name == INDEX_NAME
-    )
+        return tuple(each for each in cache.indexes if each.type is IndexType.POSTGRES)
+    if INDEX_NAME not in found:
+        return ()
+    return _with_staleness(storage, snapshot, index, Indexed.of(*found[INDEX_NAME]), clock)
 
 
-def _is_checked(index: IndexStatus) -> bool:
-    return index.behind is None
+def _with_staleness(
+    storage: Storage, snapshot: TableSnapshot, index: IndexStatus, indexed: Indexed, clock: Clock
+) -> tuple[IndexStatus, ...]:
+    """Nothing of one that was not built yet."""
+    if indexed == Indexed():
+        return ()
+    try:
+        behind = staleness(storage, snapshot, indexed, clock=clock)
+    except (BrokenFile, Refused, Unsupported) as error:
+        return (replace(index, problem=problem_of(error).text),)
+    return (replace(index, behind=behind, behind_at=clock.now()),)
 
 
 def _round(table: ServedTable, clock: Clock) -> int:
@@ -173,16 +195,20 @@ def _round(table: ServedTable, clock: Clock) -> int:
 
 
 def _told(cache: TableCache) -> str:
-    return " ".join(
+    wrong = [
         f"The index {index.name} is wrong{f' in {index.wrong:,} of {index.checked:,} keys' if index.wrong else ''}: "
         f"writers that go by it insert rows again, or miss them. {index.out_of_use}".rstrip()
         for index in cache.indexes
         if index.wrong or index.out_of_use
-    )
+    ]
+    untold = [
+        f"What the index {index.name} lacks cannot be told. {index.problem}" for index in cache.indexes if index.problem
+    ]
+    return " ".join([*wrong, *untold])
 
 
 def _with_check(index: IndexStatus, check: IndexCheck, now: float) -> IndexStatus:
-    if not _is_checked(index):
+    if index.type.is_own:
         return index
     drawn = [each for each in (check.rows, check.entries) if each is not None]
     rates = [each.excluded_rate for each in drawn]

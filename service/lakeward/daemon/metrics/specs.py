@@ -20,6 +20,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus
+from lakeward.index.record.scaling import IndexLoad
 from lakeward.plan.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS
 
@@ -331,6 +332,15 @@ def _behind(figure: Callable[[IndexStatus, float], float | None]) -> Callable[[T
     return read
 
 
+def _load(figure: Callable[[IndexLoad], float]) -> Callable[[TableStatus, float], Reading]:
+    """A figure of each index of the table that has buckets of ours."""
+
+    def read(table: TableStatus, now: float) -> Reading:
+        return {index.name: figure(index.load) for index in table.indexes if index.load is not None} or None
+
+    return read
+
+
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
     return None if table.backlog is None or table.no_work else (table.oldest_unmerged_age(now) or 0.0)
 
@@ -590,7 +600,8 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_behind_commits",
-            "Commits, rollbacks and restores that an index in the store's database does not have, as of the last plan.",
+            "Commits, rollbacks and restores that an index of Lakeward's, below the table or in the store's database, "
+            "does not have, as of the last plan.",
             "table",
             "index",
         ),
@@ -615,6 +626,38 @@ TABLE_GAUGES = (
             "index",
         ),
         _behind(IndexStatus.seconds_behind),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_unreadable",
+            "1 while it cannot be told what an index of Lakeward's lacks, since its manifest or a commit of the table "
+            "cannot be read; lookups by it fail.",
+            "table",
+            "index",
+        ),
+        lambda table, now: {each.name: float(bool(each.problem)) for each in table.indexes if each.type.is_own} or None,
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_load_ratio",
+            "Entries of a record index of Lakeward's by what the buckets have room for that entries go to; 1 is full. "
+            "Full buckets grow when it is brought up to date.",
+            "table",
+            "index",
+        ),
+        _load(lambda load: load.mean),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_fullest_bucket_ratio",
+            "The same of the fullest bucket; far above the ratio of all, keys are spread badly.",
+            "table",
+            "index",
+        ),
+        _load(lambda load: load.fullest),
         max,
     ),
     TableGauge(

@@ -121,6 +121,8 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     for index in table.indexes:
         if index.wrong or index.out_of_use:
             found.append(f"index {index.name} is wrong")
+        elif index.problem:
+            found.append(f"index {index.name} cannot be read")
     if table.is_breached(now):
         found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
     if table.view.scan_overdue:

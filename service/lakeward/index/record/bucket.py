@@ -25,46 +25,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.index.location import LOCATIONS
-from lakeward.index.record.bucket_file import ABSENT, BucketFile, IsValid, LookupMode, PrefixMatches, invalid_codes
+from lakeward.index.record.bucket_file import ABSENT, BucketFile, IsValid, PrefixMatches, invalid_codes
 from lakeward.index.record.bucket_merge import BucketMerge
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_codes import GONE
 from lakeward.index.record.key_block import Numbers, Probes
 from lakeward.index.record.key_filter import key_hashes
 from lakeward.index.record.key_scope import (
     AFTER_SEPARATOR,
     SEPARATOR,
-    KeyScope,
     entry_keys,
     record_key_ends,
     split_entry_keys,
     with_ending,
 )
-
-SCAN_FROM: Final = 0.35
-"""The share of a file's entries that is looked up from which on the file is scanned."""
+from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
 
 Seen: TypeAlias = pa.ChunkedArray
 """Keys of entries, in binary."""
 NOTHING_SEEN: Final = pa.chunked_array([], pa.binary())
 
 
-@dataclass(frozen=True, slots=True)
-class LookupOptions:
-    mode: LookupMode = LookupMode.DYNAMIC
-    scan_from: float = SCAN_FROM
-    """For `dynamic`: keys that are looked up by entries of the file, from which on it is scanned."""
-
-    def mode_for(self, file: BucketFile, keys: int) -> LookupMode:
-        if self.mode is not LookupMode.DYNAMIC:
-            return self.mode
-        return LookupMode.SCAN if keys >= self.scan_from * file.entry_count else LookupMode.SEEK
-
-
 def _all_valid(_: str) -> bool:
     return True
-
-
-LOOKUP_OPTIONS: Final = LookupOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +108,7 @@ class Bucket:
         left = np.arange(len(keys))
         batches = []
         for file, invalid in zip(self._files, self._invalid, strict=True):
-            mode = self._options.mode_for(file, len(left))
+            mode = self._options.mode_for(entries=file.entry_count, keys=len(left))
             locations, instants = file.find(probes, left, hashes=hashes, mode=mode)
             if invalid is not None:
                 locations[invalid[instants]] = ABSENT
@@ -166,7 +149,7 @@ class Bucket:
         rows = np.arange(len(keys))
         batches = []
         for file, invalid in zip(self._files, self._invalid, strict=True):
-            mode = self._options.mode_for(file, len(rows))
+            mode = self._options.mode_for(entries=file.entry_count, keys=len(rows))
             for match in file.find_between(low, high, rows, hashes=hashes, mode=mode):
                 # A record key that holds the separator itself is another key.
                 is_right = record_key_ends(match.keys, self._scope) == lengths[match.rows]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -28,11 +27,13 @@ from lakeward.format.hfile.info import LAST_KEY
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.index.location import LOCATIONS
 from lakeward.index.record.block_cache import BlockCache
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_codes import Codes, CodesLimits, decode_values
 from lakeward.index.record.file_form import FILTER, INSTANTS, PLACES, FileHead, decode_texts
 from lakeward.index.record.key_block import KeyBlock, Numbers, Probes, search
 from lakeward.index.record.key_filter import Hashes, KeyFilter
-from lakeward.index.record.key_scope import KeyScope, split_entry_keys
+from lakeward.index.record.key_scope import split_entry_keys
+from lakeward.index.record.record_options import LookupMode
 from lakeward.kernel import BOOL_IN, I32, I64_IN, kernel, types
 
 ABSENT: Final = -1
@@ -43,12 +44,6 @@ STRETCH_BYTES: Final = 4 * 1024 * 1024
 
 _FILTER_NUMBER = -1
 _KEY_LENGTH_BYTES = 2
-
-
-class LookupMode(Enum):
-    DYNAMIC = "dynamic"
-    SEEK = "seek"
-    SCAN = "scan"
 
 
 IsValid = Callable[[str], bool]

@@ -21,13 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import Unsupported
+from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
 from lakeward.kernel import I32, I64_IN, U8_IN, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
 
 Numbers = npt.NDArray[np.int32]
 
-DEFAULT_HASH: Final = "java-string"
-SECOND_HASH: Final = "lakeward-64"
 BUCKET_ENTRIES: Final = 1_000_000
 """Entries that a bucket is meant to have."""
 _GROWTH = 1.3

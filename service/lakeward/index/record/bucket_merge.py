@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from lakeward.index.record.bucket_file import BucketFile, IsValid, invalid_codes
 from lakeward.index.record.bucket_writer import BucketFileStats, BucketFileWriter
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_codes import GONE, SETTLED, Codes, CodeTable
-from lakeward.index.record.key_scope import KeyScope
 from lakeward.merge.rules.winner import LogRecordKind
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.sorted_run import Places, RunBatch, part_of

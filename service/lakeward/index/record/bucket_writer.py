@@ -22,10 +22,11 @@ from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.index.location import FILE_ID, INSTANT, PARTITION_PATH, RECORD_KEY
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_codes import GONE, Codes, CodeTable, encode_values
 from lakeward.index.record.file_form import FILTER, INSTANTS, PLACES, FileHead, encode_texts
 from lakeward.index.record.key_filter import Hashes, KeyFilter, key_hashes
-from lakeward.index.record.key_scope import KeyScope, entry_keys, record_key_ends
+from lakeward.index.record.key_scope import entry_keys, record_key_ends
 
 BLOCK_BYTES: Final = 64 * 1024
 """Bytes of a data block before compression: what a lookup of one key decodes."""

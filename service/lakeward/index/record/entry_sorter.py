@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY, differs
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_codes import GONE, CodeTable
-from lakeward.index.record.key_scope import KeyScope, entry_keys
+from lakeward.index.record.key_scope import entry_keys
 from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.spilled_run import RawRun

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.created_with import KeyScope
 
 FORM_VERSION: Final = 1
 PLACES: Final = "lakeward.places"

@@ -1,7 +1,7 @@
 """What a key of the index is: a record key in all of the table, or in its partition.
 
-    global       one place a key in all of the table; the entry's key is the record key
-    partition    one place a key in each partition: record key, 0x00, partition path
+    global       the entry's key is the record key
+    partition    record key, 0x00, partition path
 
 So the partitions of a record key are neighbours in the file, and are found by what they begin with. No partition path
 holds a 0x00; a record key may, and then the last 0x00 is the one that separates.
@@ -11,7 +11,6 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -19,17 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.index.record.created_with import KeyScope
 from lakeward.kernel import I64, I64_IN, U8, U8_IN, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers
 
 SEPARATOR = b"\0"
 AFTER_SEPARATOR = b"\1"
 """A key followed by this comes right after all that begin with the key and a separator."""
-
-
-class KeyScope(Enum):
-    GLOBAL = "global"
-    PARTITION = "partition"
 
 
 def entry_keys(keys: pa.Array, partitions: pa.Array | None) -> pa.Array:

@@ -28,7 +28,6 @@ Source:  RFC-08
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,38 +43,18 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.index import Indexed
 from lakeward.index.location import PARTITION_PATH, RECORD_KEY
-from lakeward.index.out_of_use import FOLDER
 from lakeward.index.record.block_cache import CACHE_BYTES, BlockCache
-from lakeward.index.record.bucket import LOOKUP_OPTIONS, NOTHING_SEEN, Bucket, LookupOptions, Seen
+from lakeward.index.record.bucket import NOTHING_SEEN, Bucket, Seen
 from lakeward.index.record.bucket_file import BucketFile
 from lakeward.index.record.bucket_hash import bucket_numbers
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_file import FileKind, RecordFile
-from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest, open_manifest
+from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import hoodie_folder
 
-_NAME: Final = "record"
 OPEN_MAX: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
-    """The place of the record indexes of tables, and how they are asked."""
-
-    location: str | None = None
-    """A folder outside of the tables, of the same storage, for the indexes of many; None: below each table."""
-    lookup: LookupOptions = LOOKUP_OPTIONS
-
-    def folder(self, base_path: str) -> str:
-        if self.location is None:
-            return join(hoodie_folder(base_path), FOLDER, _NAME)
-        digest = hashlib.sha256(base_path.encode()).hexdigest()[:16]
-        return join(self.location.rstrip("/"), f"{base_path.rstrip('/').rpartition('/')[2]}-{digest}")
-
-
-RECORD_OPTIONS: Final = RecordOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,40 +299,6 @@ def newest_first(manifest: RecordManifest, counted: Mapping[str, str]) -> list[R
 def visible_at(file: RecordFile, counted: Mapping[str, str]) -> str | None:
     """When the newest commit in the file became visible; None for a file of one that does not count."""
     return counted.get(file.instant, file.completed) if file.kind is FileKind.DELTA else file.completed
-
-
-def open_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest]:
-    """The newest manifest of the index, and the folder that it is in. Raises `Refused` where there is no index,
-    `BrokenFile` and `Unsupported`."""
-    found = find_manifest(storage, folder)
-    if found is None:
-        raise Refused(
-            "The table has no record index of Lakeward's.",
-            why=f"There is none in {folder}.",
-            remedy="Build it: `lakeward index build TABLE --type record`.",
-        )
-    return found
-
-
-def find_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest] | None:
-    """The same; None where there is no index."""
-    for _ in range(_LOOKS):
-        try:
-            manifest = RECORD_FORM.read_newest(storage, folder)
-            if manifest is None or manifest.is_dropped:
-                return None
-            if manifest.moved_to is None:
-                return folder, manifest
-            at = join(folder, manifest.moved_to)
-            moved = RECORD_FORM.read_newest(storage, at)
-            if moved is not None:
-                return at, moved
-        except NotFound:
-            pass  # it was replaced and deleted between the listing and the reading
-    return None
-
-
-_LOOKS = 3
 
 
 def _again(

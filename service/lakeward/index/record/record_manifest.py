@@ -11,7 +11,7 @@
     moved_to          the index is in that folder below this one by now
     is_dropped        it is being deleted
 
-Touches: nothing.
+Touches: storage, reading; it loads no kernels, so that the daemon, which reads manifests, has none.
 See:     docs/decisions/0080-the-table-of-the-record-index.md, docs/formats/record-index.md
 """
 
@@ -21,13 +21,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from lakeward.errors import NotFound, Refused
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed
 from lakeward.index.manifest_form import ManifestForm
-from lakeward.index.record.bucket_hash import DEFAULT_HASH, SECOND_HASH
-from lakeward.index.record.key_scope import KeyScope
+from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, number_of
-from lakeward.index.record.scaling import GroupLoad, OpenGroup, Scaling, ScalingWay, Seal
+from lakeward.index.record.scaling import GroupLoad, IndexLoad, OpenGroup, Scaling, ScalingWay, Seal
+from lakeward.storage.storage import Storage, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,14 @@ class RecordManifest:
             GroupLoad(number, [entries.get(IndexGroup(number, *each), 0) for each in enumerate(group.links)])
             for number, group in enumerate(self.groups)
         ]
+
+    @property
+    def load(self) -> IndexLoad | None:
+        """None of an index without buckets, to which nothing came yet."""
+        loads = self.loads
+        if not loads:
+            return None
+        return IndexLoad(loads[-1].mean_load(self.scaling), loads[-1].max_load(self.scaling))
 
     def numbered(self, number: int, *, by: str) -> Self:
         return replace(self, number=number, by=by)
@@ -231,3 +240,37 @@ RECORD_FORM: Final = ManifestForm(
     manifest_of=_manifest,
     number_of=number_of,
 )
+
+
+def open_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest]:
+    """The newest manifest of the index, and the folder that it is in. Raises `Refused` where there is no index,
+    `BrokenFile` and `Unsupported`."""
+    found = find_manifest(storage, folder)
+    if found is None:
+        raise Refused(
+            "The table has no record index of Lakeward's.",
+            why=f"There is none in {folder}.",
+            remedy="Build it: `lakeward index build TABLE --type record`.",
+        )
+    return found
+
+
+def find_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest] | None:
+    """The same; None where there is no index."""
+    for _ in range(_LOOKS):
+        try:
+            manifest = RECORD_FORM.read_newest(storage, folder)
+            if manifest is None or manifest.is_dropped:
+                return None
+            if manifest.moved_to is None:
+                return folder, manifest
+            at = join(folder, manifest.moved_to)
+            moved = RECORD_FORM.read_newest(storage, at)
+            if moved is not None:
+                return at, moved
+        except NotFound:
+            pass  # it was replaced and deleted between the listing and the reading
+    return None
+
+
+_LOOKS = 3

@@ -50,6 +50,15 @@ class GroupLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexLoad:
+    """How full an index is: the open file groups of its newest group of buckets, to which entries go; 1 is full."""
+
+    mean: float
+    fullest: float
+    """The fullest bucket: keys that are spread badly show here first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Seal:
     group: int
     bucket: int

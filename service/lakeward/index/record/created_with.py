@@ -1,0 +1,20 @@
+"""What a record index is created with, and keeps until it is built anew: by what a key is one, and the hashes' names.
+
+    global       one place a key in all of the table
+    partition    one place a key in each partition
+
+Touches: nothing; it loads no kernels, so that a process which only reads manifests has none.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+DEFAULT_HASH: Final = "java-string"
+SECOND_HASH: Final = "lakeward-64"
+
+
+class KeyScope(Enum):
+    GLOBAL = "global"
+    PARTITION = "partition"
