@@ -1,5 +1,6 @@
 """`lakeward.write.write`: what the command does for files, from Python."""
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,11 +8,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakeward.write
+from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.errors import Refused, UsageError
+from lakeward.execute.indexing.building import build_index
+from lakeward.index.record.record_options import RecordOptions
+from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import WriteOperation
+from tests.index.record.reopened_record_index import new_record_index
 from tests.metadata_golden import set_property
-from tests.our_reader import read_rows
+from tests.our_reader import read_rows, scan
 from tests.write.writing import Row, new_table, rows_of, values
 
 
@@ -49,6 +55,29 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no record index"):
         lakeward.write.write(one, str(base), index="record", writers_stopped=True)
     assert not list((base / ".hoodie" / "timeline").glob("2*"))
+
+
+def test_a_record_index_of_lakewards(tmp_path: Path) -> None:
+    """A call goes by the one below the table, or in the folder that it names, and each write is in it; by one in a
+    database none is written from Python."""
+    for location in (None, str(tmp_path / "indexes")):
+        base = new_table(tmp_path / f"t-{location is None}")
+        folder = RecordOptions(location).folder(str(base))
+        words = {"index": "lakeward-record", "index_location": location, "writers_stopped": True}
+        with pytest.raises(Refused, match="no record index of Lakeward's"):
+            lakeward.write.write(table_of(("k1", 1, "p", "a")), str(base), **words)
+        new_record_index(Path(folder), buckets=2)
+        lakeward.write.write(table_of(("k1", 1, "p", "a"), ("k2", 1, "q", "a")), str(base), **words)
+        open_index = partial(RecordIndexWriter.of, LocalStorage(), folder=folder)
+        build_index(LocalStorage(), open_index, lambda base=base: scan(base))
+        reports = [
+            lakeward.write.write(table_of(("k1", 2, "q", "b"), ("k3", 2, "r", "b")), str(base), **words),
+            lakeward.write.write(None, str(base), operation="delete_partition", partitions=["r"], **words),
+        ]
+        assert values(read_rows(base)) == {"k1": "b", "k2": "a"}
+        assert open_index(scan(base)).indexed().instants == {report.instant for report in reports}
+    with pytest.raises(UsageError, match="none is opened for it"):
+        lakeward.write.write(table_of(("k1", 1, "p", "a")), str(base), index="postgres", writers_stopped=True)
 
 
 def test_rows_move_where_the_table_says_so(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ Keeps:   1. nothing is written without a statement about the table's other write
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,14 +23,17 @@ from lakeward.errors import UsageError
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import read_tee
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.storage.opening import open_storage
+from lakeward.storage.storage import Storage
 from lakeward.write.beginning import timeline_snapshot
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.index_choice import choose_index
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.writing import WriteReport, write_rows
 
 if TYPE_CHECKING:
@@ -46,6 +50,7 @@ def write(
     writers_stopped: bool = False,
     lock: LockOptions | None = None,
     index: IndexKind | str | None = None,
+    index_location: str | None = None,
     buckets: int | None = None,
     bucket_fields: Sequence[str] = (),
     update_partition_path: bool | None = None,
@@ -72,6 +77,8 @@ def write(
         lock: how the table is shared with writers that go on. One of the two must be said.
         index: what finds the file group of a key; None for what the table says, was chosen for it (`lakeward index
             tee`) or shows, or bucket with `buckets`. A shadow index is behind by the write.
+        index_location: the folder of Lakeward's record indexes, where a configuration says one
+            (`[defaults.index.record] location`); None: the table's own is below it.
         buckets: how many a partition has: the number that every writer of the table has.
         bucket_fields: key columns that are hashed; all of them where none is named.
         update_partition_path: whether a row that comes for another partition than the one that has its key goes there,
@@ -129,17 +136,28 @@ def write(
         extra_metadata=commit_metadata or {},
         conflict_retries=retries,
     )
+    open_index = None
+    if chosen.kind is IndexKind.LAKEWARD_RECORD:
+        open_index = _record_index(storage, base_path, index_location)
     if rows is None:
-        return write_rows(serviced, request, InProcessFlow(storage, ()), None)
+        return write_rows(serviced, request, InProcessFlow(storage, ()), None, open_index)
     flow: Flow
     if isinstance(rows, pa.Table):
         columns, flow = rows.schema, InProcessFlow(storage, rows.to_batches(), memory_bytes=memory_bytes)
     else:
         columns, flow = _on_spark(rows, table, memory_bytes)
     try:
-        return write_rows(serviced, request, flow, columns)
+        return write_rows(serviced, request, flow, columns, open_index)
     finally:
         flow.close()
+
+
+def _record_index(storage: Storage, base_path: str, location: str | None) -> OpenIndex:
+    """Opens Lakeward's record index of the table."""
+    # It needs the compiled kernels: only where a write goes by it.
+    from lakeward.commit.index.record_index_writer import RecordIndexWriter
+
+    return partial(RecordIndexWriter.of, storage, folder=RecordOptions(location).folder(base_path))
 
 
 def _on_spark(frame: Any, table: str, memory_bytes: int) -> tuple[pa.Schema, Flow]:

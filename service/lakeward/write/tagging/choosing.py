@@ -53,7 +53,7 @@ def check_tagging(
     elif request.index.is_own and open_index is None:
         raise UsageError(
             "The write is to go by an index of Lakeward's, and none is opened for it.",
-            why="Where it is commands alone know.",
+            why="Its address is known to commands alone.",
             remedy=f"Write with `lakeward write --index {request.index}`, or by another index.",
         )
 
