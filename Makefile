@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -125,6 +125,9 @@ bench-commit-section: .venv/ready ## Measure how long a compaction of 1, 100, 5,
 
 bench-record-index: .venv/bench ## Measure lookups in a bucket of the record index, and making it, beside LMDB
 	$(BIN)/python -m benchmarks.record_index $(ARGS)
+
+bench-index-peers: .venv/ready ## Ask the indexes of one table for the same keys, Hudi's through Spark beside ours
+	$(BIN)/python -m benchmarks.record_index_peers $(ARGS)
 
 bench-start: .venv/ready ## Time how long --help and small commands take to answer
 	$(BIN)/python -m benchmarks.start
