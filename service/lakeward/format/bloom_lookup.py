@@ -72,6 +72,11 @@ class BloomRows:
             raise ValueError("a bloom filter that is cut short") from error
         return cls(np.frombuffer(data, dtype=np.uint8), start, stride, count, bits, hashes)
 
+    @property
+    def type_code(self) -> str:
+        """The type of the bytes that it was read from."""
+        return SIMPLE_TYPE_CODE if self.start == ROW_HEAD_BYTES else TYPE_CODE
+
     def lookup(self, keys: pa.StringArray) -> npt.NDArray[np.bool_]:
         """For each key whether it may be among those that were added; none of the keys is null."""
         found = np.zeros(len(keys), dtype=np.uint8)

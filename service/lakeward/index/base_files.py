@@ -27,6 +27,7 @@ class KeyFile:
     file_id: str
     path: str
     """Relative to the base path."""
+    size: int
     instant: str
 
     def locations(self, keys: pa.Array) -> pa.RecordBatch:
@@ -53,7 +54,7 @@ class BaseFiles:
                 groups_of_logs[group.partition_path] = group.file_id
             else:
                 files.setdefault(group.partition_path, []).append(
-                    KeyFile(group.partition_path, group.file_id, base.path, base.instant)
+                    KeyFile(group.partition_path, group.file_id, base.path, base.size, base.instant)
                 )
         return cls(snapshot.base_path, files, groups_of_logs)
 

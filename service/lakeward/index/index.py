@@ -3,6 +3,7 @@
     Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
                    is found for it
     HashedIndex    an index of which one part has a key, told by the key alone
+    NarrowingIndex an index that can say which of its parts may have which keys
     FollowingIndex an index that says which commits of the table it has
     WritableIndex  an index that takes in one commit of the table after the other
     OwnIndex       an index of ours that stays: built from a table, and kept small
@@ -63,6 +64,12 @@ class HashedIndex(Index, Protocol):
 
     def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
         """The part that each key is in."""
+
+
+@runtime_checkable
+class NarrowingIndex(Index, Protocol):
+    def narrowed(self, parts: Sequence[Any], keys: pa.Array) -> Iterator[tuple[Any, pa.Array]]:
+        """The parts that may have some of these keys, each with those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +153,13 @@ def record_locations(
 
     Args:
         partitions: where the keys are looked for, of an index that is not global; None: in all.
-        on_part: told before each part how many were looked into, and of how many.
+        on_part: told before each part that is looked into how many were, and how many parts there are.
     """
     parts = index.parts(partitions)
+    asked = index.narrowed(parts, keys) if isinstance(index, NarrowingIndex) else ((part, keys) for part in parts)
     batches: list[pa.RecordBatch] = []
-    for done, part in enumerate(parts):
+    for done, (part, some) in enumerate(asked):
         on_part(done, len(parts))
-        batches += index.look_up(storage, part, keys)
+        batches += index.look_up(storage, part, some)
     found = pa.Table.from_batches(batches, LOCATIONS)
     return found.join(pa.table([keys.unique()], [LOCATIONS.names[0]]), LOCATIONS.names[0], join_type="left semi")

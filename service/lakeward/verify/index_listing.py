@@ -1,7 +1,8 @@
 """Which indexes a table has that say where a key is, and which spare readers files; what each covers and takes.
 
     simple           the base files themselves, whose keys are read
-    bloom            the filters in the footers of base files, of which a sample is opened
+    bloom            the filters in the footers of base files, of which a sample is opened; or the cache of them, where
+                     there is one
     metadata         the partitions of the metadata table, Hudi's: the record index tells places, the others prune
 
 Touches: storage, reading only: footers of a sample of base files, listings of the metadata table's folders.
@@ -14,10 +15,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from lakeward.errors import NotFound
+from lakeward.clock import Clock
+from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
+from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
+from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import Staleness, staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
@@ -62,11 +67,11 @@ class ListedIndex:
     """Since the first of them completed."""
 
 
-def list_indexes(storage: Storage, snapshot: TableSnapshot, *, seed: int = 0) -> tuple[ListedIndex, ...]:
+def list_indexes(storage: Storage, snapshot: TableSnapshot, *, clock: Clock, seed: int = 0) -> tuple[ListedIndex, ...]:
     """All indexes of the table, those that it always has first. Raises `BrokenFile`."""
     return (
         _simple(snapshot),
-        *_bloom(storage, snapshot, seed),
+        *_bloom(storage, snapshot, clock, seed),
         *_metadata(storage, snapshot),
     )
 
@@ -89,7 +94,19 @@ def _simple(snapshot: TableSnapshot) -> ListedIndex:
     )
 
 
-def _bloom(storage: Storage, snapshot: TableSnapshot, seed: int) -> Iterator[ListedIndex]:
+def _bloom(storage: Storage, snapshot: TableSnapshot, clock: Clock, seed: int) -> Iterator[ListedIndex]:
+    try:
+        cache = FilterCache.of(storage, cache_folder(snapshot.base_path))
+    except (BrokenFile, Unsupported) as error:
+        yield from _footers(storage, snapshot, seed, f" {error.what} {error.why}")
+        return
+    if cache is None:
+        yield from _footers(storage, snapshot, seed)
+    else:
+        yield _cached(storage, snapshot, cache, clock)
+
+
+def _footers(storage: Storage, snapshot: TableSnapshot, seed: int, more: str = "") -> Iterator[ListedIndex]:
     bases = _bases(snapshot)
     chosen = sorted(Random(seed).sample(range(len(bases)), min(FOOTERS, len(bases))))
     filters = [found for at in chosen if (found := _filter_bytes(storage, snapshot, bases[at])) is not None]
@@ -97,6 +114,8 @@ def _bloom(storage: Storage, snapshot: TableSnapshot, seed: int) -> Iterator[Lis
         return
     without = len(chosen) - len(filters)
     seen = f"{len(chosen)} of {len(bases)} footers were opened, {len(filters)} of them with a filter."
+    if without:
+        seen += " Of a file without one all keys are read."
     yield ListedIndex(
         "bloom",
         "",
@@ -108,7 +127,44 @@ def _bloom(storage: Storage, snapshot: TableSnapshot, seed: int) -> Iterator[Lis
         "base files",
         round(sum(filters) / len(chosen) * len(bases)),
         0,
-        seen if without == 0 else f"{seen} Of a file without one all keys are read.",
+        seen + more,
+    )
+
+
+def _cached(storage: Storage, snapshot: TableSnapshot, cache: FilterCache, clock: Clock) -> ListedIndex:
+    bases, manifest = _bases(snapshot), cache.manifest
+    rows = cache.rows_of([base.path for base in bases], [base.size for base in bases])
+    covered = sum(row is not None for row in rows)
+    is_told = snapshot.config.layout >= 2
+    behind = Staleness()
+    if is_told:
+        behind = staleness(storage, snapshot, Indexed(manifest.through), clock=clock)
+    gone = len(cache.entries) - covered
+    files = len(manifest.files)
+    notes = [f"A cache of {files:,} file{'' if files == 1 else 's'}"]
+    if gone:
+        notes.append(f"{gone:,} of its entries are of base files that are gone")
+    if cache.broken:
+        notes.append(f"{len(cache.broken):,} of its files are broken")
+    if covered < len(bases):
+        notes.append("what it lacks is read from footers, until `lakeward index update`")
+    why = why_out_of_use(storage, snapshot.base_path, IndexType.BLOOM)
+    if why is not None:
+        notes.append(f"it is out of use, and footers are read: {why.rstrip('.')}")
+    return ListedIndex(
+        "bloom",
+        "",
+        IndexState.IN_USE,
+        True,
+        "partition",
+        covered,
+        len(bases),
+        "base files",
+        manifest.size_bytes,
+        behind.commits if is_told else None,
+        f"{'; '.join(notes)}.",
+        behind.bytes,
+        behind.seconds,
     )
 
 

@@ -1,5 +1,7 @@
 """The bloom index finds what the simple index finds, and reads less for it."""
 
+import logging
+import pickle
 from dataclasses import replace
 from random import Random
 
@@ -18,6 +20,7 @@ from lakeward.storage.metered import MeteredStorage
 from lakeward.table.snapshot import take_snapshot
 from lakeward.write.request import FileSizes
 from tests.golden_tables import copy_golden
+from tests.index.bloom.caches import cache_files, rebuilt, spoil_cache
 from tests.runs import runs
 from tests.write.writing import new_table, write
 
@@ -34,6 +37,10 @@ def rows_of(index, keys, partitions=None, storage=STORAGE):
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
+def sets(batches):
+    return {tuple(row.values()) for batch in batches for row in batch.to_pylist()}
+
+
 def spoil(path, how):
     """The file with another footer, as another writer may leave it."""
     file = pq.ParquetFile(path)
@@ -48,11 +55,13 @@ def spoil(path, how):
     pq.write_table(rows, path, row_group_size=7, write_statistics=how != "no statistics")
 
 
-@pytest.mark.parametrize("seed", range(runs(6)))
-def test_it_finds_what_the_simple_index_finds(tmp_path, seed):
-    """Keeps 1 of index/bloom/bloom_index: on tables with several files in a partition, in row groups of a few keys,
+@pytest.mark.parametrize("seed", range(runs(3)))
+@pytest.mark.parametrize("cache", ["none", "whole", "partial", "broken"])
+def test_it_finds_what_the_simple_index_finds(tmp_path, seed, cache):
+    """Keeps of index/bloom/bloom_index: on tables with several files in a partition, in row groups of a few keys,
     whose footers lack or break what they may; for keys that are there, others beside them, all keys, and each
-    partition."""
+    partition; without a cache, with one that has all files, some, or is broken anywhere."""
+    print(f"seed {seed}")
     chance = Random(seed)
     letters = "abz\uffff\U00010000"
     keys = sorted({"".join(chance.choices(letters, k=chance.randrange(1, 7))) for _ in range(300)})
@@ -60,19 +69,29 @@ def test_it_finds_what_the_simple_index_finds(tmp_path, seed):
     for part in ("p", "q"):
         for _ in range(3):
             some = chance.sample(keys, 60)
+            if chance.random() < 0.5:
+                some = sorted(some)[:20]
             write(table, [(key, 1, part, "a") for key in some], "insert", sizes=FileSizes(small_file=0))
+        if part == "p":
+            early = scan(table)
     snapshot = scan(table)  # files of another size than their commits say would count as cut short
     for path in sorted(table.glob("?/*.parquet")):
         spoil(path, chance.choice(FOOTERS))
-    simple, bloom = SimpleIndex.of(snapshot), BloomIndex.of(snapshot)
+    if cache != "none":
+        rebuilt(early if cache == "partial" else snapshot, file_bytes=chance.choice([1, 500, 10**6]))
+    if cache == "broken":
+        spoil_cache(table, chance)
+    simple, bloom = SimpleIndex.of(snapshot), BloomIndex.of(STORAGE, snapshot)
 
     assert rows_of(simple, pa.array(keys))
     for wanted in (keys, chance.sample(keys, 5), ["no such"], []):
         for partitions in (None, ["q"], ["no such"]):
             asked = pa.array(wanted, pa.string())
             assert rows_of(bloom, asked, partitions) == rows_of(simple, asked, partitions)
-    for mine, other in zip(bloom.parts(None), simple.parts(None), strict=True):
+    travelled, few = pickle.loads(pickle.dumps(bloom)), pa.array(chance.sample(keys, 20))
+    for mine, other in zip(pickle.loads(pickle.dumps(bloom.parts(None))), simple.parts(None), strict=True):
         assert [*bloom.look_up(STORAGE, mine, None)] == [*simple.look_up(STORAGE, other, None)]
+        assert sets(travelled.look_up(STORAGE, mine, few)) == sets(simple.look_up(STORAGE, other, few))
     assert (bloom.is_global, replace(bloom, is_global=True).is_global) == (False, True)
 
 
@@ -94,7 +113,7 @@ def test_keys_are_read_where_they_may_be(tmp_path):
     table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
     keys = [f"{number:06}{'-' * 100}" for number in range(0, 40_000, 2)]
     write(table, [(key, 1, "p", "a") for key in keys])
-    index = BloomIndex.of(scan(table))
+    index = BloomIndex.of(STORAGE, scan(table))
     (path,) = table.glob("p/*.parquet")
     rows = pq.ParquetFile(path).read()
     pq.write_table(rows, path, row_group_size=2000, compression="none", use_dictionary=False)
@@ -112,3 +131,48 @@ def test_keys_are_read_where_they_may_be(tmp_path):
     assert nothing == bytes_for(keys[7].replace("-", "~")) and nothing[0] == 0
     found, read = bytes_for(keys[7])
     assert found == 1 and 0 < read - nothing[1] < column / 5
+
+
+def test_the_cache_spares_footers(tmp_path, caplog):
+    """A lookup opens base files that have one of the keys, and no others, where ranges separate and where they do not;
+    filters of files that the ranges rule out are not read. A cache that is broken is told in the log, and footers are
+    read."""
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
+    for start in range(4):
+        keys = [f"{number:04}" for number in range(start * 1000, start * 1000 + 400, 2)]
+        write(table, [(key, 1, "p", "a") for key in keys], "insert", sizes=FileSizes(small_file=0))
+    keys = [f"{number:04}" for number in range(1, 4000, 8)]
+    write(table, [(key, 1, "p", "a") for key in keys], "insert", sizes=FileSizes(small_file=0))
+    snapshot = scan(table)
+    rebuilt(snapshot)
+    index = BloomIndex.of(STORAGE, snapshot)
+
+    def opened(*wanted):
+        calls = CountingStorage()
+        found = rows_of(index, pa.array(wanted), storage=calls)
+        names = [path.rpartition("/")[2] for path in calls.opened]
+        return len(found), *(sum(name.endswith(end) for name in names) for end in (".parquet", ".keys"))
+
+    assert opened("0002") == (1, 1, 2), "one of two files whose ranges it lies within"
+    assert opened("2003", "2") == (0, 0, 2)
+    assert opened("5") == (0, 0, 0)
+    assert opened("0002", "1002", "2002", "3002") == (4, 4, 5)
+
+    for path in cache_files(table):
+        if path.suffix == ".keys":
+            path.write_bytes(b"x" * path.stat().st_size)
+    with caplog.at_level(logging.WARNING):
+        assert opened("0002") == (1, 2, 2) and "is broken" in caplog.text
+        caplog.clear()
+        index = BloomIndex.of(STORAGE, snapshot)
+        assert opened("0002") == (1, 5, 0) and "lakeward index rebuild TABLE --type bloom" in caplog.text
+
+
+class CountingStorage(LocalStorage):
+    def __init__(self):
+        super().__init__()
+        self.opened = []
+
+    def open_input(self, path):
+        self.opened.append(path)
+        return super().open_input(path)

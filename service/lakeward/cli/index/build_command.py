@@ -1,4 +1,5 @@
-"""`lakeward index build TABLE` and `lakeward index update TABLE`: an index of ours is made, and kept at pace.
+"""`lakeward index build TABLE` and `lakeward index update TABLE`: an index of ours is made, and kept at pace; so is the
+cache of filters that lookups by the bloom index go by.
 
 Touches: stdout, stderr; the table, reading only; the folder or the database of the index.
 """
@@ -12,12 +13,14 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
+from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
-OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant: record or postgres.")]
+OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant: record, postgres or bloom.")]
 
 
 @index_app.command()
@@ -39,12 +42,24 @@ def build(
     Of type record it stands below the table's .hoodie, or in the configured location; of type postgres in the database
     of the store. Stopped midway, it begins anew when it is run again. What was committed meanwhile is taken in at the
     end.
+
+    With --type bloom the filters and ranges in the footers of base files are gathered below the table's .hoodie, so
+    that lookups open no footers. That is a cache: what it lacks is read from the footers.
     """
     from lakeward.execute.indexing.building import build_index, update_and_tidy
     from lakeward.index.key_changes.table_commits import check_can_be_followed
 
     opened = open_table(table, config)
     take = partial(opened.snapshot, timezone=timezone)
+    if index_type is IndexType.BLOOM:
+        if by_partition:
+            raise UsageError(
+                "A cache of filters has no scope.",
+                why="It is of base files; whether a key is one in its partition or in the table, a write says.",
+                remedy="Leave --by-partition out.",
+            )
+        build_cache(opened, take(), as_json=as_json)
+        return
     with own_index(opened, index_type, url, keys_per_second) as place, work_watched() as on_step:
         check_can_be_followed(take())
         place.create(is_global=not by_partition)
@@ -80,10 +95,15 @@ def update(
     """Take in what was committed since, in the order in which it completed. The table is read only; no lock is taken.
 
     Until then a lookup reads what these commits wrote, up to 256 MiB. Stopped midway, it goes on where it was.
+
+    The cache of --type bloom gets the base files that came, and loses those that are gone.
     """
     from lakeward.execute.indexing.building import update_and_tidy
 
     opened = open_table(table, config)
+    if index_type is IndexType.BLOOM:
+        update_cache(opened, opened.snapshot(timezone=timezone), as_json=as_json)
+        return
     with own_index(opened, index_type, url, keys_per_second) as place:
         updated = update_and_tidy(opened.storage, place.open, partial(opened.snapshot, timezone=timezone))
     if as_json:

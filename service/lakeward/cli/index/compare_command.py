@@ -59,7 +59,7 @@ def compare(
     opened = open_table(table, config)
     snapshot, clock = opened.snapshot(timezone=timezone), SystemClock()
 
-    stored = {each.type: each.bytes for each in list_indexes(opened.storage, snapshot) if each.locates}
+    stored = {each.type: each.bytes for each in list_indexes(opened.storage, snapshot, clock=clock) if each.locates}
     with ExitStack() as databases, work_watched() as on_step:
         openers = [databases.enter_context(index_opener(opened, kind, url)) for kind in types]
 

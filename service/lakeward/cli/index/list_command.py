@@ -24,12 +24,13 @@ def list_indexes(
     from lakeward.cli.index.record_index import listed_in_folder
     from lakeward.cli.views.index.listed import listed_as_json, render_listed
     from lakeward.cli.views.terminal import Terminal
+    from lakeward.clock import SystemClock
     from lakeward.verify.index_listing import list_indexes
 
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)
     found = (
-        *list_indexes(opened.storage, snapshot),
+        *list_indexes(opened.storage, snapshot, clock=SystemClock()),
         *listed_in_folder(opened, snapshot),
         *listed_in_database(opened, snapshot, url),
     )

@@ -53,7 +53,7 @@ def own_index(
         raise UsageError(
             f"The {kind} index is not Lakeward's to build.",
             why="Hudi's writers keep it, or it is the base files themselves.",
-            remedy=f"Name --type {' or '.join(OWN_TYPES)}; `lakeward index list` shows what the table has.",
+            remedy=f"Name --type {', '.join(OWN_TYPES)} or bloom; `lakeward index list` shows what the table has.",
         )
     from lakeward.cli.index.record_index import RecordPlace
 

@@ -14,6 +14,7 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
+from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.index.own_index import check_not_chosen, own_index
 from lakeward.cli.options.groups import with_option_groups
@@ -54,9 +55,12 @@ def rebuild(
 
     An index of Lakeward's own, record or postgres, is built anew beside the one that is there, from the rows as they
     are, and takes its place in one step once it has all. Until then lookups go by the old one; stopped midway, that one
-    stays. The table's rows and timeline are read only, and no lock is needed.
+    stays. The table's rows and timeline are read only, and no lock is needed. So is the cache of --type bloom.
     """
     opened = open_table(table, config)
+    if index_type is IndexType.BLOOM:
+        rebuild_cache(opened, opened.snapshot(timezone=timezone), dry_run=dry_run, as_json=as_json)
+        return
     if index_type.is_own:
         take = partial(opened.snapshot, timezone=timezone)
         _rebuild_own(opened, index_type, url, take, keys_per_second, dry_run=dry_run, as_json=as_json)
@@ -81,10 +85,13 @@ def drop(
 
     Of the record index of the metadata table that lasts as long as no Hudi writer's options keep it
     (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): the next one that does builds it anew.
-    Of an index of Lakeward's own, record or postgres, the table's timeline and properties say nothing: no lock is
-    needed.
+    Of an index of Lakeward's own, record or postgres, and of the cache of --type bloom the table's timeline and
+    properties say nothing: no lock is needed.
     """
     opened = open_table(table, config)
+    if index_type is IndexType.BLOOM:
+        drop_cache(opened, dry_run=dry_run, as_json=as_json)
+        return
     if index_type.is_own:
         _drop_own(opened, index_type, url, dry_run=dry_run, as_json=as_json)
         return

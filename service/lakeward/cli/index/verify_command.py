@@ -1,11 +1,13 @@
 """`lakeward index verify TABLE`: is an index right? Exit 6 where it is not, and it is taken out of use.
 
-Touches: stdout, stderr; the table, reading only, but for the file that says that an index of Hudi's is out of use.
+Touches: stdout, stderr; the table, reading only, but for the file that says that an index of Hudi's, or the
+         cache of filters, is out of use.
 Keeps:   an index is put back in use only by a check that left nothing unlooked at.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +23,7 @@ from lakeward.quantities import format_iso_time
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.verify.filter_cache_check import FilterCacheCheck
     from lakeward.verify.index_check import Moment
     from lakeward.verify.index_check_result import IndexCheck
 
@@ -60,10 +63,14 @@ def verify(
     A record index of the metadata table that is wrong is taken out of use: neither lookups nor writes of Lakeward's go
     by it. Hudi's writers still do. It is in use again once it was removed (`lakeward metadata rebuild`), or once --all
     found nothing. No lock is taken.
+
+    With --type bloom the cache of filters is held against the footers, too; one that is wrong is out of use until it
+    is built anew (`lakeward index rebuild`), and footers are read instead.
     """
-    from lakeward.cli.views.index.checked import checked_as_json, render_checked
+    from lakeward.cli.views.index.checked import checked_as_json, render_cache_checked, render_checked
     from lakeward.cli.views.terminal import Terminal
     from lakeward.index.opening import type_of_choice
+    from lakeward.verify.filter_cache_check import check_filter_cache
     from lakeward.verify.index_check import Moment, check_index
     from lakeward.verify.index_check_result import CheckSize
 
@@ -79,24 +86,39 @@ def verify(
             return Moment(snapshot, opens(snapshot))
 
         found = check_index(opened.storage, moment_now, size, on_step=on_step)
-    put = "" if report_only else _put(opened, chosen, found, now=clock.now())
+        cache = None
+        if chosen is IndexType.BLOOM:
+            cache = check_filter_cache(opened.storage, opened.snapshot(timezone=timezone), size, on_step=on_step)
+    put = "" if report_only else _put(opened, chosen, found, cache, now=clock.now())
     if as_json:
-        print_json(checked_as_json(opened.base_path, chosen, size, found) | {"changed": put})
+        document = checked_as_json(opened.base_path, chosen, size, found) | {"changed": put}
+        print_json(document if cache is None else document | {"cache": asdict(cache)})
     else:
         render_checked(chosen, found, Terminal())
+        if cache is not None:
+            render_cache_checked(cache, Terminal())
         if put:
-            typer.echo(f"The {chosen} index is {put} from now on.")
-    if found.wrong:
+            what = "cache of filters" if chosen is IndexType.BLOOM else f"{chosen} index"
+            typer.echo(f"The {what} is {put} from now on.")
+    if found.wrong or (cache is not None and cache.wrong):
         raise typer.Exit(PROBLEMS_EXIT)
 
 
-def _put(opened: ConfiguredTable, kind: IndexType, found: IndexCheck, *, now: float) -> str:
+def _put(
+    opened: ConfiguredTable, kind: IndexType, found: IndexCheck, cache: FilterCacheCheck | None, *, now: float
+) -> str:
     """What the index is from now on, `out of use` or `in use`; empty where it is what it was."""
     from lakeward.commit.index_out_of_use import put_in_use, take_out_of_use
 
-    if kind is not IndexType.METADATA:
+    if kind is IndexType.METADATA:
+        wrong = found.told if found.wrong else ""
+        is_complete = found.is_complete
+    elif cache is not None:
+        wrong = cache.told if cache.wrong else found.told if found.wrong else ""
+        is_complete = cache.is_complete and found.is_complete
+    else:
         return ""
-    if found.wrong:
-        why = f"At {format_iso_time(now)} {found.told}"
+    if wrong:
+        why = f"At {format_iso_time(now)} {wrong}"
         return "out of use" if take_out_of_use(opened.storage, opened.base_path, kind, why) else ""
-    return "in use" if found.is_complete and put_in_use(opened.storage, opened.base_path, kind) else ""
+    return "in use" if is_complete and put_in_use(opened.storage, opened.base_path, kind) else ""

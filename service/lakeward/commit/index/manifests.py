@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lakeward.commit.creation import create
-from lakeward.errors import AlreadyExists, IndexMoved, NotFound
+from lakeward.errors import AlreadyExists, BrokenFile, IndexMoved, NotFound
 from lakeward.index.manifest_form import DATA_FOLDER, M, ManifestForm, list_manifests, manifest_path
 from lakeward.storage.storage import Storage, join
 
@@ -73,7 +73,10 @@ def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None
     named: set[str] = set()
     for number in manifests:
         if number >= kept_from:
-            named |= {*form.read(storage, folder, number).paths}
+            try:
+                named |= {*form.read(storage, folder, number).paths}
+            except BrokenFile:
+                return  # what it names is not known; once it is no longer kept, the rest goes
     for status in storage.list(join(folder, DATA_FOLDER)):
         made_from = form.number_of(status.name)
         if made_from is None or f"{DATA_FOLDER}/{status.name}" in named or status.is_folder:

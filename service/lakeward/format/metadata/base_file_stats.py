@@ -79,14 +79,19 @@ def read_column_stats(
         raise _broken(file_name, broken) from broken
 
 
-def read_bloom_filter(source: BinaryIO, *, file_name: str) -> tuple[str, bytes] | None:
-    """The type of the file's bloom filter and its text as the footer has it; None without one."""
+def read_footer_entries(source: BinaryIO, *, file_name: str) -> Mapping[bytes, bytes]:
+    """What the footer says beside rows and columns, such as filter and range of its keys. Raises `BrokenFile`."""
     try:
-        entries = pq.read_metadata(source).metadata or {}
+        return pq.read_metadata(source).metadata or {}
     except (pa.ArrowException, OSError) as broken:
         if is_of_storage(broken):
             raise
         raise _broken(file_name, broken) from broken
+
+
+def read_bloom_filter(source: BinaryIO, *, file_name: str) -> tuple[str, bytes] | None:
+    """The type of the file's bloom filter and its text as the footer has it; None without one."""
+    entries = read_footer_entries(source, file_name=file_name)
     text = entries.get(BLOOM_KEY.encode())
     if text is None:
         return None

@@ -1,74 +1,134 @@
 """The bloom index: the keys of the newest base file of each file group, of which range and filter say first which keys
 they may have.
 
-    range     the smallest and the greatest key, in the footer
-    filter    in the footer: some keys that are not there pass
+    range     the smallest and the greatest key
+    filter    some keys that are not there pass
     exact     the keys themselves, of the row groups that may have those that are left
+
+Range and filter are those of the footer, which the cache has (`filter_cache`), or which is read. Ranges that the cache
+has rule files out before any is asked (`key_spans`).
 
 Answers are those of the simple index: a range or a filter that is not there, or is broken, leaves all keys possible.
 
-Touches: base files: the footer of each, and of some the column of record keys.
-Keeps:   what it finds of a file's keys is what the simple index finds.
-See:     docs/decisions/0071-the-bloom-index.md
+Touches: base files: the footer of each that the cache does not have, and of some the column of record keys; the cache,
+         reading; the log, where it is broken.
+Keeps:   what it finds of a file's keys is what the simple index finds, whatever the cache has.
+See:     docs/decisions/0071-the-bloom-index.md, docs/decisions/0081-the-cache-of-filters.md
 Source:  HoodieBloomIndex, HoodieGlobalBloomIndex (Hudi 1.2)
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.index.base_files import KEY_COLUMN, BaseFiles, KeyFile
+from lakeward.index.bloom.cache_file import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys
+from lakeward.index.bloom.filter_cache import FilterCache, tell_broken, usable_cache
+from lakeward.index.bloom.key_spans import KeySpans
 from lakeward.index.location import RECORD_KEY
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 
 
 @dataclass(frozen=True, slots=True)
+class BloomPart:
+    file: KeyFile
+    cached: CachedKeys | None = None
+    """None where the footer says it."""
+
+
+@dataclass(frozen=True, slots=True)
 class BloomIndex:
     bases: BaseFiles
     is_global: bool = False
+    cache: FilterCache | None = field(default=None, compare=False)
 
     can_index_log_files = False
 
     @classmethod
-    def of(cls, snapshot: TableSnapshot, *, is_global: bool = False) -> BloomIndex:
-        return cls(BaseFiles.of(snapshot), is_global)
+    def of(cls, storage: Storage, snapshot: TableSnapshot, *, is_global: bool = False) -> BloomIndex:
+        return cls(BaseFiles.of(snapshot), is_global, usable_cache(storage, snapshot.base_path))
 
-    def parts(self, partitions: Collection[str] | None) -> Sequence[KeyFile]:
+    def __reduce__(self) -> tuple[object, ...]:
+        """To tasks the cache does not travel: each part has what it says of its file."""
+        return BloomIndex, (self.bases, self.is_global)
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[BloomPart]:
         """One base file each. Raises `Refused` where keys may be in logs alone."""
-        return self.bases.within(partitions)
+        files = self.bases.within(partitions)
+        if self.cache is None:
+            return [BloomPart(file) for file in files]
+        rows = self.cache.rows_of([file.path for file in files], [file.size for file in files])
+        known = iter(self.cache.keys_of([row for row in rows if row is not None]))
+        return [BloomPart(file, None if row is None else next(known)) for file, row in zip(files, rows, strict=True)]
 
-    def look_up(self, storage: Storage, part: KeyFile, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    def narrowed(self, parts: Sequence[BloomPart], keys: pa.Array) -> Iterator[tuple[BloomPart, pa.Array]]:
+        """The parts that may have some of these keys by the ranges that the cache has, each with those."""
+        spans = spans_of(parts, keys)
+        for number, part in enumerate(parts):
+            asked = spans.of_file(number)
+            if len(asked):
+                yield part, asked
+
+    def look_up(self, storage: Storage, part: BloomPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The keys that the base file has of these, each once."""
-        with storage.open_input(join(self.bases.base_path, part.path)) as source:
-            wanted = None if keys is None else _Wanted(keys)
+        wanted = None if keys is None else _Wanted(keys)
+        if wanted is not None and part.cached is not None and not wanted.may_be_in(storage, part.cached):
+            return
+        file = part.file
+        with storage.open_input(join(self.bases.base_path, file.path)) as source:
             choose = None if wanted is None else wanted.choose
             found = []
-            for batch in open_base_file(source, KEY_COLUMN, name=part.path, choose=choose):
+            for batch in open_base_file(source, KEY_COLUMN, name=file.path, choose=choose):
                 column = batch.column(0)
                 found.append(column if wanted is None else column.filter(pc.is_in(column, wanted.keys)))
         there = pc.unique(pa.chunked_array(found, pa.string()))
         if len(there):
-            yield part.locations(there)
+            yield file.locations(there)
+
+
+def spans_of(parts: Sequence[BloomPart], keys: pa.Array) -> KeySpans:
+    """The keys that each part may have by the range that the cache has of it."""
+    ranges = [None if part.cached is None else part.cached.range for part in parts]
+    lows, highs = (
+        pa.array([None if each is None else getattr(each, end) for each in ranges], pa.string())
+        for end in ("low", "high")
+    )
+    return KeySpans.of(keys.cast(pa.string()), lows, highs)
 
 
 class _Wanted:
-    """Keys that are looked for in one file; fewer, once its footer was read."""
+    """Keys that are looked for in one file; fewer, once it is known what it has."""
 
     def __init__(self, keys: pa.Array) -> None:
         self.keys = keys
+        self._is_narrowed = False
+
+    def may_be_in(self, storage: Storage, cached: CachedKeys) -> bool:
+        """Whether the file may have one, by what the cache says of it."""
+        try:
+            self.keys = cached.read(storage).possible(self.keys)
+        except BrokenFile as error:
+            tell_broken(error)
+            return True
+        except NotFound:
+            return True  # the cache was made anew or dropped meanwhile
+        self._is_narrowed = True
+        return len(self.keys) > 0
 
     def choose(self, file: ParquetBatches) -> Sequence[int]:
         """The row groups that may have any of the keys."""
-        self.keys = FileKeys.of_footer(file.metadata.metadata or {}).possible(self.keys)
+        if not self._is_narrowed:
+            self.keys = FileKeys.of_footer(file.metadata.metadata or {}).possible(self.keys)
         return _groups_with(file, self.keys) if len(self.keys) else []
 
 

@@ -2,7 +2,7 @@
 
 What is missing or broken rules no key out.
 
-Touches: nothing.
+Touches: nothing; the footer of a base file, where it is read here.
 Keeps:   a key that is in the file is never ruled out by a range or a filter that was made of its keys.
 """
 
@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
+from lakeward.format.metadata.base_file_stats import read_footer_entries
 from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY
 from lakeward.index.bloom.java_order import java_order
+from lakeward.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ class FileKeys:
     def of_footer(cls, entries: Mapping[bytes, bytes]) -> Self:
         text, kind = entries.get(BLOOM_KEY.encode()), entries.get(BLOOM_TYPE_KEY.encode(), SIMPLE_TYPE_CODE.encode())
         return cls(_range(entries), None if text is None else filter_of(text, kind.decode("utf-8", "replace")))
+
+    @classmethod
+    def of_file(cls, storage: Storage, path: str) -> Self:
+        """What the footer of the base file says. Raises `BrokenFile`, `NotFound`."""
+        with storage.open_input(path) as source:
+            return cls.of_footer(read_footer_entries(source, file_name=path.rpartition("/")[2]))
 
     def possible(self, keys: pa.StringArray) -> pa.StringArray:
         """The keys that are not ruled out; none of them is null."""

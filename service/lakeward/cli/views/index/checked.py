@@ -13,6 +13,7 @@ from rich.text import Text
 
 from lakeward.cli.views.terminal import shown
 from lakeward.index.index_type import IndexType
+from lakeward.verify.filter_cache_check import FilterCacheCheck
 from lakeward.verify.index_check_result import CheckSize, Drawn, IndexCheck
 
 _NAMED = 20
@@ -57,6 +58,17 @@ def render_checked(kind: IndexType, found: IndexCheck, console: Console) -> None
     for note in found.notes:
         console.print(Text(shown(f"Not checked: {note}")))
     console.print(f"The {kind} index is {'WRONG' if found.wrong else 'right, as far as it was looked at'}.")
+
+
+def render_cache_checked(found: FilterCacheCheck, console: Console) -> None:
+    console.print(
+        f"{found.checked:,} of {found.of:,} entries of the cache of filters were held against footers, "
+        f"{len(found.wrong):,} of them wrong."
+    )
+    for wrong in found.wrong[:_NAMED]:
+        console.print(Text(shown(f"{wrong.path}: {wrong.what}.")))
+    for sentence in found.broken:
+        console.print(Text(shown(f"Footers are read instead: {sentence}")))
 
 
 def _line(what: str, drawn: Drawn, confidence: float) -> str:

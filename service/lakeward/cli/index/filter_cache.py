@@ -1,0 +1,98 @@
+"""The cache of filters below a table, as the verbs about indexes handle it: `--type bloom`.
+
+Touches: stdout, stderr; the folder of the cache; the table, reading only.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import typer
+
+from lakeward.cli.index.group import work_watched
+from lakeward.cli.options.store import print_json
+from lakeward.index.index_type import IndexType
+from lakeward.quantities import format_size
+
+if TYPE_CHECKING:
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.execute.indexing.filter_caching import CacheChange
+    from lakeward.table.snapshot import TableSnapshot
+
+_READ = "read the footers of {} of {} base files"
+
+
+def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: bool) -> None:
+    from lakeward.execute.indexing.filter_caching import build_filter_cache
+
+    with work_watched() as on_step:
+        change = build_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
+    _tell(opened, change, as_json=as_json)
+
+
+def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: bool) -> None:
+    from lakeward.execute.indexing.filter_caching import update_filter_cache
+
+    with work_watched() as on_step:
+        change = update_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
+    _tell(opened, change, as_json=as_json)
+
+
+def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: bool, as_json: bool) -> None:
+    from lakeward.execute.indexing.filter_caching import rebuild_filter_cache
+    from lakeward.index.base_files import BaseFiles
+
+    if not dry_run:
+        with work_watched() as on_step:
+            change = rebuild_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
+        _tell(opened, change, as_json=as_json)
+        return
+    files = sum(map(len, BaseFiles.of(snapshot).files.values()))
+    if as_json:
+        print_json({"base_path": opened.base_path, "type": IndexType.BLOOM.value, "dry_run": True, "footers": files})
+    else:
+        typer.echo(f"Would read the footers of {_base_files(files)}, and then leave the cache that there is.")
+
+
+def drop_cache(opened: ConfiguredTable, *, dry_run: bool, as_json: bool) -> None:
+    from lakeward.commit.index.filter_cache_writer import drop_filter_cache
+    from lakeward.index.bloom.filter_cache import cache_folder
+
+    folder = cache_folder(opened.base_path)
+    is_there = bool(opened.storage.list(folder)) if dry_run else drop_filter_cache(opened.storage, opened.base_path)
+    if as_json:
+        document = {"base_path": opened.base_path, "type": IndexType.BLOOM.value, "is_there": is_there}
+        print_json(document | {"dry_run": dry_run})
+    elif not is_there:
+        typer.echo("The table has no cache of filters. Nothing to remove.")
+    else:
+        typer.echo("Would remove the cache of filters." if dry_run else "Removed the cache of filters.")
+
+
+def _tell(opened: ConfiguredTable, change: CacheChange, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "base_path": opened.base_path,
+                "type": IndexType.BLOOM.value,
+                "covered": change.covered,
+                "footers": change.footers,
+                "gone": change.gone,
+                "files": change.files,
+                "bytes": change.bytes,
+                "broken": list(change.told),
+            }
+        )
+        return
+    for line in change.told:
+        typer.echo(line, err=True)
+    files = f"{change.files:,} file{'' if change.files == 1 else 's'}"
+    typer.echo(
+        f"The cache has the filters and ranges of {_base_files(change.covered)} in {files} of "
+        f"{format_size(change.bytes)}; {change.footers:,} footers were read, {change.gone:,} entries went."
+    )
+
+
+def _base_files(number: int) -> str:
+    return f"{number:,} base file{'' if number == 1 else 's'}"

@@ -1,0 +1,193 @@
+"""The cache of filters of a table, filled from the footers of its base files, and kept at pace.
+
+    build      the footers of all live base files
+    update     those that it lacks, and that its broken files had; what is gone goes with the files it is in
+               (`index/bloom/cache_merging`)
+    rebuild    as build, beside the cache that is there, whose files one manifest leaves out
+
+A table of any kind that can be inspected has base files: a footer without filter and range is known to have none. What
+comes while the cache is filled, lookups read from the footers, and the next update takes in.
+
+Touches: the folder of the cache; the table, reading: footers, eight at once.
+Keeps:   1. what the cache has of a file is what its footer says;
+         2. after an update it has every base file that was live when it began, whatever of it was broken.
+Memory:  eight footers, and one file of the cache.
+See:     docs/decisions/0081-the-cache-of-filters.md
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final
+
+from lakeward.commit.index.filter_cache_writer import FilterCacheWriter, create_filter_cache
+from lakeward.commit.index_out_of_use import put_in_use
+from lakeward.errors import BrokenFile, NotFound, Refused
+from lakeward.index.base_files import BaseFiles, KeyFile
+from lakeward.index.bloom.cache_file import CachedKeys
+from lakeward.index.bloom.cache_merging import FILE_BYTES, files_to_replace
+from lakeward.index.bloom.file_keys import FileKeys
+from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
+from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import newest_change
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot
+
+FOOTERS_AT_ONCE: Final = 8
+
+OnFile = Callable[[int, int], None]
+"""Told how many footers were read, and of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheChange:
+    """What became of the cache."""
+
+    covered: int
+    """The base files that it has now."""
+    footers: int
+    """The footers that were read for it."""
+    gone: int
+    """Entries of base files that are gone, which it has no more."""
+    files: int
+    """The files that it is in."""
+    bytes: int
+    told: tuple[str, ...] = ()
+    """What was broken: files of the cache, whose entries were read anew, and base files, which are left out."""
+
+
+def build_filter_cache(
+    storage: Storage, snapshot: TableSnapshot, *, on_file: OnFile, file_bytes: int = FILE_BYTES
+) -> CacheChange:
+    """Raises `Refused` where there is one, `Unsupported` for one of a later release, and `TryLater`."""
+    folder = cache_folder(snapshot.base_path)
+    with suppress(BrokenFile):
+        found = FilterCache.of(storage, folder)
+        if found is not None and found.manifest.files:
+            raise Refused(
+                "The table has a cache of filters already.",
+                why=f"It is in {folder}.",
+                remedy="Bring it up to date (`lakeward index update`), make it anew (`rebuild`), or drop it first.",
+            )
+    return rebuild_filter_cache(storage, snapshot, on_file=on_file, file_bytes=file_bytes)
+
+
+def rebuild_filter_cache(
+    storage: Storage, snapshot: TableSnapshot, *, on_file: OnFile, file_bytes: int = FILE_BYTES
+) -> CacheChange:
+    """Raises `Unsupported` for one of a later release, and `TryLater`."""
+    folder = cache_folder(snapshot.base_path)
+    read = create_filter_cache(storage, folder)
+    filling = _Filling(storage, snapshot, FilterCacheWriter(storage, folder, read, file_bytes=file_bytes))
+    filling.read_footers(_live(snapshot), on_file)
+    change = filling.published(without=read.paths, gone=sum(file.entries for file in read.files))
+    put_in_use(storage, snapshot.base_path, IndexType.BLOOM)
+    return change
+
+
+def update_filter_cache(
+    storage: Storage, snapshot: TableSnapshot, *, on_file: OnFile, file_bytes: int = FILE_BYTES
+) -> CacheChange:
+    """Raises `Refused` where there is none, `Unsupported` for one of a later release, and `TryLater`."""
+    folder = cache_folder(snapshot.base_path)
+    try:
+        cache = FilterCache.of(storage, folder)
+    except BrokenFile as error:
+        change = rebuild_filter_cache(storage, snapshot, on_file=on_file, file_bytes=file_bytes)
+        return replace(change, told=(_sentence(error), *change.told))
+    if cache is None:
+        raise Refused(
+            "The table has no cache of filters.",
+            why=f"There is none in {folder}.",
+            remedy="Build it: `lakeward index build TABLE --type bloom`.",
+        )
+    live = _live(snapshot)
+    rows = cache.rows_of([file.path for file in live], [file.size for file in live])
+    held = {file: row for file, row in zip(live, rows, strict=True) if row is not None}
+    in_file = dict(zip(held, cache.files_of([*held.values()]), strict=True))
+    counts = Counter(in_file.values())
+    whole = [file for file in cache.manifest.files if file.path not in cache.broken]
+    replaced = files_to_replace({file: counts[file] for file in whole})
+
+    filling = _Filling(storage, snapshot, FilterCacheWriter(storage, folder, cache.manifest, file_bytes=file_bytes))
+    filling.told += map(_sentence, cache.broken.values())
+    missing = [file for file in live if file not in held]
+    moved = [file for file in held if in_file[file] in replaced]
+    for file, cached in zip(moved, cache.keys_of([held[file] for file in moved]), strict=True):
+        if not filling.copy(file, cached):
+            missing.append(file)
+    filling.covered += len(held) - len(moved)
+    filling.read_footers(missing, on_file)
+    return filling.published(
+        without={*cache.broken, *(file.path for file in replaced)},
+        gone=sum(file.entries - counts[file] for file in replaced),
+    )
+
+
+class _Filling:
+    """What a change of the cache has done until now."""
+
+    def __init__(self, storage: Storage, snapshot: TableSnapshot, writer: FilterCacheWriter) -> None:
+        self._storage = storage
+        self._snapshot = snapshot
+        self._writer = writer
+        self._footers = 0
+        self.covered = 0
+        self.told: list[str] = []
+
+    def copy(self, file: KeyFile, cached: CachedKeys) -> bool:
+        """Take over what the cache has in another file; False where that is broken, or gone."""
+        try:
+            keys = cached.read(self._storage)
+        except BrokenFile as error:
+            self.told.append(_sentence(error))
+            return False
+        except NotFound:
+            return False
+        self._add(file, keys)
+        return True
+
+    def read_footers(self, files: Sequence[KeyFile], on_file: OnFile) -> None:
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="lakeward-footer") as pool:
+            for start in range(0, len(files), FOOTERS_AT_ONCE):
+                on_file(start, len(files))
+                some = files[start : start + FOOTERS_AT_ONCE]
+                for file, keys in zip(some, pool.map(self._read, some), strict=True):
+                    if isinstance(keys, FileKeys):
+                        self._footers += 1
+                        self._add(file, keys)
+                    elif isinstance(keys, BrokenFile):
+                        self.told.append(_sentence(keys))
+
+    def published(self, *, without: Collection[str], gone: int) -> CacheChange:
+        commit = newest_change(self._snapshot.timeline)
+        manifest = self._writer.publish(without=without, through=None if commit is None else commit.completed)
+        told = tuple(dict.fromkeys(self.told))
+        return CacheChange(self.covered, self._footers, gone, len(manifest.files), manifest.size_bytes, told)
+
+    def _add(self, file: KeyFile, keys: FileKeys) -> None:
+        self._writer.add(file.path, file.size, keys)
+        self.covered += 1
+
+    def _read(self, file: KeyFile) -> FileKeys | BrokenFile | None:
+        """None for a file that a clean took away meanwhile."""
+        try:
+            return FileKeys.of_file(self._storage, join(self._snapshot.base_path, file.path))
+        except BrokenFile as error:
+            return error
+        except NotFound:
+            return None
+
+
+def _live(snapshot: TableSnapshot) -> list[KeyFile]:
+    """The base files that lookups ask, in the order of their paths: neighbours are in one file of the cache."""
+    return sorted((file for files in BaseFiles.of(snapshot).files.values() for file in files), key=attrgetter("path"))
+
+
+def _sentence(error: BrokenFile) -> str:
+    return f"{error.what} {error.why}"

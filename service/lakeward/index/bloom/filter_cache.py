@@ -1,0 +1,169 @@
+"""The filters and ranges of a table's base files, gathered in a few files below the table, so that lookups open no
+footer for them.
+
+    .hoodie/.lakeward/index/bloom/manifest-…    which files the cache has (`index/manifest_form`)
+                                  data/…        `cache_file`
+
+It is a cache. What is not in it, or is broken, or belongs to a base file of another size, is read from the footer; what
+is in it of base files that are gone is passed over. A base file of one name and size never changes.
+
+Touches: storage, reading; the log, where something is broken.
+Keeps:   whatever becomes of the cache, answers stay.
+See:     docs/decisions/0081-the-cache-of-filters.md
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import BrokenFile, LakewardError, NotFound, Unsupported
+from lakeward.index.bloom.cache_file import ENTRIES, CachedKeys, CacheFile, broken_file, number_of
+from lakeward.index.index_type import IndexType
+from lakeward.index.manifest_form import ManifestForm
+from lakeward.index.out_of_use import FOLDER, why_out_of_use
+from lakeward.storage.storage import Storage, join
+from lakeward.table.table_config import hoodie_folder
+
+_log = logging.getLogger(__name__)
+
+_FILE = "file"
+_BETWEEN = "\0"
+"""Stands in no path."""
+_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CacheManifest:
+    number: int
+    files: tuple[CacheFile, ...] = ()
+    through: str | None = None
+    """The completion time of the last commit of the table when it was brought up to date."""
+    is_dropped: bool = False
+    by: str = ""
+    """The token of the attempt that wrote it."""
+
+    @property
+    def paths(self) -> Collection[str]:
+        return [file.path for file in self.files]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def numbered(self, number: int, *, by: str) -> Self:
+        return replace(self, number=number, by=by)
+
+
+def _document(manifest: CacheManifest) -> Mapping[str, Any]:
+    return {
+        "files": [[each.path, each.size, each.entries, each.entries_at, each.crc32] for each in manifest.files],
+        "through": manifest.through,
+        "is_dropped": manifest.is_dropped,
+        "by": manifest.by,
+    }
+
+
+def _manifest(number: int, document: Mapping[str, Any]) -> CacheManifest:
+    files = tuple(CacheFile(*row) for row in document["files"])
+    return CacheManifest(number, files, document["through"], document["is_dropped"], document["by"])
+
+
+CACHE_FORM: Final = ManifestForm(
+    index="the cache of filters",
+    anew="lakeward index rebuild TABLE --type bloom",
+    version=1,
+    document_of=_document,
+    manifest_of=_manifest,
+    number_of=number_of,
+)
+
+
+def cache_folder(base_path: str) -> str:
+    return join(hoodie_folder(base_path), FOLDER, IndexType.BLOOM)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCache:
+    folder: str
+    manifest: CacheManifest
+    entries: pa.Table
+    """In `ENTRIES`, and the number of the file that each is in; of a base file that is there twice the first counts."""
+    broken: Mapping[str, BrokenFile]
+    """The files whose entries cannot be read, by their paths."""
+
+    @classmethod
+    def of(cls, storage: Storage, folder: str) -> Self | None:
+        """The cache as it is; None where there is none. Raises `BrokenFile` and `Unsupported` for its manifest."""
+        for _ in range(_LOOKS):
+            try:
+                manifest = CACHE_FORM.read_newest(storage, folder)
+                if manifest is None or manifest.is_dropped:
+                    return None
+                return cls._read(storage, folder, manifest)
+            except NotFound:
+                pass  # it was replaced and deleted between the listing and the reading
+        return None
+
+    @classmethod
+    def _read(cls, storage: Storage, folder: str, manifest: CacheManifest) -> Self:
+        found: list[pa.Table] = []
+        broken: dict[str, BrokenFile] = {}
+        for number, file in enumerate(manifest.files):
+            try:
+                entries = file.read_entries(storage, folder)
+            except BrokenFile as error:
+                broken[file.path] = error
+            except NotFound:
+                broken[file.path] = broken_file(join(folder, file.path), "it is not there")
+            else:
+                found.append(entries.append_column(_FILE, pa.array([number] * len(entries), pa.int32())))
+        schema = ENTRIES.append(pa.field(_FILE, pa.int32()))
+        return cls(folder, manifest, pa.concat_tables([schema.empty_table(), *reversed(found)]), broken)
+
+    def rows_of(self, paths: Sequence[str], sizes: Sequence[int]) -> list[int | None]:
+        """The row that each of these base files has in `entries`."""
+        held = _names(self.entries.column("path"), self.entries.column("size"))
+        asked = _names(pa.array(paths, pa.string()), pa.array(sizes, pa.int64()))
+        rows: list[int | None] = pc.index_in(asked, value_set=held).to_pylist()
+        return rows
+
+    def keys_of(self, rows: Sequence[int]) -> list[CachedKeys]:
+        files = self.manifest.files
+        entries = self.entries.take(pa.array(rows, pa.int64())).to_pylist()
+        return [CachedKeys.of_entry(self.folder, files[entry[_FILE]], entry) for entry in entries]
+
+    def files_of(self, rows: Sequence[int]) -> list[CacheFile]:
+        """The file that each of these rows is in."""
+        numbers = self.entries.column(_FILE).take(pa.array(rows, pa.int64())).to_pylist()
+        return [self.manifest.files[number] for number in numbers]
+
+
+def usable_cache(storage: Storage, base_path: str) -> FilterCache | None:
+    """The cache, for lookups; None where there is none that can be used, which the log tells."""
+    try:
+        why = why_out_of_use(storage, base_path, IndexType.BLOOM)
+        if why is not None:
+            _log.warning("The cache of filters is out of use, footers are read instead: %s", why)
+            return None
+        cache = FilterCache.of(storage, cache_folder(base_path))
+    except (BrokenFile, Unsupported) as error:
+        tell_broken(error)
+        return None
+    for broken in cache.broken.values() if cache is not None else ():
+        tell_broken(broken)
+    return cache
+
+
+def tell_broken(error: LakewardError) -> None:
+    _log.warning("Footers are read instead: %s %s %s", error.what, error.why, error.remedy)
+
+
+def _names(paths: pa.ChunkedArray | pa.Array, sizes: pa.ChunkedArray | pa.Array) -> pa.Array:
+    names = pc.binary_join_element_wise(paths, sizes.cast(pa.string()), _BETWEEN)
+    return names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names

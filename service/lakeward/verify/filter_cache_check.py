@@ -1,0 +1,109 @@
+"""Does the cache of filters say what the footers say? Its entries are held against the base files that they are of.
+
+A difference would let a lookup pass over a file that has the key. What is broken would not: it is seen as it is read.
+
+Touches: reads the cache and footers; writes nothing and takes no lock.
+Keeps:   an entry whose range or filter is another one than that of the footer is found, where it is among those drawn.
+See:     docs/decisions/0081-the-cache-of-filters.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from lakeward.errors import BrokenFile, NotFound
+from lakeward.index.base_files import BaseFiles, KeyFile
+from lakeward.index.bloom.cache_file import CachedKeys
+from lakeward.index.bloom.file_keys import FileKeys
+from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.verify.index_check_result import CheckSize
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WrongEntry:
+    path: str
+    """The base file."""
+    what: str
+    """The end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCacheCheck:
+    checked: int
+    of: int
+    """Entries of live base files."""
+    wrong: tuple[WrongEntry, ...] = ()
+    broken: tuple[str, ...] = ()
+    """What cannot be read of the cache, as sentences; footers are read instead."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.checked == self.of and not self.broken
+
+    @property
+    def told(self) -> str:
+        """What is wrong, as the end of a sentence, with one file for all."""
+        first = self.wrong[0]
+        return f"{len(self.wrong):,} of {self.checked:,} entries were found wrong, such as {first.path}: {first.what}."
+
+
+def check_filter_cache(
+    storage: Storage,
+    snapshot: TableSnapshot,
+    size: CheckSize,
+    *,
+    on_step: Callable[[str, int, int], None] = lambda what, done, of: None,
+) -> FilterCacheCheck | None:
+    """None where there is no cache. Raises `Unsupported` for one of a later release, and what reading footers raises.
+
+    Args:
+        on_step: told what is done, how much of it, and how much there is of it.
+    """
+    try:
+        cache = FilterCache.of(storage, cache_folder(snapshot.base_path))
+    except BrokenFile as error:
+        return FilterCacheCheck(0, 0, broken=(f"{error.what} {error.why}",))
+    if cache is None:
+        return None
+    live = sorted((each for files in BaseFiles.of(snapshot).files.values() for each in files), key=lambda at: at.path)
+    rows = cache.rows_of([file.path for file in live], [file.size for file in live])
+    held = [(file, row) for file, row in zip(live, rows, strict=True) if row is not None]
+    drawn = held if len(held) <= size.number else Random(size.seed).sample(held, size.number)
+    wrong, checked = [], 0
+    broken = [f"{error.what} {error.why}" for error in cache.broken.values()]
+    for done, ((file, _), cached) in enumerate(zip(drawn, cache.keys_of([row for _, row in drawn]), strict=True)):
+        on_step("held {} of {} cached filters against footers", done, len(drawn))
+        try:
+            what = _difference(storage, snapshot, file, cached)
+        except BrokenFile as error:
+            broken.append(f"{error.what} {error.why}")
+        except NotFound:
+            pass  # the base file was cleaned meanwhile, or the cache made anew
+        else:
+            checked += 1
+            if what:
+                wrong.append(WrongEntry(file.path, what))
+    return FilterCacheCheck(checked, len(held), tuple(sorted(wrong)), tuple(dict.fromkeys(broken)))
+
+
+def _difference(storage: Storage, snapshot: TableSnapshot, file: KeyFile, cached: CachedKeys) -> str:
+    """Empty where there is none."""
+    footer = FileKeys.of_file(storage, join(snapshot.base_path, file.path))
+    held = cached.read(storage)
+    if held.range != footer.range:
+        return f"the cache says that its keys are {_range(held)}, the footer {_range(footer)}"
+    if _filter(held) != _filter(footer):
+        return "its filter is another one than that of the footer"
+    return ""
+
+
+def _range(keys: FileKeys) -> str:
+    return "of no known range" if keys.range is None else f"from {keys.range.low!r} to {keys.range.high!r}"
+
+
+def _filter(keys: FileKeys) -> tuple[str, bytes] | None:
+    return None if keys.filter is None else (keys.filter.type_code, keys.filter.data.tobytes())
