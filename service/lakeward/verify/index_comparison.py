@@ -29,6 +29,7 @@ from lakeward.storage.metered import MeteredStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.verify.index_cost import IndexCost
 from lakeward.verify.row_lookup import find_rows
 from lakeward.verify.row_sample import PLACED_KEYS, sample_rows
 
@@ -69,6 +70,8 @@ class Answers:
     """Bytes of files while keys were looked up, footers and heads included; opening the index is not."""
     stored_bytes: int | None
     """What is stored for the index alone."""
+    cost: IndexCost | None
+    """What building it and keeping it at pace takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,7 @@ class ComparedIndex:
     name: str
     open: Callable[[Storage], Index]
     stored_bytes: int | None = None
+    cost: IndexCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,4 +255,5 @@ def _answers(replay: _Replay, rows: Places) -> Answers:
         replay.meter.files_opened,
         replay.meter.bytes_read,
         replay.candidate.stored_bytes,
+        replay.candidate.cost,
     )

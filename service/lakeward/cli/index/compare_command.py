@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.database_index import DatabaseOption, index_opener
+from lakeward.cli.index.database_index import DatabaseOption, index_opener, listed_in_database
 from lakeward.cli.index.group import KeysFileOption, PartitionsOption, given_keys, index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
@@ -45,10 +45,12 @@ def compare(
     Reads only; exit 6 where answers differ. They may for good reason: the simple index still finds a key that a log
     deleted, and no key that is in logs alone; the column of false and missed locations tells such from a broken index.
     """
+    from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
     from lakeward.cli.views.index.compared import compared_as_json, render_compared
     from lakeward.cli.views.terminal import Terminal
     from lakeward.verify.index_comparison import ComparedIndex, compare_indexes, draw_keys
     from lakeward.verify.index_comparison import given_keys as keys_given
+    from lakeward.verify.index_cost import index_cost
     from lakeward.verify.index_listing import list_indexes
 
     if len(types) != 2:
@@ -59,12 +61,18 @@ def compare(
     opened = open_table(table, config)
     snapshot, clock = opened.snapshot(timezone=timezone), SystemClock()
 
-    stored = {each.type: each.bytes for each in list_indexes(opened.storage, snapshot, clock=clock) if each.locates}
+    folder = RecordPlace.of(opened).folder
+    listed = [*list_indexes(opened.storage, snapshot, clock=clock)]
+    listed += listed_in_folder(opened, snapshot) if IndexType.RECORD in types else ()
+    listed += listed_in_database(opened, snapshot, url) if IndexType.POSTGRES in types else ()
+    stored = {each.type: each.bytes for each in listed if each.locates}
     with ExitStack() as databases, work_watched() as on_step:
         openers = [databases.enter_context(index_opener(opened, kind, url)) for kind in types]
 
         def compared_index(at: int) -> ComparedIndex:
-            return ComparedIndex(types[at].value, lambda storage: openers[at](snapshot), stored.get(types[at].value))
+            kind = types[at]
+            cost = index_cost(opened.storage, snapshot, kind, record_folder=folder, clock=clock)
+            return ComparedIndex(kind.value, lambda storage: openers[at](snapshot), stored.get(kind.value), cost)
 
         if keys_file is not None:
             asked = keys_given(given_keys(None, keys_file), absent=absent)

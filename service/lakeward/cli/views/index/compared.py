@@ -69,6 +69,11 @@ def _per_key(each: Answers, keys: int) -> str:
     return f"{each.seconds / keys * 1e6:,.1f} µs" if keys else ""
 
 
+def _commit_bytes(each: Answers, keys: int) -> str:
+    told = None if each.cost is None else each.cost.commit_bytes
+    return "" if told is None else format_size(told)
+
+
 _LINES: Final[dict[str, Callable[[Answers, int], str]]] = {
     "keys found": lambda each, keys: f"{each.keys_found:,}",
     "hit rate": _rate,
@@ -81,6 +86,8 @@ _LINES: Final[dict[str, Callable[[Answers, int], str]]] = {
     "files opened": lambda each, keys: f"{each.files_opened:,}",
     "bytes read": lambda each, keys: format_size(each.bytes_read),
     "stored for it alone": lambda each, keys: "" if each.stored_bytes is None else format_size(each.stored_bytes),
+    "read to build it": lambda each, keys: "" if each.cost is None else format_size(each.cost.build_bytes),
+    "written a commit": _commit_bytes,
 }
 
 

@@ -1,0 +1,164 @@
+"""What an index costs beside its lookups: what building it reads, and what a commit of the table writes for it.
+
+    simple      nothing: it is the base files
+    bloom       nothing to build, since the filters come with the base files; a commit writes those of its base files
+    metadata    the keys of all rows; a commit writes the record index's part of its commit on the metadata table
+    record      the keys of all rows; a commit writes a delta file for each bucket that it touches, and a manifest
+    postgres    the keys of all rows; what the database writes is not told
+
+Of base files a sample of footers is opened, and stands for the others by their sizes; so figures are estimates.
+
+Touches: storage, reading: footers of base files, commits on the timeline of the metadata table, a manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import pyarrow as pa
+
+from lakeward.clock import Clock
+from lakeward.errors import BrokenFile, NotFound
+from lakeward.format.metadata.base_file_stats import read_bloom_filter
+from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.pages import BadPage
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.index.index_type import IndexType
+from lakeward.index.location import RECORD_KEY
+from lakeward.index.record.record_file import FileKind
+from lakeward.index.record.record_manifest import find_manifest
+from lakeward.read.newest_slice import newest_slice
+from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.table.file_group import BaseFile
+from lakeward.table.metadata.metadata_table import is_initial_build, load_metadata_timeline, metadata_base_path
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.instant_content import InstantContents
+
+FOOTERS = 20
+COMMITS = 20
+"""The newest commits whose part is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCost:
+    build_bytes: int
+    """Bytes of the table that are read to build it: column chunks of keys, and logs."""
+    commit_bytes: int | None
+    """Bytes that a commit writes for it: the mean of the newest ones; None where that is not told."""
+    commits: int
+    """So many commits that is the mean of."""
+
+
+def index_cost(
+    storage: Storage, snapshot: TableSnapshot, kind: IndexType, *, record_folder: str, clock: Clock
+) -> IndexCost:
+    """Raises `BrokenFile`, and `Unsupported` of a metadata table that cannot be read.
+
+    Args:
+        record_folder: where Lakeward's record index of the table is, if there is one.
+    """
+    match kind:
+        case IndexType.SIMPLE:
+            return IndexCost(0, 0, 0)
+        case IndexType.BLOOM:
+            return IndexCost(0, *_filters(storage, snapshot))
+        case IndexType.METADATA:
+            written = _metadata_commits(storage, snapshot, clock)
+        case IndexType.RECORD:
+            written = _deltas(storage, record_folder)
+        case IndexType.POSTGRES:
+            written = (None, 0)
+    return IndexCost(_key_bytes(storage, snapshot), *written)
+
+
+def _key_bytes(storage: Storage, snapshot: TableSnapshot) -> int:
+    bases, logs = [], 0
+    for group in snapshot.file_groups:
+        slice_ = newest_slice(group.slices)
+        if slice_ is not None:
+            logs += sum(log.size for log in slice_.row_logs)
+            bases += [] if slice_.base_file is None else [slice_.base_file]
+    read = seen = 0
+    for base in _some(bases):
+        try:
+            with storage.open_input(join(snapshot.base_path, base.path)) as source:
+                read += _chunk_bytes(ParquetBatches(source, where=f"the base file {base.path}"))
+            seen += base.size
+        except NotFound:
+            continue  # cleaned meanwhile
+        except (pa.ArrowException, OSError, BadPage) as broken:
+            if is_of_storage(broken):
+                raise
+            raise BrokenFile(
+                f"{base.path} cannot be read.", why=f"{broken}.", remedy="Restore it from a copy."
+            ) from broken
+    return logs + (round(read / seen * sum(base.size for base in bases)) if seen else 0)
+
+
+def _chunk_bytes(file: ParquetBatches) -> int:
+    metadata = file.metadata
+    chunks = (
+        metadata.row_group(group).column(column)
+        for group in range(metadata.num_row_groups)
+        for column in range(metadata.num_columns)
+    )
+    return sum(chunk.total_compressed_size for chunk in chunks if chunk.path_in_schema == RECORD_KEY)
+
+
+def _filters(storage: Storage, snapshot: TableSnapshot) -> tuple[int | None, int]:
+    """Filters of the base files that the newest commits wrote and that are there still."""
+    by_instant: dict[str, list[BaseFile]] = {}
+    for group in snapshot.file_groups:
+        for slice_ in group.slices:
+            if (base := slice_.base_file) is not None:
+                by_instant.setdefault(base.instant, []).append(base)
+    newest = sorted(by_instant, key=comparable_time)[-COMMITS:]
+    files = [base for instant in newest for base in by_instant[instant]]
+    found = []
+    for base in _some(files):
+        try:
+            with storage.open_input(join(snapshot.base_path, base.path)) as source:
+                stored = read_bloom_filter(source, file_name=base.name)
+        except NotFound:
+            continue  # cleaned meanwhile
+        found.append(0 if stored is None else len(stored[1]))
+    if not found:
+        return None, 0
+    return round(sum(found) / len(found) * len(files) / len(newest)), len(newest)
+
+
+def _metadata_commits(storage: Storage, snapshot: TableSnapshot, clock: Clock) -> tuple[int | None, int]:
+    config, timeline = load_metadata_timeline(storage, snapshot.base_path, snapshot.config, clock=clock)
+    contents = InstantContents(storage, metadata_base_path(snapshot.base_path), config, timeline)
+    sizes: list[int] = []
+    for instant in reversed(timeline.completed):
+        if len(sizes) == COMMITS:
+            break
+        if instant.action != "deltacommit" or is_initial_build(instant.time):
+            continue
+        said = read_commit_metadata(contents.read(instant.file_name), file=instant.file_name, layout=config.layout)
+        stats = said.partition_to_write_stats.get(RECORD_INDEX, ())
+        if said.partition_to_write_stats:
+            sizes.append(sum(stat.total_write_bytes or 0 for stat in stats))
+    return (round(sum(sizes) / len(sizes)), len(sizes)) if sizes else (None, 0)
+
+
+def _deltas(storage: Storage, folder: str) -> tuple[int | None, int]:
+    """The commits whose delta files are not merged yet."""
+    found = find_manifest(storage, folder)
+    if found is None:
+        return None, 0
+    deltas = [file for file in found[1].files if file.kind is FileKind.DELTA]
+    instants = {file.instant for file in deltas}
+    if not instants:
+        return None, 0
+    return round(sum(file.size for file in deltas) / len(instants)), len(instants)
+
+
+def _some(bases: Sequence[BaseFile]) -> list[BaseFile]:
+    in_order = sorted(bases, key=lambda base: base.path)
+    return Random(0).sample(in_order, min(FOOTERS, len(in_order)))
