@@ -241,7 +241,7 @@ class RecordIndexWriter:
         )
 
         def change(manifest: RecordManifest) -> RecordManifest:
-            if not {file.path for file in files} <= {file.path for file in manifest.files}:
+            if not {file.stretch for file in files} <= {file.stretch for file in manifest.files}:
                 raise _faster("merged its files, or forgot a commit of theirs")
             return manifest.with_merged(files, into)
 

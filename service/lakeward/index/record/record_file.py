@@ -53,7 +53,12 @@ class RecordFile:
     instants: tuple[str, ...] = ()
     """The commits that entries of a merged file or a base file name, which were not settled when it was made."""
     offset: int = 0
-    """Its first byte in the file: RFC-08's form has bucket files inline in a log."""
+    """Its first byte in the file: RFC-08's form has bucket files inline in a log, each the content of a block."""
+
+    @property
+    def stretch(self) -> tuple[str, int]:
+        """What tells it from others, which may lie in the same file."""
+        return self.path, self.offset
 
     @property
     def names(self) -> frozenset[str]:

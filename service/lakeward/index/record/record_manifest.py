@@ -145,8 +145,8 @@ class RecordManifest:
 
     def with_merged(self, merged: Collection[RecordFile], into: RecordFile) -> RecordManifest:
         """One file in place of several."""
-        gone = {file.path for file in merged}
-        kept = tuple(file for file in self.files if file.path not in gone)
+        gone = {file.stretch for file in merged}
+        kept = tuple(file for file in self.files if file.stretch not in gone)
         exact = tuple(at for at in self.exact_at if comparable_time(at) >= comparable_time(into.completed or ""))
         return replace(self, files=(*kept, into), exact_at=exact)._without_unnamed()
 
