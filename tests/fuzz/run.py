@@ -23,13 +23,13 @@ MEBIBYTES = 1024
 """The limit of the whole process, which has some 400 with its libraries."""
 BYTES_OF_AN_INPUT = 64 * 1024
 
-FORMAT = Path(lakeward.__file__).parent / "format"
+LAKEWARD = Path(lakeward.__file__).parent
 
 
 def compiled_modules() -> list[str]:
-    """Modules of format with compiled kernels, which cannot be instrumented."""
-    sources = (path for path in FORMAT.rglob("*.py") if "from lakeward.kernel import" in path.read_text())
-    return [".".join(("lakeward.format", *path.relative_to(FORMAT).with_suffix("").parts)) for path in sources]
+    """Modules with compiled kernels, which cannot be instrumented."""
+    sources = (path for path in LAKEWARD.rglob("*.py") if "from lakeward.kernel import" in path.read_text())
+    return [".".join(path.relative_to(LAKEWARD.parent).with_suffix("").parts) for path in sources]
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--seed", type=int, required=True)
     arguments = parser.parse_args()
-    with atheris.instrument_imports(include=["lakeward.format"], exclude=compiled_modules()):
+    with atheris.instrument_imports(include=["lakeward"], exclude=compiled_modules()):
         target = importlib.import_module(f"tests.fuzz.{arguments.target}")
     folder = Path(tempfile.mkdtemp(prefix=f"lakeward-fuzz-{arguments.target}-"))
     corpus = folder / "corpus"

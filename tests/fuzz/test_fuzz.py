@@ -1,7 +1,7 @@
 """Bytes by chance, led by coverage, in each decoder of what a table's files say: the project's own errors or an answer.
 
 LAKEWARD_SEED=7 takes a printed seed back, LAKEWARD_FUZZ_SECONDS=600 goes on for longer (`make fuzz`). An input that a
-run found is written to a file that it names; it becomes a small test in `tests/format/`.
+run found is written to a file that it names; it becomes a small test beside those of what decodes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import IN_CI
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ("log_blocks", "hfile", "avro_containers", "properties", "file_names")
+TARGETS = ("log_blocks", "hfile", "avro_containers", "properties", "file_names", "record_index")
 SECONDS = int(os.environ.get("LAKEWARD_FUZZ_SECONDS", "5"))
 STARTING_SECONDS = 200
 """Kernels may have to be compiled first."""

@@ -68,11 +68,12 @@ class ManifestForm(Generic[M]):
             document = whole["manifest"]
             if whole["crc32"] != zlib.crc32(_text(document)):
                 raise ValueError("its checksum is another one than it says")
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._broken(path, str(error)) from None
-        if document.get("version") != self.version:
+            version = document["version"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._broken(path, f"{type(error).__name__}: {error}") from None
+        if version != self.version:
             raise Unsupported(
-                f"The manifest {path} has version {document.get('version')}.",
+                f"The manifest {path} has version {version}.",
                 why=f"This release reads version {self.version}.",
                 remedy="Use the release that wrote it, or build the index anew.",
             )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import zlib
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,10 @@ from lakeward.index.record import bucket_writer
 from lakeward.index.record.bucket import Bucket
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.file_form import FileHead
+from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.record_options import LookupMode, LookupOptions
+from lakeward.index.record.scaling import Scaling
 from tests.index.record.bucket_files import opened, random_entries, random_key, rows_of, written
 from tests.runs import runs
 
@@ -58,6 +62,44 @@ def test_a_bit_is_another(number: int):
             assert "some.hfile" in error.what, error
         else:
             assert found == expected
+
+
+@pytest.mark.parametrize("number", range(runs(20)))
+def test_a_bit_of_a_manifest_is_another(number: int) -> None:
+    """A manifest of which a bit is flipped, or the end is gone, is refused by its name, or says what it said. Keeps of
+    index/manifest_form."""
+    print("LAKEWARD_SEED", SEED, number)
+    chance = random.Random(f"{SEED} {number}")
+    manifest = RecordManifest(7, chance.choice(list(KeyScope)), scaling=Scaling(entries_max=9)).with_first_group(3)
+    for instant in map(str, range(1, 6)):
+        at = IndexGroup(0, chance.randrange(3), 0)
+        file = RecordFile(at, FileKind.DELTA, f"data/é-{instant}", chance.randrange(99), 1, 0, instant, None)
+        manifest = manifest.with_commit(instant, chance.choice([instant, None]), [file])
+    data = RECORD_FORM.encode(manifest.with_settled({"1": "1"}).with_exact("1"))
+    expected = RECORD_FORM.decode(data, path="some.json", number=7)
+    refused = 0
+    for _ in range(100):
+        damaged = bytearray(data)
+        if chance.random() < 0.8:
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        else:
+            del damaged[chance.randrange(len(damaged) - 1) :]
+        try:
+            found = RECORD_FORM.decode(bytes(damaged), path="some.json", number=7)
+        except BrokenFile as error:
+            assert "some.json" in error.what and "index rebuild" in error.remedy
+            refused += 1
+        else:
+            assert found == expected
+    assert refused > 90
+
+
+@pytest.mark.parametrize("inner", ["[]", "null", '"x"', "{}", "[" * 5000])
+def test_a_manifest_of_another_kind(inner: str) -> None:
+    """One whose checksum fits, and that is no manifest, is refused as a broken file."""
+    data = b'{"crc32": %d, "manifest": %s}' % (zlib.crc32(inner.encode()), inner.encode())
+    with pytest.raises(BrokenFile, match=r"some\.json"):
+        RECORD_FORM.decode(data, path="some.json", number=7)
 
 
 def test_counts_that_differ(monkeypatch: pytest.MonkeyPatch):

@@ -5,8 +5,8 @@
 
 Both look into each block once, for all of its keys. The file's range and its filter leave blocks alone before that.
 
-Touches: the file it is given, by reading. It may be a stretch of another one: in RFC-08's form the content of a block of
-         a log.
+Touches: the file it is given, by reading. It may be a stretch of another one: in RFC-08's form the content of a
+         block of a log.
 Keeps:   1. a file whose entries are not as many as it says is refused, when it is opened or when it is read whole;
          2. an entry that names a place or an instant that the file has not is refused;
          3. memory is bounded by the index, the tables, one stretch of blocks, and the cache's bound.
