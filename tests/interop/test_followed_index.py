@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,15 @@ import pytest
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling
+from lakeward.write.request import IndexKind
 from tests.hudi.table import HudiTable, TableShape
 from tests.index.following import completion_times, memory_index, places, told, truth, update
 from tests.index.memory_index import MemoryIndex
 from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.our_reader import scan
 from tests.runs import runs
+from tests.write.own_record_index import opened
+from tests.write.writing import write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,6 +104,19 @@ class Followed:
     def delete(self) -> None:
         self.write("delete", self.some())
 
+    def write_by_it(self) -> None:
+        """Lakeward's writer finds keys by the record index, and puts what it did into it; an upsert or a delete."""
+        self.times += 1
+        operation = self.chance.choice(["upsert", "upsert", "delete"])
+        keys = self.some()
+        self.told.append(f"{operation} {keys} of ours")
+        rows = [
+            (key, self.times + self.chance.choice([0, 0, -3]), self.chance.choice(PARTITIONS), f"v{self.times}")
+            for key in keys
+        ]
+        opens = partial(opened, self.table.path)
+        write(self.table.path, rows, operation, index=IndexKind.LAKEWARD_RECORD, moves_rows=True, open_index=opens)
+
     def overwrite(self) -> None:
         """One partition; no key of another one comes there, or it would be in both."""
         number = self.chance.randrange(3)
@@ -174,9 +191,9 @@ def parameters() -> list[object]:
 
 @pytest.mark.parametrize(("kind", "seed"), parameters())
 def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind: str, seed: int) -> None:
-    """Writes, moves between partitions, compactions, clusterings, replaced groups, cleans, archiving and restores: each
-    key is found where Hudi has its row, and nowhere else; and nothing that Hudi does touches the record index below the
-    table, which hudi-rs does not mind either."""
+    """Writes, also of ours by the record index, moves between partitions, compactions, clusterings, replaced groups,
+    cleans, archiving and restores: each key is found where Hudi has its row, and nowhere else; and nothing that Hudi
+    does touches the record index below the table, which hudi-rs does not mind either."""
     table_type, shape, options = KINDS[kind]
     chance = random.Random(f"{kind} {seed}")
     table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", **shape))
@@ -186,7 +203,11 @@ def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind:
     acts = [followed.upsert] * 4 + [followed.delete] * 3 + [followed.clean] * 2 + [followed.overwrite, followed.compact]
     acts += [followed.compact, followed.delete_partition, followed.go_back]
     acts += [followed.cluster] if shape.get("index") != "BUCKET" else []
-    for act in chance.sample(acts, 3 if seed == 0 else len(acts)):
+    drawn = chance.sample(acts, 3 if seed == 0 else len(acts))
+    if followed.moves:
+        for _ in range(2 if seed == 0 else 6):
+            drawn.insert(chance.randint(1, len(drawn)), followed.write_by_it)
+    for act in drawn:
         act()
         followed.check()
     manifest = followed.below.open().manifest
