@@ -30,6 +30,10 @@ class KeyFile:
     size: int
     instant: str
 
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
     def locations(self, keys: pa.Array) -> pa.RecordBatch:
         """These keys, each of which is in the file."""
         where = (self.partition_path, self.file_id, self.instant)

@@ -68,7 +68,7 @@ class HashedIndex(Index, Protocol):
 
 @runtime_checkable
 class NarrowingIndex(Index, Protocol):
-    def narrowed(self, parts: Sequence[Any], keys: pa.Array) -> Iterator[tuple[Any, pa.Array]]:
+    def narrowed(self, storage: Storage, parts: Sequence[Any], keys: pa.Array) -> Iterator[tuple[Any, pa.Array]]:
         """The parts that may have some of these keys, each with those."""
 
 
@@ -156,7 +156,9 @@ def record_locations(
         on_part: told before each part that is looked into how many were, and how many parts there are.
     """
     parts = index.parts(partitions)
-    asked = index.narrowed(parts, keys) if isinstance(index, NarrowingIndex) else ((part, keys) for part in parts)
+    asked = (
+        index.narrowed(storage, parts, keys) if isinstance(index, NarrowingIndex) else ((part, keys) for part in parts)
+    )
     batches: list[pa.RecordBatch] = []
     for done, (part, some) in enumerate(asked):
         on_part(done, len(parts))

@@ -40,7 +40,7 @@ def open_index(
         case IndexType.SIMPLE:
             return SimpleIndex.of(snapshot)
         case IndexType.BLOOM:
-            return BloomIndex.of(storage, snapshot)
+            return BloomIndex.of(storage, snapshot, clock=clock)
         case IndexType.METADATA:
             (check_has_record_index if is_judged else check_record_index)(storage, snapshot)
             return MetadataRecordIndex.of(storage, snapshot, clock=clock)

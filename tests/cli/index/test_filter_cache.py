@@ -103,3 +103,31 @@ def test_one_that_is_wrong(
     assert call("lookup", "k1", *kind)["not_found"] == []
     assert "is broken" in call("update", *kind)["broken"][0]
     assert call("verify", *kind, "--all")["cache"]["checked"] == 2
+
+
+def test_a_plan(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`--explain` says which files would be asked, by ranges of the cache, and whether these separate; no file is
+    opened. By another type it is an error."""
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE", has_metadata_table=False)
+    for part in "abc":
+        write(table, [(f"{part}{number}", 1, part, "x") for number in range(3)])
+    words = ["index", "lookup", str(table), "a1", "b1", "z", "--explain", "--type"]
+
+    def explained(*more: str) -> Any:
+        assert run([*words, "bloom", *more, "--json"]) == 0
+        told = json.loads(capfd.readouterr().out)
+        names = ("keys", "files", "ranges_known", "separates", "files_left", "pairs", "pairs_of")
+        return [told[name] for name in names]
+
+    assert explained() == [3, 3, 0, False, 3, 9, 9]
+    assert run([*words, "bloom"]) == 0
+    assert "rule out less than 10% of the pairs" in capfd.readouterr().out
+    assert run(["index", "build", str(table), "--type", "bloom"]) == 0
+    capfd.readouterr()
+    assert explained() == [3, 3, 3, True, 2, 2, 9]
+    assert explained("--partition", "c") == [3, 1, 1, True, 0, 0, 3]
+    for path in table.rglob("*.parquet"):
+        path.write_bytes(bytes(path.stat().st_size))
+    assert run([*words, "bloom"]) == 0
+    assert "They leave 2 of 9 pairs of a file and a key, in 2 files" in capfd.readouterr().out
+    assert run([*words, "simple"]) == 2

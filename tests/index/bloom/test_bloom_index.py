@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.clock import SystemClock
+from lakeward.errors import BrokenFile
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE
+from lakeward.format.metadata.record import BloomFilterRecord, ColumnStatsRecord
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import record_locations
 from lakeward.index.index_type import IndexType
@@ -17,6 +20,8 @@ from lakeward.index.opening import open_index
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.metered import MeteredStorage
+from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.new_table import NewIndexes
 from lakeward.table.snapshot import take_snapshot
 from lakeward.write.request import FileSizes
 from tests.golden_tables import copy_golden
@@ -35,6 +40,29 @@ def scan(path):
 def rows_of(index, keys, partitions=None, storage=STORAGE):
     found = record_locations(storage, index, keys, partitions)
     return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def spoiling(lookup, chance):
+    """Records of the metadata table as other writers may leave them."""
+
+    def spoilt(record):
+        if isinstance(record, ColumnStatsRecord):
+            ways = [{"min_value": None}, {"null_count": 3, "max_value": "a"}, {"min_value": "\uffff", "max_value": "b"}]
+        elif isinstance(record, BloomFilterRecord):
+            ways = [{"bloom_filter": b""}, {"type_code": SIMPLE_TYPE_CODE}, {"bloom_filter": record.bloom_filter[8:]}]
+        else:
+            return record
+        return replace(record, **chance.choice([*ways, {"is_deleted": True}, {}]))
+
+    def looked_up(self, partition, keys, **options):
+        found = lookup(self, partition, keys, **options)
+        if partition not in ("column_stats", "bloom_filters"):
+            return found
+        if chance.random() < 0.1:
+            raise BrokenFile("It is broken.", remedy="None.")
+        return {key: spoilt(record) for key, record in found.items() if chance.random() < 0.8}
+
+    return looked_up
 
 
 def sets(batches):
@@ -57,15 +85,18 @@ def spoil(path, how):
 
 @pytest.mark.parametrize("seed", range(runs(3)))
 @pytest.mark.parametrize("cache", ["none", "whole", "partial", "broken"])
-def test_it_finds_what_the_simple_index_finds(tmp_path, seed, cache):
+def test_it_finds_what_the_simple_index_finds(tmp_path, monkeypatch, seed, cache):
     """Keeps of index/bloom/bloom_index: on tables with several files in a partition, in row groups of a few keys,
     whose footers lack or break what they may; for keys that are there, others beside them, all keys, and each
-    partition; without a cache, with one that has all files, some, or is broken anywhere."""
+    partition; without a cache, with one that has all files, some, or is broken anywhere; with and without a metadata
+    table of which records are missing, deleted, broken or of another kind."""
     print(f"seed {seed}")
     chance = Random(seed)
     letters = "abz\uffff\U00010000"
     keys = sorted({"".join(chance.choices(letters, k=chance.randrange(1, 7))) for _ in range(300)})
-    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
+    indexes = NewIndexes(bloom_filters=chance.random() < 0.7)
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE", indexes=indexes)
+    monkeypatch.setattr(MetadataReader, "lookup", spoiling(MetadataReader.lookup, chance))
     for part in ("p", "q"):
         for _ in range(3):
             some = chance.sample(keys, 60)
@@ -81,7 +112,7 @@ def test_it_finds_what_the_simple_index_finds(tmp_path, seed, cache):
         rebuilt(early if cache == "partial" else snapshot, file_bytes=chance.choice([1, 500, 10**6]))
     if cache == "broken":
         spoil_cache(table, chance)
-    simple, bloom = SimpleIndex.of(snapshot), BloomIndex.of(STORAGE, snapshot)
+    simple, bloom = SimpleIndex.of(snapshot), BloomIndex.of(STORAGE, snapshot, clock=SystemClock())
 
     assert rows_of(simple, pa.array(keys))
     for wanted in (keys, chance.sample(keys, 5), ["no such"], []):
@@ -110,10 +141,10 @@ def test_a_table_of_hudis(tmp_path):
 def test_keys_are_read_where_they_may_be(tmp_path):
     """The footer alone is read where range or filter rules all keys out, else the row groups whose statistics do
     not."""
-    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE", has_metadata_table=False)
     keys = [f"{number:06}{'-' * 100}" for number in range(0, 40_000, 2)]
     write(table, [(key, 1, "p", "a") for key in keys])
-    index = BloomIndex.of(STORAGE, scan(table))
+    index = BloomIndex.of(STORAGE, scan(table), clock=SystemClock())
     (path,) = table.glob("p/*.parquet")
     rows = pq.ParquetFile(path).read()
     pq.write_table(rows, path, row_group_size=2000, compression="none", use_dictionary=False)
@@ -133,30 +164,39 @@ def test_keys_are_read_where_they_may_be(tmp_path):
     assert found == 1 and 0 < read - nothing[1] < column / 5
 
 
-def test_the_cache_spares_footers(tmp_path, caplog):
-    """A lookup opens base files that have one of the keys, and no others, where ranges separate and where they do not;
-    filters of files that the ranges rule out are not read. A cache that is broken is told in the log, and footers are
-    read."""
-    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
+@pytest.mark.parametrize("by", ["cache", "metadata table"])
+def test_footers_are_spared(tmp_path, caplog, by):
+    """A lookup opens base files that have one of the keys, and no others, by the cache or the metadata table, where
+    ranges separate and where they do not; filters of files that the ranges rule out are not read. A cache that is
+    broken is told in the log, and footers are read of what the ranges of the metadata table leave."""
+    indexes = NewIndexes(bloom_filters=by != "cache")
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE", indexes=indexes)
     for start in range(4):
         keys = [f"{number:04}" for number in range(start * 1000, start * 1000 + 400, 2)]
         write(table, [(key, 1, "p", "a") for key in keys], "insert", sizes=FileSizes(small_file=0))
     keys = [f"{number:04}" for number in range(1, 4000, 8)]
     write(table, [(key, 1, "p", "a") for key in keys], "insert", sizes=FileSizes(small_file=0))
     snapshot = scan(table)
-    rebuilt(snapshot)
-    index = BloomIndex.of(STORAGE, snapshot)
+    if by == "cache":
+        rebuilt(snapshot)
+    index = BloomIndex.of(STORAGE, snapshot, clock=SystemClock())
 
     def opened(*wanted):
         calls = CountingStorage()
         found = rows_of(index, pa.array(wanted), storage=calls)
         names = [path.rpartition("/")[2] for path in calls.opened]
-        return len(found), *(sum(name.endswith(end) for name in names) for end in (".parquet", ".keys"))
+        bases, filters = (sum(name.endswith(end) for name in names) for end in (".parquet", ".keys"))
+        return len(found), bases, filters if by == "cache" else None
 
-    assert opened("0002") == (1, 1, 2), "one of two files whose ranges it lies within"
-    assert opened("2003", "2") == (0, 0, 2)
-    assert opened("5") == (0, 0, 0)
-    assert opened("0002", "1002", "2002", "3002") == (4, 4, 5)
+    def expected(found, bases, filters):
+        return found, bases, filters if by == "cache" else None
+
+    assert opened("0002") == expected(1, 1, 2), "one of two files whose ranges it lies within"
+    assert opened("2003", "2") == expected(0, 0, 2)
+    assert opened("5") == expected(0, 0, 0)
+    assert opened("0002", "1002", "2002", "3002") == expected(4, 4, 5)
+    if by != "cache":
+        return
 
     for path in cache_files(table):
         if path.suffix == ".keys":
@@ -164,8 +204,8 @@ def test_the_cache_spares_footers(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert opened("0002") == (1, 2, 2) and "is broken" in caplog.text
         caplog.clear()
-        index = BloomIndex.of(STORAGE, snapshot)
-        assert opened("0002") == (1, 5, 0) and "lakeward index rebuild TABLE --type bloom" in caplog.text
+        index = BloomIndex.of(STORAGE, snapshot, clock=SystemClock())
+        assert opened("0002") == (1, 2, 0) and "lakeward index rebuild TABLE --type bloom" in caplog.text
 
 
 class CountingStorage(LocalStorage):

@@ -46,6 +46,14 @@ def lookup(
             "record alone, where it was brought up to date then and not merged since.",
         ),
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say how many base files would be asked for how many keys, by their ranges, and ask none. By --type "
+            "bloom alone.",
+        ),
+    ] = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -69,6 +77,9 @@ def lookup(
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)
     chosen = index_type or type_of_choice(snapshot)
+    if explain:
+        _explain(opened, snapshot, chosen, wanted, partition, as_json=as_json)
+        return
     if as_of is not None:
         found = _found_as_of(opened, snapshot, chosen, wanted, as_of)
     else:
@@ -80,6 +91,32 @@ def lookup(
         print_json(looked_up_as_json(opened.base_path, chosen, wanted, found))
     else:
         render_looked_up(chosen, wanted, found, Terminal())
+
+
+def _explain(
+    opened: ConfiguredTable,
+    snapshot: TableSnapshot,
+    kind: IndexType,
+    keys: pa.Array,
+    partitions: list[str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    from lakeward.cli.views.index.looked_up import plan_as_json, render_plan
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.clock import SystemClock
+    from lakeward.index.bloom.bloom_index import BloomIndex
+
+    if kind is not IndexType.BLOOM:
+        raise UsageError(
+            f"The {kind} index does not plan its lookups by ranges.", remedy="Name --type bloom, or leave it out."
+        )
+    index = BloomIndex.of(opened.storage, snapshot, clock=SystemClock())
+    plan = index.plan(opened.storage, index.parts(partitions), keys)
+    if as_json:
+        print_json(plan_as_json(opened.base_path, plan))
+    else:
+        render_plan(plan, Terminal())
 
 
 def _found_as_of(

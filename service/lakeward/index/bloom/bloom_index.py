@@ -5,14 +5,14 @@ they may have.
     filter    some keys that are not there pass
     exact     the keys themselves, of the row groups that may have those that are left
 
-Range and filter are those of the footer, which the cache has (`filter_cache`), or which is read. Ranges that the cache
-has rule files out before any is asked (`key_spans`).
+Range and filter are those of the footer, which the cache has (`filter_cache`), else the metadata table
+(`metadata_filters`), or which is read. What is known without the footer rules files out before any is opened.
 
 Answers are those of the simple index: a range or a filter that is not there, or is broken, leaves all keys possible.
 
-Touches: base files: the footer of each that the cache does not have, and of some the column of record keys; the cache,
-         reading; the log, where it is broken.
-Keeps:   what it finds of a file's keys is what the simple index finds, whatever the cache has.
+Touches: base files: the footer of each of which nothing else is known, and of some the column of record keys; the cache
+         and the metadata table, reading; the log, where they are broken.
+Keeps:   what it finds of a file's keys is what the simple index finds, whatever cache and metadata table have.
 See:     docs/decisions/0071-the-bloom-index.md, docs/decisions/0081-the-cache-of-filters.md
 Source:  HoodieBloomIndex, HoodieGlobalBloomIndex (Hudi 1.2)
 """
@@ -20,30 +20,71 @@ Source:  HoodieBloomIndex, HoodieGlobalBloomIndex (Hudi 1.2)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.index.base_files import KEY_COLUMN, BaseFiles, KeyFile
 from lakeward.index.bloom.cache_file import CachedKeys
-from lakeward.index.bloom.file_keys import FileKeys
+from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.index.bloom.filter_cache import FilterCache, tell_broken, usable_cache
 from lakeward.index.bloom.key_spans import KeySpans
+from lakeward.index.bloom.metadata_filters import MetadataFilters
 from lakeward.index.location import RECORD_KEY
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
+
+_SAMPLED: Final = 256
+"""Files by whose ranges in the metadata table it is told whether ranges separate."""
+_FILTERS_AT_ONCE: Final = 16
+"""Filters that are held while those of the metadata table are asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class BloomPart:
     file: KeyFile
     cached: CachedKeys | None = None
-    """None where the footer says it."""
+    """What the cache has of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookupPlan:
+    """Which files are asked for which keys, by the ranges that are known before a file is opened."""
+
+    parts: Sequence[BloomPart]
+    spans: KeySpans
+    ranges: int
+    """The files whose range is known."""
+
+    @property
+    def pairs(self) -> int:
+        """A file is to be asked for a key so many times,"""
+        return self.spans.pairs
+
+    @property
+    def pairs_of(self) -> int:
+        """and without ranges so many times."""
+        return len(self.parts) * len(self.spans.keys)
+
+    @property
+    def files_left(self) -> int:
+        """The files that may have one of the keys."""
+        return int((self.spans.ends > self.spans.starts).sum())
+
+    @property
+    def asked(self) -> Iterator[tuple[BloomPart, pa.Array]]:
+        for number, part in enumerate(self.parts):
+            keys = self.spans.of_file(number)
+            if len(keys):
+                yield part, keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +92,61 @@ class BloomIndex:
     bases: BaseFiles
     is_global: bool = False
     cache: FilterCache | None = field(default=None, compare=False)
+    metadata: MetadataFilters | None = field(default=None, compare=False)
 
     can_index_log_files = False
 
     @classmethod
-    def of(cls, storage: Storage, snapshot: TableSnapshot, *, is_global: bool = False) -> BloomIndex:
-        return cls(BaseFiles.of(snapshot), is_global, usable_cache(storage, snapshot.base_path))
+    def of(cls, storage: Storage, snapshot: TableSnapshot, *, clock: Clock, is_global: bool = False) -> BloomIndex:
+        index = cls(BaseFiles.of(snapshot), is_global, usable_cache(storage, snapshot.base_path))
+        every = [file for files in index.bases.files.values() for file in files]
+        if index.cache is not None and index.cache.covers([file.path for file in every], [file.size for file in every]):
+            return index
+        return replace(index, metadata=MetadataFilters.of(storage, snapshot, clock=clock))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """To tasks the cache does not travel: each part has what it says of its file."""
+        """To tasks neither cache nor metadata table travel: each part has what the cache says of its file."""
         return BloomIndex, (self.bases, self.is_global)
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[BloomPart]:
         """One base file each. Raises `Refused` where keys may be in logs alone."""
-        files = self.bases.within(partitions)
+        return self._known(self.bases.within(partitions))
+
+    def plan(self, storage: Storage, parts: Sequence[BloomPart], keys: pa.Array) -> LookupPlan:
+        keys = keys.cast(pa.string())
+        ranges = [None if part.cached is None else part.cached.range for part in parts]
+        unknown = [number for number, part in enumerate(parts) if part.cached is None]
+        if self.metadata is not None and unknown:
+            few = set(unknown[:: len(unknown) // _SAMPLED + 1])
+            for some in (sorted(few), [each for each in unknown if each not in few]):
+                found = self.metadata.ranges(storage, [parts[number].file for number in some])
+                for number, range_ in zip(some, found, strict=True):
+                    ranges[number] = range_
+                if not _spans(keys, [ranges[number] for number in some]).separates:
+                    break
+        spans = _spans(keys, ranges)
+        return LookupPlan(parts, spans, sum(each is not None for each in ranges))
+
+    def narrowed(
+        self, storage: Storage, parts: Sequence[BloomPart], keys: pa.Array
+    ) -> Iterator[tuple[BloomPart, pa.Array]]:
+        """The parts that may have some of these keys, by what is known before one is opened, each with those."""
+        asked = self.plan(storage, parts, keys).asked
+        while some := list(islice(asked, _FILTERS_AT_ONCE)):
+            unknown = [part.file for part, _ in some if part.cached is None]
+            found = {} if self.metadata is None else self.metadata.filters(storage, unknown)
+            for part, left in some:
+                filter_ = found.get(part.file)
+                possible = left if filter_ is None else FileKeys(None, filter_).possible(left)
+                if len(possible):
+                    yield part, possible
+
+    def _known(self, files: Sequence[KeyFile]) -> Sequence[BloomPart]:
         if self.cache is None:
             return [BloomPart(file) for file in files]
         rows = self.cache.rows_of([file.path for file in files], [file.size for file in files])
         known = iter(self.cache.keys_of([row for row in rows if row is not None]))
         return [BloomPart(file, None if row is None else next(known)) for file, row in zip(files, rows, strict=True)]
-
-    def narrowed(self, parts: Sequence[BloomPart], keys: pa.Array) -> Iterator[tuple[BloomPart, pa.Array]]:
-        """The parts that may have some of these keys by the ranges that the cache has, each with those."""
-        spans = spans_of(parts, keys)
-        for number, part in enumerate(parts):
-            asked = spans.of_file(number)
-            if len(asked):
-                yield part, asked
 
     def look_up(self, storage: Storage, part: BloomPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The keys that the base file has of these, each once."""
@@ -96,14 +165,10 @@ class BloomIndex:
             yield file.locations(there)
 
 
-def spans_of(parts: Sequence[BloomPart], keys: pa.Array) -> KeySpans:
-    """The keys that each part may have by the range that the cache has of it."""
-    ranges = [None if part.cached is None else part.cached.range for part in parts]
-    lows, highs = (
-        pa.array([None if each is None else getattr(each, end) for each in ranges], pa.string())
-        for end in ("low", "high")
-    )
-    return KeySpans.of(keys.cast(pa.string()), lows, highs)
+def _spans(keys: pa.StringArray, ranges: Sequence[KeyRange | None]) -> KeySpans:
+    lows = pa.array([None if each is None else each.low for each in ranges], pa.string())
+    highs = pa.array([None if each is None else each.high for each in ranges], pa.string())
+    return KeySpans.of(keys, lows, highs)
 
 
 class _Wanted:

@@ -24,7 +24,7 @@ from lakeward.storage.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Both keys are in the file."""
+    """No key of the file lies outside, in Java's order."""
 
     low: str
     high: str

@@ -133,6 +133,10 @@ class FilterCache:
         rows: list[int | None] = pc.index_in(asked, value_set=held).to_pylist()
         return rows
 
+    def covers(self, paths: Sequence[str], sizes: Sequence[int]) -> bool:
+        """Whether it has all of these base files."""
+        return None not in self.rows_of(paths, sizes)
+
     def keys_of(self, rows: Sequence[int]) -> list[CachedKeys]:
         files = self.manifest.files
         entries = self.entries.take(pa.array(rows, pa.int64())).to_pylist()

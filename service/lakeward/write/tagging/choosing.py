@@ -86,7 +86,7 @@ def choose_tagging(
         index = current_index(storage, snapshot, open_index(snapshot))
         _check_moves(index, request)
     elif request.index.has_filters:
-        index = BloomIndex.of(storage, snapshot, is_global=request.index.is_global)
+        index = BloomIndex.of(storage, snapshot, clock=clock, is_global=request.index.is_global)
     else:
         index = SimpleIndex.of(snapshot, is_global=request.index.is_global)
     if not index.is_global or request.operation is WriteOperation.DELETE:

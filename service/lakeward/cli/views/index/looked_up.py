@@ -14,6 +14,8 @@ from rich.text import Text
 
 from lakeward.cli.views.tables import Column, NameCell, id_cell, new_table
 from lakeward.cli.views.terminal import shown
+from lakeward.index.bloom.bloom_index import LookupPlan
+from lakeward.index.bloom.key_spans import RULED_OUT_MIN
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, INSTANT, PARTITION_PATH, RECORD_KEY
 
@@ -71,3 +73,31 @@ def _sorted(found: pa.Table) -> list[dict[str, Any]]:
     by = [(name, "ascending") for name in (RECORD_KEY, PARTITION_PATH, FILE_ID)]
     rows: list[dict[str, Any]] = found.sort_by(by).to_pylist()
     return rows
+
+
+def plan_as_json(base_path: str, plan: LookupPlan) -> dict[str, Any]:
+    return {
+        "base_path": base_path,
+        "type": IndexType.BLOOM.value,
+        "keys": len(plan.spans.keys),
+        "files": len(plan.parts),
+        "ranges_known": plan.ranges,
+        "separates": plan.spans.separates,
+        "files_left": plan.files_left,
+        "pairs": plan.pairs,
+        "pairs_of": plan.pairs_of,
+    }
+
+
+def render_plan(plan: LookupPlan, console: Console) -> None:
+    console.print(f"The ranges of keys of {plan.ranges:,} of {len(plan.parts):,} base files are known unopened.")
+    if plan.spans.separates:
+        console.print(
+            f"They leave {plan.pairs:,} of {plan.pairs_of:,} pairs of a file and a key, in {plan.files_left:,} files, "
+            "whose filters are asked."
+        )
+    else:
+        console.print(
+            f"They rule out less than {RULED_OUT_MIN:.0%} of the pairs of a file and a key, so that the filter of each "
+            "file is asked for all keys."
+        )
