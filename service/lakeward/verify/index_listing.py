@@ -65,6 +65,8 @@ class ListedIndex:
     """What these commits wrote."""
     behind_seconds: float = 0.0
     """Since the first of them completed."""
+    role: str = ""
+    """`primary` of one that the table's writes go by, `shadow` of one that is on trial (`index/tee`)."""
 
 
 def list_indexes(storage: Storage, snapshot: TableSnapshot, *, clock: Clock, seed: int = 0) -> tuple[ListedIndex, ...]:

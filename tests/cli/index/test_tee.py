@@ -67,6 +67,8 @@ def test_an_index_on_trial(table: Path, call: Any) -> None:
     assert (begun["primary"], begun["shadow"], begun["clean_in_a_row"]) == ("simple", "record", 0)
     call("cut-over", "--after-clean", "1", code=2)
 
+    roles = {each["type"]: each["role"] for each in call("list")["indexes"] if each["role"]}
+    assert roles == {"simple": "primary", "record": "shadow"}
     put(table, [("k1", 2, "a", "y"), ("k4", 2, "b", "y")])
     assert behind(call) == 0, "the shadow was told"
     write(table, [("k5", 3, "a", "z")])

@@ -5,6 +5,8 @@ Touches: stdout, stderr; the table and the database of its index, reading only.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, listed_in_database
 from lakeward.cli.index.group import index_app
@@ -25,6 +27,8 @@ def list_indexes(
     from lakeward.cli.views.index.listed import listed_as_json, render_listed
     from lakeward.cli.views.terminal import Terminal
     from lakeward.clock import SystemClock
+    from lakeward.index.index_type import IndexType
+    from lakeward.index.tee import read_tee
     from lakeward.verify.index_listing import list_indexes
 
     opened = open_table(table, config)
@@ -34,6 +38,10 @@ def list_indexes(
         *listed_in_folder(opened, snapshot),
         *listed_in_database(opened, snapshot, url),
     )
+    tee = read_tee(opened.storage, opened.base_path)
+    if tee is not None:
+        roles = {tee.choice.shadow: "shadow", tee.choice.primary: "primary"}
+        found = tuple(replace(each, role=roles.get(IndexType(each.type), "") if each.locates else "") for each in found)
     if as_json:
         print_json(listed_as_json(opened.base_path, found))
     else:

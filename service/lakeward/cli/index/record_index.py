@@ -96,7 +96,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
     is_built = manifest.indexed.through is not None
     load = manifest.load
     buckets = sum(group.buckets for group in manifest.groups)
-    note = f"{manifest.entries:,} entries in {len(manifest.files):,} files of {buckets:,} buckets"
+    note = f"Entries: {manifest.entries:,}; files: {len(manifest.files):,}; buckets: {buckets:,}"
     if load is not None:
         note += f", {load.mean:.0%} full, the fullest of them {load.fullest:.0%}"
     return (

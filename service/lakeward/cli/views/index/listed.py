@@ -39,7 +39,7 @@ def render_listed(indexes: Sequence[ListedIndex], console: Console) -> None:
         cells = (
             index.type,
             index.name,
-            index.state.value,
+            f"{index.state}, {index.role}" if index.role else index.state.value,
             f"the {index.scope}" if index.scope == "table" else index.scope and f"a {index.scope}",
             _covers(index),
             _behind(index),
