@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import pickle
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeward.commit.index.record_index_writer import RecordIndexWriter
-from lakeward.errors import IndexMoved, LakewardError
+from lakeward.errors import IndexMoved, LakewardError, Refused
+from lakeward.execute.clean.cleaner import Cleaner
 from lakeward.index.index import HashedIndex
 from lakeward.index.overlay import current_index
+from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex
+from lakeward.index.record.record_manifest import find_manifest
+from lakeward.index.record.record_options import RecordOptions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.own_index import AGAIN_MAX
+from lakeward.write.request import FileSizes
 from tests.called_storage import WRITES
+from tests.execute.clean.cleaning import choose_old
+from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.index.following import places, truth
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 from tests.write.own_record_index import STORAGE, build_anew, built, catch_up, located, opened, write_by
-from tests.write.writing import Row, rows_of
+from tests.write.test_writing import CLOCK
+from tests.write.writing import Row, rows_of, write
 
 KEYS = [f"k{number}" for number in range(10)]
 
@@ -119,3 +129,39 @@ def test_stopped_at_any_call_to_the_index(tmp_path: Path, kind: FaultKind) -> No
         assert located(case, KEYS) == truth(case), f"{kind} {number}, then"
         catch_up(case)
         assert located(case, KEYS, bytes_max=0) == truth(case), f"{kind} {number}, in the end"
+
+
+def test_an_index_to_which_its_own_writers_come_alone(tmp_path: Path) -> None:
+    """Each write leaves a file in a bucket, and an update, which finds nothing that it lacks, merges them; then it is
+    known where keys were as of the last write, and not as of one before."""
+    base = built(tmp_path / "t", buckets=1)
+    instants = [write_by(base, [(f"k{number}", number, "p", "v")]) for number in range(4, 13)]
+    _, before = find_manifest(STORAGE, RecordOptions().folder(str(base)))
+    assert len(before.files) == 10
+
+    done = catch_up(base)
+
+    assert (done.commits, done.is_tidied, catch_up(base).is_tidied) == ((), True, False)
+    _, after = find_manifest(STORAGE, RecordOptions().folder(str(base)))
+    assert len(after.files) == 1 and after.commits == before.commits
+    assert located(base, KEYS, bytes_max=0) == [each for each in truth(base) if each[0] in KEYS]
+    snapshot = scan(base)
+    index = RecordIndex.of(STORAGE, snapshot, RecordOptions().folder(str(base)))
+    keys = pa.array([f"k{number}" for number in range(4, 14)])
+    assert locations_as_of(STORAGE, snapshot, index, keys, instants[-1]).num_rows == 9
+    with pytest.raises(Refused, match="cannot tell any more"):
+        locations_as_of(STORAGE, snapshot, index, keys, instants[0])
+
+
+def test_files_that_another_writer_left_are_cleaned_away(tmp_path: Path) -> None:
+    """Another writer makes a file group; a write of ours, which covers that, puts another row of it in its place, and a
+    clean takes what the other one wrote: the index has all keys of the group all the same."""
+    base = built(tmp_path / "t", "COPY_ON_WRITE")
+    write(base, [("k4", 2, "p", "x"), ("k5", 2, "p", "x")], clock=CLOCK, sizes=FileSizes(small_file=0))
+    write_by(base, [("k4", 3, "p", "y")])
+    table = replace(serviced_table(str(base), STORAGE, ScriptedProcesses()), clock=CLOCK)
+    Cleaner(table, {}, keep_seconds=0.0).clean(choose_old)
+    assert located(base, KEYS) == [each for each in truth(base) if each[0] in KEYS]
+
+    assert len(catch_up(base).commits) == 1
+    assert located(base, KEYS, bytes_max=0) == [each for each in truth(base) if each[0] in KEYS]

@@ -132,8 +132,9 @@ class OwnIndex(WritableIndex, Protocol):
             completed: when the commit became visible.
         """
 
-    def tidy(self, timeline: Timeline, *, through: str) -> None:
-        """Forget commits that were rolled back, and settle those that left the active timeline.
+    def tidy(self, timeline: Timeline, *, through: str) -> bool:
+        """Forget commits that were rolled back, and settle those that left the active timeline; False where there was
+        nothing to do.
 
         Args:
             timeline: of the snapshot that the index was opened as of; what began after it is left as it is.

@@ -82,7 +82,17 @@ def in_memory(_: Path) -> list[OpenOwnIndex]:
     return [partial(opened, MemoryEntries(is_global=is_global)) for is_global in (True, False)]
 
 
-def live(path: Path, seed: int, steps: int, make: Callable[[Path], list[OpenOwnIndex]] = in_memory) -> Indexing:
+def live(
+    path: Path,
+    seed: int,
+    steps: int,
+    make: Callable[[Path], list[OpenOwnIndex]] = in_memory,
+    own: IndexKind | None = None,
+) -> Indexing:
+    """
+    Args:
+        own: about half of the writes go by the second of the indexes, which is one of this kind.
+    """
     chance = random.Random(seed)
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     base = new_table(path, version=chance.choice([9, 10]), table_type=table_type, ordering_fields=("ts",))
@@ -93,6 +103,8 @@ def live(path: Path, seed: int, steps: int, make: Callable[[Path], list[OpenOwnI
     acts += [life.compact, life.compact_logs] * 2 + [life.clean] * 2 + [life.archive] * 3
     acts += [life.savepoint, life.restore, life.restore, life.die, life.die]
     for _ in range(steps):
+        if own is not None:
+            life.index = chance.choice([{"index": IndexKind.SIMPLE}, {"index": own, "open_index": life.indexes[1]}])
         chance.choice(acts)()
         life.check()
     assert life.built or steps < 16

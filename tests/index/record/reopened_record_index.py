@@ -79,8 +79,8 @@ class ReopenedRecordIndex:
     def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
         self.writer().build(instant, locations, completed=completed)
 
-    def tidy(self, timeline: Timeline, *, through: str) -> None:
-        self.writer().tidy(timeline, through=through)
+    def tidy(self, timeline: Timeline, *, through: str) -> bool:
+        return self.writer().tidy(timeline, through=through)
 
     def open(self) -> RecordIndex:
         at, manifest = open_manifest(self.storage, self.folder)

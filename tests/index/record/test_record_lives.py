@@ -18,6 +18,7 @@ from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.request import IndexKind
 from tests.index.external.test_external_lives import live
 from tests.index.record.reopened_record_index import new_record_index
 from tests.runs import runs
@@ -38,13 +39,17 @@ def made(base: Path) -> list[OpenOwnIndex]:
     return [partial(opened, folder) for folder in folders]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
-def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))]
+
+
+@pytest.mark.parametrize("own", [None, IndexKind.LAKEWARD_RECORD], ids=["others write", "writes go by it, too"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_table_is_followed(tmp_path: Path, seed: int, own: IndexKind | None) -> None:
     """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that
-    was not and beside updates, merges and growth, whatever is done to the table; and nothing that is done to the table
-    touches the index that is below it."""
+    was not and beside updates, merges and growth, whatever is done to the table, and whether its writes tell the index
+    or not; and nothing that is done to the table touches the index that is below it."""
     print(f"seed {seed}")
-    live(tmp_path / "t", seed, 16, made)
+    live(tmp_path / "t", seed, 16, made, own)
     for folder in (Path(RecordOptions().folder(str(tmp_path / "t"))), tmp_path / "elsewhere"):
         found = find_manifest(STORAGE, str(folder))
         assert found is not None

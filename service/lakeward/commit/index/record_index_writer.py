@@ -171,7 +171,8 @@ class RecordIndexWriter:
 
         self._publish(change, {})
 
-    def tidy(self, timeline: Timeline, *, through: str) -> None:
+    def tidy(self, timeline: Timeline, *, through: str) -> bool:
+        number = self._index.manifest.number
         undone = undone_commits(self._index.manifest.commits, self._index.counted, timeline)
         if undone:
             self._forget(undone)
@@ -193,6 +194,7 @@ class RecordIndexWriter:
                 self._merge(decision)
         self._grow(through)
         delete_unnamed(self._storage, self._index.folder, RECORD_FORM)
+        return self._index.manifest.number != number
 
     def merge_decisions(self, *, through: str) -> list[MergeDecision]:
         """What is to be merged, a decision for each file group of the index that has files.

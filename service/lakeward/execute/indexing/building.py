@@ -16,7 +16,7 @@ See:     docs/decisions/0075-an-index-follows-its-table.md
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -80,11 +80,10 @@ def while_files_stay(build: Callable[[TableSnapshot], IndexBuild], take: Callabl
 def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
     """Bring the index up to date. One process at a time. Raises what `update_index` does."""
     done = update_index(storage, open_index, take)
+    if done.through is None:
+        return done
     snapshot = take()
-    index = open_index(snapshot)
-    if (through := index.indexed().through) is not None:
-        index.tidy(snapshot.timeline, through=through)
-    return done
+    return replace(done, is_tidied=open_index(snapshot).tidy(snapshot.timeline, through=done.through))
 
 
 def _build(

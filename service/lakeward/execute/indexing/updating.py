@@ -35,12 +35,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import NotFound, TryLater
-from lakeward.format.timeline.instant import is_before
+from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.index import Indexed, WritableIndex, record_locations
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
 from lakeward.index.key_changes.marked_keys import IS_THERE
 from lakeward.index.key_changes.reading import KeyReader
-from lakeward.index.key_changes.table_commits import COMMITS_AT_ONCE, commits_behind, known_undone
+from lakeward.index.key_changes.table_commits import COMMITS_AT_ONCE, commits_behind, known_undone, newest_change
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY, group_names, location_names
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -58,6 +58,10 @@ class IndexUpdate:
     """The instants that were indexed, in order of completion."""
     read_anew: int = 0
     """File groups of which all keys were read, because files of their commits were gone, or commits were undone."""
+    through: str | None = None
+    """The index has all that completed up to then, what its own writers put in as well; None where nothing has."""
+    is_tidied: bool = False
+    """Something was settled, forgotten or merged."""
 
 
 def update_index(
@@ -106,7 +110,10 @@ def update_index(
                 ) from gone
             continue
         if len(behind.commits) == behind.count:
-            return IndexUpdate(tuple(done), anew)
+            newest = newest_change(snapshot.timeline)
+            through = [indexed for indexed in (index.indexed().through,) if indexed is not None]
+            through += [] if newest is None else [newest.completed]
+            return IndexUpdate(tuple(done), anew, max(through, key=comparable_time, default=None))
 
 
 def _has_later(snapshot: TableSnapshot, indexed: Indexed, chosen: CommitChanges) -> bool:

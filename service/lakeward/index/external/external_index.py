@@ -123,13 +123,16 @@ class ExternalIndex:
         self._entries.forget(instant)
         self._counted.pop(instant, None)
 
-    def tidy(self, timeline: Timeline, *, through: str) -> None:
+    def tidy(self, timeline: Timeline, *, through: str) -> bool:
         _, unsettled = self._entries.commits()
         put = {*unsettled, *self._entries.begun_beside_others()}
-        for instant in undone_commits(put, self._counted, timeline):
+        undone = undone_commits(put, self._counted, timeline)
+        for instant in undone:
             self.rollback(instant)
-        for instant in settled_first(self._counted, timeline, through=through):
+        settled = settled_first(self._counted, timeline, through=through)
+        for instant in settled:
             self._entries.settle(instant, self._counted[instant])
+        return bool(undone or settled)
 
     def _put(self, instant: str, changes: Iterable[pa.RecordBatch], *, beside_others: bool = False) -> int:
         attempt = self._entries.begin(instant, beside_others=beside_others)

@@ -142,9 +142,11 @@ class TableFiles:
             if slice_.base_file is not None and is_there(slice_.base_file.instant):
                 break
         oldest = kept[-1]
-        if oldest.base_file != self.newest[group].base_file and not self.is_untouched(commit):
-            return None
         has_base = oldest.base_file is not None and is_there(oldest.base_file.instant)
+        # A slice before the newest one may be gone, and where none is left the newest base may have come later.
+        is_newest = oldest.base_file == self.newest[group].base_file and (has_base or oldest.base_file is None)
+        if not is_newest and not self.is_untouched(commit):
+            return None
         # As in a query, under a compaction that is pending then, what came since lies behind what is compacted.
         logs = (log for slice_ in reversed(kept) for log in slice_.row_logs if is_there(log.instant))
         return replace(oldest, base_file=oldest.base_file if has_base else None, log_files=tuple(logs))

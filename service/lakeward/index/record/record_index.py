@@ -150,16 +150,16 @@ class RecordIndex:
     def as_of(self, completed: str) -> RecordIndex:
         """What the index said when all had completed that completed up to then, and nothing else. Raises `Refused`
         where it is not known any more, or not yet."""
-        at = comparable_time(completed)
-        indexed = self.indexed()
-        if indexed.through is None or comparable_time(indexed.through) < at:
-            raise Refused(
-                f"Where keys were at {completed} the index cannot tell yet.",
-                why=f"It has what completed until {indexed.through}.",
-                remedy="Bring it up to date (`lakeward index update`).",
-            )
-        if at not in map(comparable_time, self.manifest.exact_at):
-            exact = self.manifest.exact_at
+        at, exact = comparable_time(completed), self.manifest.exact_at
+        told = [each for each in (self.indexed().through, *exact) if each is not None]
+        through = max(told, key=comparable_time, default=None)
+        if at not in map(comparable_time, exact):
+            if through is None or comparable_time(through) < at:
+                raise Refused(
+                    f"Where keys were at {completed} the index cannot tell yet.",
+                    why=f"It has what completed until {through}.",
+                    remedy="Bring it up to date (`lakeward index update`).",
+                )
             raise Refused(
                 f"Where keys were at {completed} the index cannot tell any more.",
                 why="Files of it were merged since, or it took that in when more had completed, of which some may have "
