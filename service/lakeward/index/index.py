@@ -3,7 +3,7 @@
     Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
                    is found for it
     HashedIndex    an index of which one part has a key, told by the key alone
-    NarrowingIndex an index that can say which of its parts may have which keys
+    NarrowingIndex an index that reads the files themselves, and can say which of them may have which keys
     FollowingIndex an index that says which commits of the table it has
     WritableIndex  an index that takes in one commit of the table after the other
     OwnIndex       an index of ours that stays: built from a table, and kept small

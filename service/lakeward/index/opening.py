@@ -9,6 +9,7 @@ from lakeward.clock import Clock
 from lakeward.errors import Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
@@ -27,6 +28,7 @@ def open_index(
     *,
     clock: Clock,
     is_judged: bool = False,
+    with_logs: bool = False,
     record: RecordOptions = RECORD_OPTIONS,
 ) -> Index:
     """The index of this type as of the snapshot, with what it has not taken in yet. Raises `Refused` for a table that
@@ -34,11 +36,14 @@ def open_index(
 
     Args:
         is_judged: it is asked in order to see whether it is right, so that it need not be in use.
+        with_logs: of the bloom index, that rows are found as a query finds them, in logs too.
         record: where Lakeward's record index is.
     """
     match type_:
         case IndexType.SIMPLE:
             return SimpleIndex.of(snapshot)
+        case IndexType.BLOOM if with_logs:
+            return SliceBloomIndex.of(storage, snapshot, clock=clock)
         case IndexType.BLOOM:
             return BloomIndex.of(storage, snapshot, clock=clock)
         case IndexType.METADATA:

@@ -1,9 +1,10 @@
-"""Does the cache of filters say what the footers say? Its entries are held against the base files that they are of.
+"""Does the cache of filters say what the footers say, and the keys of logs? Its entries are held against the files that
+they are of.
 
 A difference would let a lookup pass over a file that has the key. What is broken would not: it is seen as it is read.
 
-Touches: reads the cache and footers; writes nothing and takes no lock.
-Keeps:   an entry whose range or filter is another one than that of the footer is found, where it is among those drawn.
+Touches: reads the cache, footers and logs; writes nothing and takes no lock.
+Keeps:   an entry whose range or filter is another one than that of its file is found, where it is among those drawn.
 See:     docs/decisions/0081-the-cache-of-filters.md
 """
 
@@ -14,11 +15,11 @@ from dataclasses import dataclass
 from random import Random
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.index.base_files import BaseFiles, KeyFile
 from lakeward.index.bloom.cache_file import CachedKeys
+from lakeward.index.bloom.data_files import DataFile, data_files, read_file_keys
 from lakeward.index.bloom.file_keys import FileKeys
 from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.index_check_result import CheckSize
 
@@ -26,7 +27,7 @@ from lakeward.verify.index_check_result import CheckSize
 @dataclass(frozen=True, slots=True, order=True)
 class WrongEntry:
     path: str
-    """The base file."""
+    """The file of the table."""
     what: str
     """The end of a sentence."""
 
@@ -35,10 +36,10 @@ class WrongEntry:
 class FilterCacheCheck:
     checked: int
     of: int
-    """Entries of live base files."""
+    """Entries of live files."""
     wrong: tuple[WrongEntry, ...] = ()
     broken: tuple[str, ...] = ()
-    """What cannot be read of the cache, as sentences; footers are read instead."""
+    """What cannot be read of the cache, as sentences; it is read elsewhere."""
 
     @property
     def is_complete(self) -> bool:
@@ -69,20 +70,20 @@ def check_filter_cache(
         return FilterCacheCheck(0, 0, broken=(f"{error.what} {error.why}",))
     if cache is None:
         return None
-    live = sorted((each for files in BaseFiles.of(snapshot).files.values() for each in files), key=lambda at: at.path)
+    live = data_files(snapshot, with_logs=cache.manifest.with_logs)
     rows = cache.rows_of([file.path for file in live], [file.size for file in live])
     held = [(file, row) for file, row in zip(live, rows, strict=True) if row is not None]
     drawn = held if len(held) <= size.number else Random(size.seed).sample(held, size.number)
     wrong, checked = [], 0
     broken = [f"{error.what} {error.why}" for error in cache.broken.values()]
     for done, ((file, _), cached) in enumerate(zip(drawn, cache.keys_of([row for _, row in drawn]), strict=True)):
-        on_step("held {} of {} cached filters against footers", done, len(drawn))
+        on_step("held {} of {} cached filters against their files", done, len(drawn))
         try:
             what = _difference(storage, snapshot, file, cached)
         except BrokenFile as error:
             broken.append(f"{error.what} {error.why}")
         except NotFound:
-            pass  # the base file was cleaned meanwhile, or the cache made anew
+            pass  # the file was cleaned meanwhile, or the cache made anew
         else:
             checked += 1
             if what:
@@ -90,15 +91,13 @@ def check_filter_cache(
     return FilterCacheCheck(checked, len(held), tuple(sorted(wrong)), tuple(dict.fromkeys(broken)))
 
 
-def _difference(storage: Storage, snapshot: TableSnapshot, file: KeyFile, cached: CachedKeys) -> str:
+def _difference(storage: Storage, snapshot: TableSnapshot, file: DataFile, cached: CachedKeys) -> str:
     """Empty where there is none."""
-    footer = FileKeys.of_file(storage, join(snapshot.base_path, file.path))
+    there = read_file_keys(storage, snapshot, file)
     held = cached.read(storage)
-    if held.range != footer.range:
-        return f"the cache says that its keys are {_range(held)}, the footer {_range(footer)}"
-    if _filter(held) != _filter(footer):
-        return "its filter is another one than that of the footer"
-    return ""
+    if held.range != there.range:
+        return f"the cache says that its keys are {_range(held)}, and they are {_range(there)}"
+    return "" if _filter(held) == _filter(there) else "its filter is another one than the cache has"
 
 
 def _range(keys: FileKeys) -> str:

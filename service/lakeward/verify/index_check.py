@@ -5,7 +5,8 @@
 
 The size of both samples is that of `verify/confidence`, so it is known how sure one may be after nothing was found.
 Where only some file slices with logs are merged, or some parts of the index read, that holds for what was read.
-An index that knows no keys of logs is asked for the keys of base files alone, and gives no others.
+An index that knows no keys of logs is asked for the keys of base files alone, and gives no others. One that reads the
+files has no entries of its own.
 
 Writers work meanwhile, and a difference may be a step of theirs. So what is found is checked again, on a fresh snapshot
 and in the index as of that, and is a fault only if it is found twice.
@@ -28,7 +29,7 @@ import pyarrow.compute as pc
 
 from lakeward.errors import Unsupported
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.index.index import Index, record_locations
+from lakeward.index.index import Index, NarrowingIndex, record_locations
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -79,7 +80,7 @@ def check_index(
     notes += sample.notes
     suspects = _not_located(storage, first, sample.rows, lambda done, of: on_step(_LOOKED, done, of))
     entries_drawn, entries_of = LOCATIONS.empty_table(), 0
-    keeps_entries = index.can_index_log_files
+    keeps_entries = index.can_index_log_files and not isinstance(index, NarrowingIndex)
     if keeps_entries:
         entries_drawn, entries_of, parts_left = _sample_entries(
             storage, index, size, lambda done, of: on_step("drew entries of {} of {} parts of the index", done, of)

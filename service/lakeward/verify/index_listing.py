@@ -19,6 +19,7 @@ from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
+from lakeward.index.bloom.data_files import data_files
 from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
@@ -141,15 +142,19 @@ def _cached(storage: Storage, snapshot: TableSnapshot, cache: FilterCache, clock
     behind = Staleness()
     if is_told:
         behind = staleness(storage, snapshot, Indexed(manifest.through), clock=clock)
-    gone = len(cache.entries) - covered
+    logs = [file for file in data_files(snapshot, with_logs=manifest.with_logs) if file.is_log]
+    logs_covered = sum(row is not None for row in cache.rows_of([log.path for log in logs], [log.size for log in logs]))
+    gone = len(cache.entries) - covered - logs_covered
     files = len(manifest.files)
     notes = [f"A cache of {files:,} file{'' if files == 1 else 's'}"]
+    if manifest.with_logs:
+        notes.append(f"it has {logs_covered:,} of {len(logs):,} logs, too")
     if gone:
-        notes.append(f"{gone:,} of its entries are of base files that are gone")
+        notes.append(f"{gone:,} of its entries are of files that are gone")
     if cache.broken:
         notes.append(f"{len(cache.broken):,} of its files are broken")
-    if covered < len(bases):
-        notes.append("what it lacks is read from footers, until `lakeward index update`")
+    if covered < len(bases) or logs_covered < len(logs):
+        notes.append("what it lacks is read from the files, until `lakeward index update`")
     why = why_out_of_use(storage, snapshot.base_path, IndexType.BLOOM)
     if why is not None:
         notes.append(f"it is out of use, and footers are read: {why.rstrip('.')}")

@@ -44,7 +44,7 @@ def test_a_life(table: Path, call: Call, capfd: pytest.CaptureFixture[str]) -> N
     before = call(*words, *kind)
     assert call("update", *kind, code=2) is None
     built = call("build", *kind)
-    assert (built["covered"], built["footers"], built["files"], built["broken"]) == (2, 2, 1, [])
+    assert (built["covered"], built["read"], built["files"], built["broken"]) == (2, 2, 1, [])
     assert call("build", *kind, code=2) is call("build", *kind, "--by-partition", code=2) is None
     assert call(*words, *kind) == before
     listed = bloom(call)
@@ -54,14 +54,14 @@ def test_a_life(table: Path, call: Call, capfd: pytest.CaptureFixture[str]) -> N
     write(table, [("k9", 1, "c", "x")])
     listed = bloom(call)
     assert (listed["covered"], listed["of"], listed["behind_commits"]) == (2, 3, 1)
-    assert "what it lacks is read from footers" in listed["note"] and listed["behind_bytes"] > 0
+    assert "what it lacks is read from the files" in listed["note"] and listed["behind_bytes"] > 0
     assert [each["key"] for each in call("lookup", "k9", "k1", *kind)["locations"]] == ["k1", "k9"]
-    assert (call("update", *kind)["footers"], bloom(call)["behind_commits"]) == (1, 0)
+    assert (call("update", *kind)["read"], bloom(call)["behind_commits"]) == (1, 0)
 
-    assert call("rebuild", *kind, "--dry-run")["footers"] == 3
-    assert call("rebuild", *kind)["footers"] == 3
+    assert call("rebuild", *kind, "--dry-run")["read"] == 3
+    assert call("rebuild", *kind)["read"] == 3
     assert run(["index", "update", str(table), *kind]) == 0
-    assert "of 3 base files in 1 file of" in capfd.readouterr().out
+    assert "of 3 of the table" in capfd.readouterr().out
     assert call("drop", *kind, "--dry-run")["is_there"] and cache_files(table)
     assert call("drop", *kind)["is_there"] and not call("drop", *kind)["is_there"]
     assert cache_files(table) == [] and "footers were opened" in bloom(call)["note"]
@@ -90,7 +90,7 @@ def test_one_that_is_wrong(
         call("rebuild", *kind)
         assert "out of use" not in bloom(call)["note"]
         assert run(["index", "verify", str(table), *kind, "--all"]) == 0
-        assert "2 of 2 entries of the cache of filters were held against footers, 0" in capfd.readouterr().out
+        assert "2 of 2 entries of the cache of filters were held against their files, 0" in capfd.readouterr().out
 
     for path in cache_files(table):
         if path.suffix == ".keys":
@@ -131,3 +131,24 @@ def test_a_plan(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run([*words, "bloom"]) == 0
     assert "They leave 2 of 9 pairs of a file and a key, in 2 files" in capfd.readouterr().out
     assert run([*words, "simple"]) == 2
+
+
+def test_logs(table: Path, call: Call) -> None:
+    """Keys that are in logs, and rows that a log deleted, are told with --with-logs; the cache has logs where it was
+    built so, and updates go on so. Other indexes have logs anyway."""
+    write(table, [("k1", 5, "a", "y")])
+    write(table, [("k2", 5, "a", None)], "delete")
+    kind, logs = ("--type", "bloom"), ("--type", "bloom", "--with-logs")
+    keys = ("lookup", "k1", "k2", "k3", "k4")
+    assert call(*keys, *kind)["not_found"] == ["k4"]
+    assert call(*keys, *logs)["not_found"] == ["k2", "k4"]
+    assert call("build", *logs)["read"] == 4 and "it has 2 of 2 logs, too" in bloom(call)["note"]
+    assert call(*keys, *logs)["not_found"] == ["k2", "k4"]
+    write(table, [("k3", 7, "b", "z")])
+    assert "it has 2 of 3 logs, too" in bloom(call)["note"]
+    assert (call("update", *kind)["read"], call("rebuild", *kind)["read"]) == (1, 5)
+    checked = call("verify", *logs, "--all")
+    assert (checked["rows"]["checked"], checked["entries"], checked["cache"]["checked"]) == (2, None, 5)
+    assert call("compare", *logs, "--type", "record", code=2) is None
+    assert call("compare", *logs, "--type", "simple")["differing"] == 0
+    assert call("build", "--type", "record", "--with-logs", code=2) is None

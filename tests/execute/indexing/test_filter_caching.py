@@ -13,13 +13,12 @@ from lakeward.commit.index.filter_cache_writer import FilterCacheWriter, create_
 from lakeward.commit.index_out_of_use import take_out_of_use
 from lakeward.errors import BrokenFile, IndexMoved, LakewardError, Refused
 from lakeward.execute.indexing.filter_caching import build_filter_cache, rebuild_filter_cache, update_filter_cache
-from lakeward.index.base_files import BaseFiles
 from lakeward.index.bloom.cache_merging import SMALL_MAX
+from lakeward.index.bloom.data_files import DataFile, data_files, read_file_keys
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.index.bloom.filter_cache import CACHE_FORM, FilterCache, cache_folder, usable_cache
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import manifest_path
-from lakeward.storage.storage import join
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.write.request import FileSizes
 from tests.clocks import SkippingClock
@@ -38,8 +37,8 @@ def insert(table: Path, *keys: str, part: str = "p") -> None:
     write(table, [(key, 1, part, "x") for key in keys], "insert", sizes=FileSizes(small_file=0))
 
 
-def live(snapshot: TableSnapshot) -> list[tuple[str, int]]:
-    return sorted((file.path, file.size) for files in BaseFiles.of(snapshot).files.values() for file in files)
+def live(snapshot: TableSnapshot, *, with_logs: bool = False) -> list[DataFile]:
+    return data_files(snapshot, with_logs=with_logs)
 
 
 def told(keys: FileKeys) -> tuple[KeyRange | None, str | None, bytes]:
@@ -48,21 +47,24 @@ def told(keys: FileKeys) -> tuple[KeyRange | None, str | None, bytes]:
 
 
 def check_whole(snapshot: TableSnapshot, *, may_be_broken: bool = False) -> FilterCache:
-    """The cache has each live base file, as its footer is; a filter that was spoilt is no answer."""
+    """The cache has each live file as its footer, or its log, is; a filter that was spoilt is no answer."""
     cache = FilterCache.of(STORAGE, cache_folder(snapshot.base_path))
     assert cache is not None and not cache.broken
-    files = live(snapshot)
-    rows = cache.rows_of([path for path, _ in files], [size for _, size in files])
-    held = [row for row in rows if row is not None]
+    files = live(snapshot, with_logs=cache.manifest.with_logs)
+    held = [row for row in rows_of(cache, files) if row is not None]
     assert len(held) == len(files)
-    for (path, _), keys in zip(files, cache.keys_of(held), strict=True):
+    for file, keys in zip(files, cache.keys_of(held), strict=True):
         try:
             found = told(keys.read(STORAGE))
         except BrokenFile:
             assert may_be_broken
         else:
-            assert found == told(FileKeys.of_file(STORAGE, join(snapshot.base_path, path)))
+            assert found == told(read_file_keys(STORAGE, snapshot, file))
     return cache
+
+
+def rows_of(cache: FilterCache, files: list[DataFile]) -> list[int | None]:
+    return cache.rows_of([file.path for file in files], [file.size for file in files])
 
 
 @pytest.fixture
@@ -74,14 +76,17 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(runs(4)))
-def test_any_life_of_a_table(table: Path, seed: int) -> None:
+@pytest.mark.parametrize("with_logs", [False, True])
+def test_any_life_of_a_table(tmp_path: Path, seed: int, with_logs: bool) -> None:
     """Keeps 1 and 2 of execute/indexing/filter_caching, Keeps 2 of commit/index/filter_cache_writer: whatever comes,
     is replaced and broken between updates, the cache then has each live file as its footer is, in files as large as
     asked for."""
     print(f"seed {seed}")
     chance = Random(seed)
     size = chance.choice([1, 300, 10**6])
-    rebuilt(scan(table), file_bytes=size)
+    table = new_table(tmp_path / "table", table_type="MERGE_ON_READ" if with_logs else "COPY_ON_WRITE")
+    insert(table, "a", "b")
+    rebuilt(scan(table), with_logs=with_logs, file_bytes=size)
     spoilt = False
     for _ in range(8):
         if chance.random() < 0.6:
@@ -96,13 +101,14 @@ def test_any_life_of_a_table(table: Path, seed: int) -> None:
             updated(snapshot, file_bytes=size)
         except Refused:
             assert spoilt, "its only manifest was lost"
-            rebuilt(snapshot, file_bytes=size)
+            rebuilt(snapshot, with_logs=with_logs, file_bytes=size)
         cache = check_whole(snapshot, may_be_broken=spoilt)
+        assert cache.manifest.with_logs == with_logs or spoilt, "its manifest was broken"
         if size == 1:
             assert all(file.entries == 1 for file in cache.manifest.files)
         if chance.random() < 0.3:
-            rebuilt(snapshot, file_bytes=size)
-            check_whole(snapshot)
+            rebuilt(snapshot, with_logs=with_logs if spoilt else None, file_bytes=size)
+            assert check_whole(snapshot).manifest.with_logs == with_logs
             spoilt = False
 
 
@@ -110,28 +116,28 @@ def test_what_an_update_reads(table: Path) -> None:
     """It reads the footers of files that came, and writes nothing where there is nothing new; of files in which half is
     gone the rest is taken over, without a footer; once there are many small ones they become one."""
     snapshot = scan(table)
-    assert rebuilt(snapshot).footers == len(live(snapshot)) == 2
+    assert rebuilt(snapshot).read == len(live(snapshot)) == 2
     before = cache_files(table)
     change = updated(snapshot)
-    assert (change.covered, change.footers, change.gone, change.told) == (2, 0, 0, ())
+    assert (change.covered, change.read, change.gone, change.told) == (2, 0, 0, ())
     assert cache_files(table) == before
     with pytest.raises(Refused, match="has a cache of filters already"):
-        build_filter_cache(STORAGE, snapshot, on_file=quiet)
+        build_filter_cache(STORAGE, snapshot, with_logs=False, on_file=quiet)
 
     write(table, [("a", 9, "p", "y")])
     snapshot = scan(table)
     change = updated(snapshot)
-    assert (change.covered, change.footers, change.gone, change.files) == (2, 1, 1, 1)
+    assert (change.covered, change.read, change.gone, change.files) == (2, 1, 1, 1)
     check_whole(snapshot)
 
     for number in range(SMALL_MAX):
         insert(table, f"new {number}")
         change = updated(scan(table))
-        assert (change.footers, change.files) == (1, number + 2)
+        assert (change.read, change.files) == (1, number + 2)
     insert(table, "last")
     snapshot = scan(table)
     change = updated(snapshot)
-    assert (change.footers, change.files, change.covered) == (1, 1, len(live(snapshot)))
+    assert (change.read, change.files, change.covered) == (1, 1, len(live(snapshot)))
     check_whole(snapshot)
 
 
@@ -143,7 +149,7 @@ def test_what_is_broken_is_told_and_read_anew(table: Path) -> None:
     (entries,) = (path for path in cache_files(table) if path.suffix == ".keys")
     entries.write_bytes(entries.read_bytes()[:-1])
     change = updated(snapshot)
-    assert change.footers == 2 and "is broken" in change.told[0]
+    assert change.read == 2 and "is broken" in change.told[0]
     check_whole(snapshot)
 
     (filters,) = (path for path in cache_files(table) if path.suffix == ".keys" and path != entries)
@@ -152,7 +158,7 @@ def test_what_is_broken_is_told_and_read_anew(table: Path) -> None:
     insert(table, "d", part="r")
     snapshot = scan(table)
     change = updated(snapshot)
-    assert change.footers >= 2
+    assert change.read >= 2
     rebuilt(snapshot)
 
     for lost in cache_files(table):
@@ -165,7 +171,7 @@ def test_what_is_broken_is_told_and_read_anew(table: Path) -> None:
     assert "The manifest" in updated(snapshot).told[0]
     check_whole(snapshot)
 
-    base = table / live(snapshot)[0][0]
+    base = table / live(snapshot)[0].path
     base.write_bytes(b"PAR1" + b"\0" * (base.stat().st_size - 4))
     change = rebuilt(snapshot)
     assert change.covered == len(live(snapshot)) - 1 and base.name in change.told[0]
@@ -190,12 +196,12 @@ def test_two_at_once(table: Path) -> None:
     """Keeps 1 of commit/index/filter_cache_writer: what both add is in the cache; one that was dropped is not made
     again by the other one."""
     folder = cache_folder(str(table))
-    read = create_filter_cache(STORAGE, folder)
+    read = create_filter_cache(STORAGE, folder, with_logs=False)
     one, other, late = (FilterCacheWriter(STORAGE, folder, read) for _ in range(3))
     for writer, path in ((one, "p/1.parquet"), (other, "p/2.parquet"), (late, "p/3.parquet")):
         writer.add(path, 7, FileKeys(KeyRange("a", "b"), None))
-    one.publish(without=(), through="1")
-    other.publish(without=(), through="2")
+    one.publish(without=(), through="1", with_logs=False)
+    other.publish(without=(), through="2", with_logs=False)
     cache = FilterCache.of(STORAGE, folder)
     assert cache is not None and cache.entries.column("path").to_pylist() == ["p/2.parquet", "p/1.parquet"]
     assert cache.rows_of(["p/1.parquet", "p/1.parquet"], [7, 8]) == [1, None], "of another size it is another file"
@@ -204,7 +210,7 @@ def test_two_at_once(table: Path) -> None:
     dropping = replace(newest, is_dropped=True).numbered(newest.number + 1, by="drop")
     STORAGE.create(manifest_path(folder, dropping.number), CACHE_FORM.encode(dropping))
     with pytest.raises(IndexMoved, match="dropped it"):
-        late.publish(without=(), through="3")
+        late.publish(without=(), through="3", with_logs=False)
     assert FilterCache.of(STORAGE, folder) is None
     assert rebuilt(scan(table)).covered == 2
 

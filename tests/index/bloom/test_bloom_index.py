@@ -208,6 +208,25 @@ def test_footers_are_spared(tmp_path, caplog, by):
         assert opened("0002") == (1, 2, 0) and "lakeward index rebuild TABLE --type bloom" in caplog.text
 
 
+def test_ranges_in_the_order_of_utf_8(tmp_path, monkeypatch):
+    """Parquet's statistics have the range from U+FFFF to U+10000, as Hudi puts it into the metadata table, which ends
+    before it begins in Java's order: it is not taken, and the footer's is."""
+    table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE")
+    keys = ["\uffff", "\uffff1", "\U00010000"]
+    write(table, [(key, 1, "p", "a") for key in keys])
+    snapshot = scan(table)
+    lookup = MetadataReader.lookup
+
+    def as_hudi_has_it(self, partition, wanted):
+        found = lookup(self, partition, wanted)
+        return {key: replace(record, min_value="\uffff", max_value="\U00010000") for key, record in found.items()}
+
+    monkeypatch.setattr(MetadataReader, "lookup", as_hudi_has_it)
+    index = BloomIndex.of(STORAGE, snapshot, clock=SystemClock())
+    assert index.plan(STORAGE, index.parts(None), pa.array(keys)).ranges == 0
+    assert [row[0] for row in rows_of(index, pa.array(keys))] == keys
+
+
 class CountingStorage(LocalStorage):
     def __init__(self):
         super().__init__()

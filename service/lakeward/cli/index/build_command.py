@@ -30,6 +30,12 @@ def build(
     by_partition: Annotated[
         bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
     ] = False,
+    with_logs: Annotated[
+        bool,
+        typer.Option(
+            "--with-logs", help="The cache of --type bloom has logs, too, of which all keys are read; updates go on so."
+        ),
+    ] = False,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
     config: ConfigOption = None,
@@ -58,8 +64,13 @@ def build(
                 why="It is of base files; whether a key is one in its partition or in the table, a write says.",
                 remedy="Leave --by-partition out.",
             )
-        build_cache(opened, take(), as_json=as_json)
+        build_cache(opened, take(), with_logs=with_logs, as_json=as_json)
         return
+    if with_logs:
+        raise UsageError(
+            f"The {index_type} index has the keys of logs anyway.",
+            remedy="Leave --with-logs out, or name --type bloom.",
+        )
     with own_index(opened, index_type, url, keys_per_second) as place, work_watched() as on_step:
         check_can_be_followed(take())
         place.create(is_global=not by_partition)

@@ -13,7 +13,14 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener, listed_in_database
-from lakeward.cli.index.group import KeysFileOption, PartitionsOption, given_keys, index_app, work_watched
+from lakeward.cli.index.group import (
+    KeysFileOption,
+    PartitionsOption,
+    WithLogsOption,
+    given_keys,
+    index_app,
+    work_watched,
+)
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
 from lakeward.clock import SystemClock
@@ -34,6 +41,7 @@ def compare(
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which rows are drawn.")] = 0,
     partition: PartitionsOption = None,
+    with_logs: WithLogsOption = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -67,7 +75,7 @@ def compare(
     listed += listed_in_database(opened, snapshot, url) if IndexType.POSTGRES in types else ()
     stored = {each.type: each.bytes for each in listed if each.locates}
     with ExitStack() as databases, work_watched() as on_step:
-        openers = [databases.enter_context(index_opener(opened, kind, url)) for kind in types]
+        openers = [databases.enter_context(index_opener(opened, kind, url, with_logs=with_logs)) for kind in types]
 
         def compared_index(at: int) -> ComparedIndex:
             kind = types[at]

@@ -65,7 +65,7 @@ def opens_external(
 
 @contextmanager
 def index_opener(
-    opened: ConfiguredTable, kind: IndexType, url: str | None, *, is_judged: bool = False
+    opened: ConfiguredTable, kind: IndexType, url: str | None, *, is_judged: bool = False, with_logs: bool = False
 ) -> Iterator[Callable[[TableSnapshot], Index]]:
     """Opens the index of a type as of a snapshot, for lookups: with what it does not have yet laid over it."""
     from lakeward.index.opening import open_index
@@ -74,7 +74,7 @@ def index_opener(
     if kind is not IndexType.POSTGRES:
         clock, record = SystemClock(), opened.table.index.record.options
         yield lambda snapshot: open_index(
-            opened.storage, snapshot, kind, clock=clock, is_judged=is_judged, record=record
+            opened.storage, snapshot, kind, clock=clock, is_judged=is_judged, with_logs=with_logs, record=record
         )
         return
     with index_database(opened, url) as database:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from lakeward.execute.indexing.filter_caching import CacheChange
     from lakeward.table.snapshot import TableSnapshot
 
-_READ = "read the footers of {} of {} base files"
+_READ = "read {} of {} footers and logs"
 
 
-def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: bool) -> None:
+def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, with_logs: bool, as_json: bool) -> None:
     from lakeward.execute.indexing.filter_caching import build_filter_cache
 
     with work_watched() as on_step:
-        change = build_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
+        change = build_filter_cache(opened.storage, snapshot, with_logs=with_logs, on_file=partial(on_step, _READ))
     _tell(opened, change, as_json=as_json)
 
 
@@ -41,18 +41,20 @@ def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: b
 
 def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: bool, as_json: bool) -> None:
     from lakeward.execute.indexing.filter_caching import rebuild_filter_cache
-    from lakeward.index.base_files import BaseFiles
+    from lakeward.index.bloom.data_files import data_files
+    from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
 
     if not dry_run:
         with work_watched() as on_step:
             change = rebuild_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
         _tell(opened, change, as_json=as_json)
         return
-    files = sum(map(len, BaseFiles.of(snapshot).files.values()))
+    cache = FilterCache.of(opened.storage, cache_folder(opened.base_path))
+    files = len(data_files(snapshot, with_logs=cache is not None and cache.manifest.with_logs))
     if as_json:
-        print_json({"base_path": opened.base_path, "type": IndexType.BLOOM.value, "dry_run": True, "footers": files})
+        print_json({"base_path": opened.base_path, "type": IndexType.BLOOM.value, "dry_run": True, "read": files})
     else:
-        typer.echo(f"Would read the footers of {_base_files(files)}, and then leave the cache that there is.")
+        typer.echo(f"Would read {files:,} footers and logs, and then leave the cache that there is.")
 
 
 def drop_cache(opened: ConfiguredTable, *, dry_run: bool, as_json: bool) -> None:
@@ -77,7 +79,7 @@ def _tell(opened: ConfiguredTable, change: CacheChange, *, as_json: bool) -> Non
                 "base_path": opened.base_path,
                 "type": IndexType.BLOOM.value,
                 "covered": change.covered,
-                "footers": change.footers,
+                "read": change.read,
                 "gone": change.gone,
                 "files": change.files,
                 "bytes": change.bytes,
@@ -89,10 +91,6 @@ def _tell(opened: ConfiguredTable, change: CacheChange, *, as_json: bool) -> Non
         typer.echo(line, err=True)
     files = f"{change.files:,} file{'' if change.files == 1 else 's'}"
     typer.echo(
-        f"The cache has the filters and ranges of {_base_files(change.covered)} in {files} of "
-        f"{format_size(change.bytes)}; {change.footers:,} footers were read, {change.gone:,} entries went."
+        f"The cache has filters and ranges of {change.covered:,} of the table's files in {files} of "
+        f"{format_size(change.bytes)}; {change.read:,} were read, {change.gone:,} entries went."
     )
-
-
-def _base_files(number: int) -> str:
-    return f"{number:,} base file{'' if number == 1 else 's'}"

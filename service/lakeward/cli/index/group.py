@@ -38,6 +38,14 @@ TypeOption = Annotated[
         "--type", help="The index that is asked; default metadata where Hudi keeps a record index, else simple."
     ),
 ]
+WithLogsOption = Annotated[
+    bool,
+    typer.Option(
+        "--with-logs",
+        help="By --type bloom find rows as a query does, in logs too. Slices with a log that the cache does not have "
+        "are merged.",
+    ),
+]
 KeysFileOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Record keys, one a line; - for standard input."),

@@ -12,7 +12,15 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
-from lakeward.cli.index.group import KeysFileOption, PartitionsOption, TypeOption, given_keys, index_app, work_watched
+from lakeward.cli.index.group import (
+    KeysFileOption,
+    PartitionsOption,
+    TypeOption,
+    WithLogsOption,
+    given_keys,
+    index_app,
+    work_watched,
+)
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
@@ -54,6 +62,7 @@ def lookup(
             "bloom alone.",
         ),
     ] = False,
+    with_logs: WithLogsOption = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -83,7 +92,7 @@ def lookup(
     if as_of is not None:
         found = _found_as_of(opened, snapshot, chosen, wanted, as_of)
     else:
-        with index_opener(opened, chosen, url) as opens, work_watched() as on_step:
+        with index_opener(opened, chosen, url, with_logs=with_logs) as opens, work_watched() as on_step:
             index = opens(snapshot)
             on_part = partial(on_step, "looked into {} of {} parts of the index")
             found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)

@@ -14,7 +14,7 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
-from lakeward.cli.index.group import TypeOption, index_app, work_watched
+from lakeward.cli.index.group import TypeOption, WithLogsOption, index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
 from lakeward.clock import SystemClock
@@ -49,6 +49,7 @@ def verify(
         bool,
         typer.Option("--report-only", help="Leave an index in use that is wrong, and out of use one that is right."),
     ] = False,
+    with_logs: WithLogsOption = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -79,7 +80,7 @@ def verify(
     chosen = index_type or type_of_choice(opened.snapshot(timezone=timezone))
 
     size = CheckSize(error_rate, confidence, seed, everything)
-    with index_opener(opened, chosen, url, is_judged=True) as opens, work_watched() as on_step:
+    with index_opener(opened, chosen, url, is_judged=True, with_logs=with_logs) as opens, work_watched() as on_step:
 
         def moment_now() -> Moment:
             snapshot = opened.snapshot(timezone=timezone)

@@ -43,22 +43,24 @@ class FilterCacheWriter:
         self._written: list[CacheFile] = []
 
     def add(self, path: str, size: int, keys: FileKeys) -> None:
-        """What is known of the keys of a base file."""
+        """What is known of the keys of a file."""
         self._builder.add(path, size, keys)
         if self._builder.filter_bytes >= self._file_bytes:
             self._write()
 
-    def publish(self, *, without: Collection[str], through: str | None) -> CacheManifest:
+    def publish(self, *, without: Collection[str], through: str | None, with_logs: bool) -> CacheManifest:
         """Make what was added part of the cache, if that changes it. Raises `IndexMoved` where others are always
         faster, or dropped it.
 
         Args:
             without: paths of files that are no part of it any more.
             through: the completion time of the last commit of the table.
+            with_logs: the cache is to have logs, too.
         """
         if self._builder.entries:
             self._write()
-        if not self._written and not without and through == self._read.through:
+        is_same = through == self._read.through and with_logs == self._read.with_logs
+        if not self._written and not without and is_same:
             return self._read
 
         def change(newest: CacheManifest) -> CacheManifest:
@@ -69,7 +71,7 @@ class FilterCacheWriter:
                 )
             written = {file.path for file in self._written}
             kept = (file for file in newest.files if file.path not in without and file.path not in written)
-            return replace(newest, files=(*kept, *self._written), through=through)
+            return replace(newest, files=(*kept, *self._written), through=through, with_logs=with_logs)
 
         manifest = publish(self._storage, self._folder, CACHE_FORM, self._read, change, by=token_hex(8))
         delete_unnamed(self._storage, self._folder, CACHE_FORM)
@@ -83,8 +85,13 @@ class FilterCacheWriter:
         self._builder = CacheFileBuilder()
 
 
-def create_filter_cache(storage: Storage, folder: str) -> CacheManifest:
-    """A cache that has nothing. What was dropped before, by a process that died over it, or is broken, is deleted."""
+def create_filter_cache(storage: Storage, folder: str, *, with_logs: bool) -> CacheManifest:
+    """The cache that is there, or one that has nothing. What was dropped before, by a process that died over it, or is
+    broken, is deleted.
+
+    Args:
+        with_logs: a new one is to have logs, too.
+    """
     try:
         newest = CACHE_FORM.read_newest(storage, folder)
     except BrokenFile:
@@ -94,7 +101,7 @@ def create_filter_cache(storage: Storage, folder: str) -> CacheManifest:
             return newest
         storage.delete_folder(folder)
     storage.make_folder(folder)
-    empty = CacheManifest(0)
+    empty = CacheManifest(0, with_logs=with_logs)
     create_once(storage, manifest_path(folder, empty.number), CACHE_FORM.encode(empty))
     return empty
 

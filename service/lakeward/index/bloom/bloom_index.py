@@ -110,7 +110,7 @@ class BloomIndex:
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[BloomPart]:
         """One base file each. Raises `Refused` where keys may be in logs alone."""
-        return self._known(self.bases.within(partitions))
+        return self.known(self.bases.within(partitions))
 
     def plan(self, storage: Storage, parts: Sequence[BloomPart], keys: pa.Array) -> LookupPlan:
         keys = keys.cast(pa.string())
@@ -122,9 +122,9 @@ class BloomIndex:
                 found = self.metadata.ranges(storage, [parts[number].file for number in some])
                 for number, range_ in zip(some, found, strict=True):
                     ranges[number] = range_
-                if not _spans(keys, [ranges[number] for number in some]).separates:
+                if not spans_of(keys, [ranges[number] for number in some]).separates:
                     break
-        spans = _spans(keys, ranges)
+        spans = spans_of(keys, ranges)
         return LookupPlan(parts, spans, sum(each is not None for each in ranges))
 
     def narrowed(
@@ -141,12 +141,17 @@ class BloomIndex:
                 if len(possible):
                     yield part, possible
 
-    def _known(self, files: Sequence[KeyFile]) -> Sequence[BloomPart]:
+    def known(self, files: Sequence[KeyFile]) -> Sequence[BloomPart]:
+        cached = self.cached([file.path for file in files], [file.size for file in files])
+        return [BloomPart(file, each) for file, each in zip(files, cached, strict=True)]
+
+    def cached(self, paths: Sequence[str], sizes: Sequence[int]) -> Sequence[CachedKeys | None]:
+        """What the cache has of these files."""
         if self.cache is None:
-            return [BloomPart(file) for file in files]
-        rows = self.cache.rows_of([file.path for file in files], [file.size for file in files])
-        known = iter(self.cache.keys_of([row for row in rows if row is not None]))
-        return [BloomPart(file, None if row is None else next(known)) for file, row in zip(files, rows, strict=True)]
+            return [None] * len(paths)
+        rows = self.cache.rows_of(paths, sizes)
+        found = iter(self.cache.keys_of([row for row in rows if row is not None]))
+        return [None if row is None else next(found) for row in rows]
 
     def look_up(self, storage: Storage, part: BloomPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The keys that the base file has of these, each once."""
@@ -165,7 +170,11 @@ class BloomIndex:
             yield file.locations(there)
 
 
-def _spans(keys: pa.StringArray, ranges: Sequence[KeyRange | None]) -> KeySpans:
+def spans_of(keys: pa.StringArray, ranges: Sequence[KeyRange | None]) -> KeySpans:
+    """
+    Args:
+        ranges: that of each file; None where it is not known.
+    """
     lows = pa.array([None if each is None else each.low for each in ranges], pa.string())
     highs = pa.array([None if each is None else each.high for each in ranges], pa.string())
     return KeySpans.of(keys, lows, highs)

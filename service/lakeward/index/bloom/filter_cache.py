@@ -1,5 +1,5 @@
 """The filters and ranges of a table's base files, gathered in a few files below the table, so that lookups open no
-footer for them.
+footer for them; and those of logs, which have none of their own, where that is asked for.
 
     .hoodie/.lakeward/index/bloom/manifest-…    which files the cache has (`index/manifest_form`)
                                   data/…        `cache_file`
@@ -44,6 +44,8 @@ class CacheManifest:
     files: tuple[CacheFile, ...] = ()
     through: str | None = None
     """The completion time of the last commit of the table when it was brought up to date."""
+    with_logs: bool = False
+    """Whether it is to have logs, too."""
     is_dropped: bool = False
     by: str = ""
     """The token of the attempt that wrote it."""
@@ -64,6 +66,7 @@ def _document(manifest: CacheManifest) -> Mapping[str, Any]:
     return {
         "files": [[each.path, each.size, each.entries, each.entries_at, each.crc32] for each in manifest.files],
         "through": manifest.through,
+        "with_logs": manifest.with_logs,
         "is_dropped": manifest.is_dropped,
         "by": manifest.by,
     }
@@ -71,7 +74,8 @@ def _document(manifest: CacheManifest) -> Mapping[str, Any]:
 
 def _manifest(number: int, document: Mapping[str, Any]) -> CacheManifest:
     files = tuple(CacheFile(*row) for row in document["files"])
-    return CacheManifest(number, files, document["through"], document["is_dropped"], document["by"])
+    through, with_logs = document["through"], document["with_logs"]
+    return CacheManifest(number, files, through, with_logs, document["is_dropped"], document["by"])
 
 
 CACHE_FORM: Final = ManifestForm(

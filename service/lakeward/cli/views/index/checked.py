@@ -62,13 +62,13 @@ def render_checked(kind: IndexType, found: IndexCheck, console: Console) -> None
 
 def render_cache_checked(found: FilterCacheCheck, console: Console) -> None:
     console.print(
-        f"{found.checked:,} of {found.of:,} entries of the cache of filters were held against footers, "
+        f"{found.checked:,} of {found.of:,} entries of the cache of filters were held against their files, "
         f"{len(found.wrong):,} of them wrong."
     )
     for wrong in found.wrong[:_NAMED]:
         console.print(Text(shown(f"{wrong.path}: {wrong.what}.")))
     for sentence in found.broken:
-        console.print(Text(shown(f"Footers are read instead: {sentence}")))
+        console.print(Text(shown(f"Passed over by lookups: {sentence}")))
 
 
 def _line(what: str, drawn: Drawn, confidence: float) -> str:

@@ -1,0 +1,154 @@
+"""The bloom index of whole file slices: keys are found that are in logs, and none that a log deleted.
+
+    a slice without logs    as `bloom_index` has it
+    a slice with logs       a key that neither the base file nor a log may have is not in it; for the others the slice
+                            is merged
+
+What is known of a log's keys the cache says (`filter_cache`), where it was built with logs; a log that it lacks may
+have every key. Hudi's writers with a bloom index look into no logs; so the writes of ours that go by `bloom` do not go
+by this one.
+
+Touches: file slices, of which some are merged; what `bloom_index` does.
+Keeps:   what it finds of a slice's keys are those of its rows, whatever the cache has.
+See:     docs/decisions/0081-the-cache-of-filters.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.clock import Clock
+from lakeward.errors import BrokenFile, NotFound
+from lakeward.index.base_files import KeyFile
+from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart, spans_of
+from lakeward.index.bloom.cache_file import CachedKeys
+from lakeward.index.bloom.file_keys import FileKeys
+from lakeward.index.bloom.filter_cache import tell_broken
+from lakeward.index.location import LOCATIONS
+from lakeward.read.newest_slice import newest_slice
+from lakeward.read.slice_keys import slice_keys
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_group import BaseFile, FileSlice
+from lakeward.table.snapshot import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePart:
+    slice_: FileSlice
+    base: BloomPart | None
+    logs: tuple[CachedKeys | None, ...]
+    """What the cache has of each log."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceBloomIndex:
+    snapshot: TableSnapshot
+    bloom: BloomIndex
+
+    is_global = False
+    can_index_log_files = True
+
+    @classmethod
+    def of(cls, storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> SliceBloomIndex:
+        return cls(snapshot, BloomIndex.of(storage, snapshot, clock=clock))
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[SlicePart]:
+        """One file slice each."""
+        slices = [
+            slice_
+            for group in self.snapshot.file_groups
+            if (partitions is None or group.partition_path in partitions)
+            and (slice_ := newest_slice(group.slices)) is not None
+        ]
+        bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+        known = iter(self.bloom.known([_key_file(base) for base in bases]))
+        logs = [log for slice_ in slices for log in slice_.row_logs]
+        cached = iter(self.bloom.cached([log.path for log in logs], [log.size for log in logs]))
+        return [
+            SlicePart(
+                slice_,
+                None if slice_.base_file is None else next(known),
+                tuple(next(cached) for _ in slice_.row_logs),
+            )
+            for slice_ in slices
+        ]
+
+    def narrowed(
+        self, storage: Storage, parts: Sequence[SlicePart], keys: pa.Array
+    ) -> Iterator[tuple[SlicePart, pa.Array]]:
+        """The slices that may have some of these keys, by what is known before one is opened, each with those."""
+        alone = {part.base: part for part in parts if not part.logs and part.base is not None}
+        for base, some in self.bloom.narrowed(storage, list(alone), keys):
+            yield alone[base], some
+        merged = [part for part in parts if part.logs]
+        known = [[*([part.base.cached] if part.base is not None else []), *part.logs] for part in merged]
+        spans = spans_of(keys.cast(pa.string()), [None if each is None else each.range for of in known for each in of])
+        first = 0
+        for part, files in zip(merged, known, strict=True):
+            starts, ends = (bounds[first : first + len(files)] for bounds in (spans.starts, spans.ends))
+            first += len(files)
+            some_keys = ends > starts
+            if some_keys.any():
+                # All keys from the first span to the last one: what lies between is told apart by each file's range.
+                start = int(starts[some_keys].min())
+                yield part, spans.keys.slice(start, int(ends[some_keys].max()) - start)
+
+    def look_up(self, storage: Storage, part: SlicePart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        """The keys that the slice's rows have of these, each once."""
+        if not part.logs:
+            if part.base is not None:
+                yield from self.bloom.look_up(storage, part.base, keys)
+            return
+        among = None
+        if keys is not None:
+            keys = keys.cast(pa.string()).unique()
+            possible = keys.filter(pa.array(self._may_have(storage, part, keys)))
+            if not len(possible):
+                return
+            among = frozenset(possible.to_pylist())
+        batches = list(slice_keys(storage, self.snapshot, part.slice_, among=among))
+        found = pc.unique(pa.chunked_array(batches, pa.string()))
+        if len(found):
+            of = part.slice_
+            where = (pa.repeat(each, len(found)) for each in (of.partition_path, of.file_id))
+            unknown = pa.nulls(len(found), pa.string())  # a log's rows name their commit, its keys alone do not
+            yield pa.RecordBatch.from_arrays([found, *where, unknown], schema=LOCATIONS)
+
+    def _may_have(self, storage: Storage, part: SlicePart, keys: pa.StringArray) -> np.ndarray:
+        """For each key whether the base file or a log may have it."""
+        may_have = np.zeros(len(keys), dtype=np.bool_)
+        for file_keys in self._file_keys(storage, part):
+            if file_keys is None:
+                return np.ones(len(keys), dtype=np.bool_)
+            left = pa.array(np.flatnonzero(~may_have))
+            possible = file_keys.possible(keys.take(left))
+            may_have |= pc.is_in(keys, possible).to_numpy(zero_copy_only=False)
+        return may_have
+
+    def _file_keys(self, storage: Storage, part: SlicePart) -> Iterator[FileKeys | None]:
+        """What is known of each file's keys, the logs first; None of one of which nothing is."""
+        for cached in part.logs:
+            yield None if cached is None else _read(storage, cached)
+        if part.base is not None:
+            held = None if part.base.cached is None else _read(storage, part.base.cached)
+            path = join(self.snapshot.base_path, part.base.file.path)
+            yield held if held is not None else FileKeys.of_file(storage, path)
+
+
+def _read(storage: Storage, cached: CachedKeys) -> FileKeys | None:
+    try:
+        return cached.read(storage)
+    except BrokenFile as error:
+        tell_broken(error)
+    except NotFound:
+        pass  # the cache was made anew or dropped meanwhile
+    return None
+
+
+def _key_file(base: BaseFile) -> KeyFile:
+    return KeyFile(base.partition_path, base.file_id, base.path, base.size, base.instant)
