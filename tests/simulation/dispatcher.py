@@ -56,6 +56,7 @@ class SimulatedDispatcher:
     """Runs one spec after the other; each takes seconds to minutes, and some fail."""
 
     engine = Engine.IN_PROCESS
+    parallelism = 1
     name = "the simulation"
 
     def __init__(self, world: World, process: Process, *, fails: float = 0.0, longest: float = 90.0) -> None:

@@ -15,6 +15,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.tagging.choosing import OpenIndex
 from tests.clocks import SkippingClock
+from tests.index.builds import in_process
 from tests.index.following import Place, places
 from tests.our_reader import scan
 
@@ -30,7 +31,7 @@ def opener(entries: EntryStore) -> OpenIndex:
 
 
 def build(base: Path, entries: EntryStore) -> None:
-    build_index(STORAGE, partial(opened, entries), lambda: scan(base))
+    build_index(STORAGE, partial(opened, entries), lambda: scan(base), in_process(base))
 
 
 def catch_up(base: Path, entries: EntryStore) -> None:

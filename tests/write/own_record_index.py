@@ -21,6 +21,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import FileSizes, IndexKind
+from tests.index.builds import in_process
 from tests.index.following import Place, places
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
@@ -47,7 +48,7 @@ def built(
     base = new_table(path, table_type=table_type)
     write(base, rows, clock=CLOCK)
     new_record_index(Path(RecordOptions().folder(str(base))), is_global=is_global, buckets=buckets)
-    build_index(STORAGE, partial(opened, base), lambda: scan(base))
+    build_index(STORAGE, partial(opened, base), lambda: scan(base), in_process(base))
     return base
 
 
@@ -61,7 +62,7 @@ def build_anew(base: Path) -> None:
     name = f"built-{len(list(folder.glob('manifest-*')))}"
     new_record_index(folder / name, buckets=2)
     beside = partial(RecordIndexWriter.of, STORAGE, folder=join(str(folder), name))
-    build_index(STORAGE, beside, lambda: scan(base))
+    build_index(STORAGE, beside, lambda: scan(base), in_process(base))
     moved_record_index(STORAGE, str(folder), name)
 
 

@@ -15,6 +15,7 @@ from lakeward.index.record.record_options import RecordOptions
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import WriteOperation
+from tests.index.builds import in_process
 from tests.index.record.reopened_record_index import new_record_index
 from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
@@ -69,7 +70,7 @@ def test_a_record_index_of_lakewards(tmp_path: Path) -> None:
         new_record_index(Path(folder), buckets=2)
         lakeward.write.write(table_of(("k1", 1, "p", "a"), ("k2", 1, "q", "a")), str(base), **words)
         open_index = partial(RecordIndexWriter.of, LocalStorage(), folder=folder)
-        build_index(LocalStorage(), open_index, lambda base=base: scan(base))
+        build_index(LocalStorage(), open_index, lambda base=base: scan(base), in_process(base))
         reports = [
             lakeward.write.write(table_of(("k1", 2, "q", "b"), ("k3", 2, "r", "b")), str(base), **words),
             lakeward.write.write(None, str(base), operation="delete_partition", partitions=["r"], **words),

@@ -65,6 +65,10 @@ class Dispatcher(Protocol):
     def is_ready(self) -> bool:
         """Whether work can begin at once; else `probe` or `run` starts what it runs on, for some seconds."""
 
+    @property
+    def parallelism(self) -> int | None:
+        """How many tasks it does at once, at most; None where that is not known before `probe`."""
+
     def run(
         self,
         task: Callable[[Spec, int], Result],

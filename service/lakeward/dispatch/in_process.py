@@ -13,6 +13,7 @@ from lakeward.errors import LakewardError
 
 class InProcessDispatcher:
     engine = Engine.IN_PROCESS
+    parallelism = 1
     name = "this process"
     is_ready = True
 

@@ -92,13 +92,14 @@ class LocalDispatcher:
         _CONTEXT.set_forkserver_preload([LOADED_FIRST])
 
     @property
-    def _processes(self) -> int:
+    def parallelism(self) -> int:
+        """The processes that it has at once, at most."""
         at_once = self._places.at_once(self._memory_bytes)
         return at_once if self._permit_bytes is None else max(1, min(at_once, self._permit_bytes // self._memory_bytes))
 
     @property
     def name(self) -> str:
-        number = self._processes
+        number = self.parallelism
         return f"{number} process{'' if number == 1 else 'es'} of this machine"
 
     def run(
@@ -112,7 +113,7 @@ class LocalDispatcher:
         """What `on_progress` raises ends the job. Raises `TaskFailed`."""
         if not specs:
             return []
-        job = _Job(task, specs, description, _Share(self._places, self._memory_bytes, self._processes))
+        job = _Job(task, specs, description, _Share(self._places, self._memory_bytes, self.parallelism))
         try:
             reported = -POLL_SECONDS
             while len(job.outcomes) < len(specs):

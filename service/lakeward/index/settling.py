@@ -5,6 +5,7 @@ An index keeps what each commit said apart until the timeline has decided whethe
     rolled back     is forgotten
     archived        settles: no rollback and no restore reaches it any more
     a late one      that completed before one that is settled: which of two is the later is not kept of those
+    all at once     is taken in by an index alone that has nothing yet
 
 Touches: nothing.
 """
@@ -15,6 +16,7 @@ from collections.abc import Collection, Mapping
 
 from lakeward.errors import Refused
 from lakeward.format.timeline.instant import comparable_time, is_before
+from lakeward.index.index import Indexed
 from lakeward.table.timeline.timeline import Timeline
 
 
@@ -55,4 +57,14 @@ def check_not_late(instant: str, completed: str | None, settled_through: str | N
             why=f"It completed at {completed}, and commits up to {settled_through} are settled: which of two is the "
             "later one is not kept of them.",
             remedy="Build the index anew.",
+        )
+
+
+def check_not_built(indexed: Indexed) -> None:
+    """Raises `Refused` for an index that has a commit."""
+    if indexed != Indexed():
+        raise Refused(
+            "The index is built already.",
+            why=f"It has what completed on the table until {indexed.through}.",
+            remedy="Bring it up to date (`lakeward index update`), build it anew (`rebuild`), or drop it first.",
         )

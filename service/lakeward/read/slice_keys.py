@@ -22,9 +22,9 @@ from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, OPERATION_FIELD, 
 from lakeward.merge.rules.records import keyless
 from lakeward.read.block_deletes import read_deletes
 from lakeward.read.file_slice import open_slice
+from lakeward.read.keys_input import KeysInput, keys_input
 from lakeward.read.log_scan import find_block_damage, read_heads
 from lakeward.read.made_keys import check_keys_can_be_made, made_keys
-from lakeward.read.newest_slice import newest_rows
 from lakeward.read.predicate import Predicate, keys_among
 from lakeward.read.pruning import NO_LOGS, choose_row_groups
 from lakeward.read.slice_query import SliceQuery
@@ -44,20 +44,27 @@ def slice_keys(
     among: Collection[str] | None = None,
     by_order: bool = True,
 ) -> Iterator[pa.StringArray]:
-    """The keys of the slice's rows. Raises `Unsupported`, `BrokenFile`, `NotFound`, and `NotSorted`.
+    """The keys of the slice's rows. Raises what `keys_input` and `read_keys` do."""
+    return read_keys(storage, keys_input(snapshot, slice_), among=among, by_order=by_order)
+
+
+def read_keys(
+    storage: Storage, of: KeysInput, *, among: Collection[str] | None = None, by_order: bool = True
+) -> Iterator[pa.StringArray]:
+    """The keys of a slice's rows. Raises `Unsupported`, `BrokenFile`, `NotFound`, and `NotSorted`.
 
     Args:
         among: only these are asked for.
         by_order: rely on the order of a base file whose footer says that it is sorted.
     """
     predicate = Predicate() if among is None else keys_among(frozenset(among))
-    if slice_.log_files or snapshot.config.made_key_fields:
+    if of.merged is not None:
         query = SliceQuery((RECORD_KEY_FIELD,), predicate)
-        with open_slice(storage, newest_rows(snapshot, slice_), query=query, by_order=by_order) as merged:
+        with open_slice(storage, of.merged, query=query, by_order=by_order) as merged:
             for batch in merged.batches():
                 yield batch.column(RECORD_KEY_FIELD).cast(pa.string())
-    elif slice_.base_file is not None:
-        yield from _stored_keys(storage, join(snapshot.base_path, slice_.base_file.path), predicate)
+    elif of.base_file is not None:
+        yield from _stored_keys(storage, join(of.base_path, of.base_file), predicate)
 
 
 def base_keys(storage: Storage, snapshot: TableSnapshot, path: str) -> Iterator[pa.StringArray]:

@@ -1,4 +1,4 @@
-"""A storage that counts what is read through it: files and bytes, as they are asked for.
+"""A storage that counts what is read through it: files and bytes, as they are asked for; and tells it, as it is read.
 
 Touches: what the storage below it does.
 """
@@ -6,6 +6,7 @@ Touches: what the storage below it does.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
 from lakeward.storage.storage import FileStatus, Storage
@@ -14,8 +15,13 @@ from lakeward.storage.storage import FileStatus, Storage
 class MeteredStorage:
     """The storage below with a tally. What renames or replaces is asked of the storage below itself."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, *, on_read: Callable[[int], None] = lambda size: None) -> None:
+        """
+        Args:
+            on_read: told how many bytes were read, after each reading.
+        """
         self._storage = storage
+        self._on_read = on_read
         self.files_opened = 0
         self.bytes_read = 0
 
@@ -28,8 +34,13 @@ class MeteredStorage:
     def read(self, path: str) -> bytes:
         data = self._storage.read(path)
         self.files_opened += 1
-        self.bytes_read += len(data)
+        self.took(len(data))
         return data
+
+    def took(self, size: int) -> None:
+        """So many bytes were read."""
+        self.bytes_read += size
+        self._on_read(size)
 
     def open_input(self, path: str) -> BinaryIO:
         file = self._storage.open_input(path)
@@ -74,7 +85,7 @@ class _MeteredFile(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         data = self._file.read(-1 if size is None else size)
-        self._meter.bytes_read += len(data)
+        self._meter.took(len(data))
         return data
 
     def readall(self) -> bytes:

@@ -15,7 +15,9 @@ from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.task.slice_check_spec import CheckedSlice, SliceCheck
 
 if TYPE_CHECKING:
+    from lakeward.index.key_checkpoints import KeyCheckpoint
     from lakeward.table.file_order import FileOrder
+    from lakeward.task.key_checkpoint_spec import CheckpointSpec
     from lakeward.task.order_check import OrderCheck
 
 
@@ -41,3 +43,11 @@ def check_slice_at(location: str, check: SliceCheck, task_attempt: int) -> Check
 
     storage, _ = open_storage(location)
     return check_slice(storage, check, task_attempt)
+
+
+def make_checkpoint_at(location: str, spec: CheckpointSpec, task_attempt: int) -> KeyCheckpoint:
+    """`make_checkpoint` on the storage of `location`."""
+    from lakeward.task.key_checkpoint import make_checkpoint
+
+    storage, _ = open_storage(location)
+    return make_checkpoint(storage, spec, task_attempt)

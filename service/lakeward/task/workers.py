@@ -12,5 +12,6 @@ from lakeward.without_pandas import leave_pandas_out
 
 leave_pandas_out()
 
+import lakeward.task.key_checkpoint  # noqa: E402
 import lakeward.task.operation  # noqa: E402
 import lakeward.task.slice_check  # noqa: E402, F401

@@ -15,6 +15,7 @@ from lakeward.errors import Refused
 from lakeward.execute.indexing.building import build_index
 from tests.crash.compacting import everything
 from tests.faults import Killed
+from tests.index.builds import in_process
 from tests.index.following import places
 from tests.our_reader import read_rows
 from tests.write.writing import new_table, write
@@ -158,7 +159,7 @@ def test_two_that_build_it_anew_at_once(table: Path) -> None:
     first.create(is_global=True)
     second = place.beside()
     second.create(is_global=True)
-    build_index(opened.storage, second.open, lambda: snapshot)
+    build_index(opened.storage, second.open, lambda: snapshot, in_process(table))
 
     with pytest.raises(Refused, match="cannot be moved"):
         first.take_place()

@@ -19,6 +19,7 @@ from lakeward.index.record.scaling import Scaling
 from lakeward.state.records import Watermark
 from lakeward.storage.local import LocalStorage
 from tests.daemon.test_worker import Bench
+from tests.index.builds import in_process
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
 from tests.verify.metadata_damage import put_record, records
@@ -168,7 +169,10 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
     assert outside.type is IndexType.POSTGRES
 
     build_index(
-        STORAGE, lambda snapshot: RecordIndexWriter.of(STORAGE, snapshot, str(folder)), lambda: scan(bench.path)
+        STORAGE,
+        lambda snapshot: RecordIndexWriter.of(STORAGE, snapshot, str(folder)),
+        lambda: scan(bench.path),
+        in_process(bench.path),
     )
     demand(bench)
     below, outside = bench.worker.caches.of("orders").indexes

@@ -23,6 +23,7 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.faults import Killed
+from tests.index.builds import in_process
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.following import places, truth
 from tests.our_reader import scan
@@ -67,7 +68,7 @@ class Indexing(Life):
                 raise Killed("the build")
 
         try:
-            build_index(STORAGE, opens, lambda: scan(self.base), on_group=on_group)
+            build_index(STORAGE, opens, lambda: scan(self.base), in_process(self.base, on_group=on_group))
         except Killed:
             return
         self.built += 1
@@ -113,7 +114,7 @@ def live(
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
 def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
-    """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that
-    was not and beside updates, whatever is done to the table: restores of what was built from, and archiving. Keeps of
-    execute/indexing/building."""
+    """Keeps 1 of execute/indexing/building: no key is missed and none is found where it is not, before a build, after
+    one that was stopped, after one that was not and beside updates, whatever is done to the table: restores of what was
+    built from, and archiving."""
     live(tmp_path / "t", seed, 16)

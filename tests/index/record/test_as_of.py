@@ -17,6 +17,7 @@ from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
+from tests.index.builds import in_process
 from tests.index.following import truth
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
@@ -43,7 +44,7 @@ def test_file_groups_that_were_replaced(tmp_path: Path) -> None:
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a"), ("k2", 1, "q", "a")])
     new_record_index(Path(RecordOptions().folder(str(base))), buckets=2)
-    build_index(STORAGE, partial(opened, base), lambda: scan(base))
+    build_index(STORAGE, partial(opened, base), lambda: scan(base), in_process(base))
     first = write(base, [("k3", 2, "p", "a")]).instant
     before = truth(base)
     update_and_tidy(STORAGE, partial(opened, base), lambda: scan(base))
@@ -69,7 +70,7 @@ def test_commits_that_were_taken_in_late(tmp_path: Path) -> None:
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a"), ("k2", 1, "q", "a")])
     new_record_index(Path(RecordOptions().folder(str(base))), buckets=2)
-    build_index(STORAGE, partial(opened, base), lambda: scan(base))
+    build_index(STORAGE, partial(opened, base), lambda: scan(base), in_process(base))
     built = scan(base).timeline.completed_writes[-1].time
     first = write(base, [("k3", 2, "p", "a")]).instant
     second = write(base, [("k1", 3, "p", "b"), ("k4", 3, "p", "b")], "insert_overwrite").instant

@@ -1,7 +1,9 @@
 """`lakeward index build TABLE` and `lakeward index update TABLE`: an index of ours is made, and kept at pace; so is the
 cache of filters that lookups by the bloom index go by.
 
-Touches: stdout, stderr; the table, reading only; the folder or the database of the index.
+Touches: stdout, stderr; the table, reading only, but for the folder of the build; the folder or the database of the
+         index.
+Keeps:   nothing is written with --dry-run.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.index.own_index import own_index
+from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
@@ -24,7 +29,9 @@ OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that
 
 
 @index_app.command()
+@with_option_groups
 def build(
+    *,
     table: TableArgument,
     index_type: OwnTypeOption,
     by_partition: Annotated[
@@ -36,7 +43,10 @@ def build(
             "--with-logs", help="The cache of --type bloom has logs, too, of which all keys are read; updates go on so."
         ),
     ] = False,
+    engine: StatedEngine,
+    bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read, write nothing.")] = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -46,23 +56,27 @@ def build(
     """Build an index of a table from its rows. The table's rows and timeline are read only; no lock is taken.
 
     Of type record it stands below the table's .hoodie, or in the configured location; of type postgres in the database
-    of the store. Stopped midway, it begins anew when it is run again. What was committed meanwhile is taken in at the
-    end.
+    of the store. The keys of each file group are read by a task of their own, and kept until the index is there:
+    stopped midway, it goes on with what is missing when it is run again. What was committed meanwhile is taken in at
+    the end.
 
     With --type bloom the filters and ranges in the footers of base files are gathered below the table's .hoodie, so
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
     """
+    from lakeward.execute.indexing.build_work import build_state, remove_checkpoints
     from lakeward.execute.indexing.building import build_index, update_and_tidy
-    from lakeward.index.key_changes.table_commits import check_can_be_followed
+    from lakeward.index.settling import check_not_built
 
     opened = open_table(table, config)
+    stated = StatedBuild(engine, bytes_per_second)
     take = partial(opened.snapshot, timezone=timezone)
     if index_type is IndexType.BLOOM:
-        if by_partition:
+        if by_partition or dry_run or stated.is_said:
             raise UsageError(
-                "A cache of filters has no scope.",
-                why="It is of base files; whether a key is one in its partition or in the table, a write says.",
-                remedy="Leave --by-partition out.",
+                "A cache of filters has no scope, and is gathered by no tasks.",
+                why="It is of the footers of base files; whether a key is one in its partition or in the table, a "
+                "write says.",
+                remedy="Leave --by-partition, --dry-run and the options of tasks out.",
             )
         build_cache(opened, take(), with_logs=with_logs, as_json=as_json)
         return
@@ -72,10 +86,22 @@ def build(
             remedy="Leave --with-logs out, or name --type bloom.",
         )
     with own_index(opened, index_type, url, keys_per_second) as place, work_watched() as on_step:
-        check_can_be_followed(take())
-        place.create(is_global=not by_partition)
-        on_group = partial(on_step, "read the keys of {} of {} file groups")
-        built = build_index(opened.storage, place.open, take, on_group=on_group)
+        snapshot = take()
+        if place.is_there():
+            check_not_built(place.open(snapshot).indexed())
+        state = build_state(opened.storage, snapshot, place.build_folder)
+        if dry_run:
+            rule = stated.rule(opened)
+            document = {"base_path": opened.base_path, "type": index_type.value, "dry_run": True}
+            if as_json:
+                print_json(document | state_as_json(state, rule))
+            else:
+                typer.echo(state_told(state, rule))
+            return
+        with stated.work(opened, index_type, place.build_folder, on_step) as work:
+            place.create(is_global=not by_partition)
+            built = build_index(opened.storage, place.open, take, work)
+        remove_checkpoints(opened.storage, place.build_folder)
         updated = update_and_tidy(opened.storage, place.open, take)
     if as_json:
         print_json(
@@ -84,6 +110,7 @@ def build(
                 "type": index_type.value,
                 "instant": built.instant,
                 "file_groups": built.groups,
+                "file_groups_resumed": built.resumed,
                 "entries": built.entries,
                 "commits": list(updated.commits),
             }

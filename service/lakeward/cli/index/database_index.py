@@ -89,6 +89,10 @@ class DatabasePlace:
     rate: float | None
     name: str = INDEX_NAME
 
+    @property
+    def build_folder(self) -> str:
+        return postgres_build_folder(self.opened)
+
     def is_there(self) -> bool:
         from lakeward.state.index_entries import list_indexes
 
@@ -108,6 +112,8 @@ class DatabasePlace:
         was_there = self.is_there()
         for name in {REBUILT_NAME, self.name}:
             drop_entries(self.database, self.opened.base_path, name)
+        if self.name == INDEX_NAME:
+            self.opened.storage.delete_folder(self.build_folder)
         return was_there
 
     def beside(self) -> DatabasePlace:
@@ -121,11 +127,26 @@ class DatabasePlace:
         open_entries(self.database, self.opened.base_path, self.name).take_place_of(INDEX_NAME)
 
 
+def postgres_build_folder(opened: ConfiguredTable) -> str:
+    """The folder of a build, below the table or where its record index is: tasks know nothing of the database."""
+    from lakeward.index.key_checkpoints import BUILD_FOLDER
+    from lakeward.index.out_of_use import FOLDER
+    from lakeward.storage.storage import join
+    from lakeward.table.table_config import hoodie_folder
+
+    options = opened.table.index.record.options
+    if options.location is None:
+        return join(hoodie_folder(opened.base_path), FOLDER, f"{IndexType.POSTGRES}-{BUILD_FOLDER}")
+    return f"{options.folder(opened.base_path)}-{IndexType.POSTGRES}-{BUILD_FOLDER}"
+
+
 def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: str | None) -> tuple[ListedIndex, ...]:
     """The indexes of the table in the database that is named, or that the store is in. A store that does not answer
     has none to tell, and that is said."""
     if url is None and not opened.settings.store_url.startswith("postgresql"):
         return ()
+    from lakeward.cli.index.builds import under_way_told
+    from lakeward.index.index import Indexed
     from lakeward.index.key_changes.table_commits import Staleness, staleness
     from lakeward.state.index_entries import list_indexes
     from lakeward.verify.index_listing import IndexState, ListedIndex
@@ -133,7 +154,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     try:
         with index_database(opened, url) as database:
             rows = list_indexes(database, opened.base_path)
-            behind = Staleness()
+            behind, indexed = Staleness(), Indexed()
             if any(row.name == INDEX_NAME for row in rows):
                 indexed = opens_external(opened, database, None)(snapshot).indexed()
                 behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock())
@@ -142,11 +163,13 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
             raise
         typer.echo(f"The store does not say which indexes it has of the table: {error}", err=True)
         return ()
+    in_use = INDEX_NAME if indexed != Indexed() else None
+    under_way = under_way_told(opened, snapshot, postgres_build_folder(opened))
     return tuple(
         ListedIndex(
             IndexType.POSTGRES.value,
             row.name,
-            IndexState.IN_USE if row.name == INDEX_NAME else IndexState.BUILDING,
+            IndexState.IN_USE if row.name == in_use else IndexState.BUILDING,
             True,
             "table" if row.is_global else "partition",
             None,
@@ -154,7 +177,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
             "",
             row.entry_bytes,
             behind.commits if row.name == INDEX_NAME else None,
-            f"About {row.entries:,} entries, as the database estimates.",
+            f"About {row.entries:,} entries, as the database estimates.{'' if row.name == in_use else under_way}",
             behind.bytes,
             behind.seconds,
         )

@@ -23,7 +23,7 @@ from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.errors import LakewardError, Refused, UsageError
+from lakeward.errors import LakewardError, UsageError
 from lakeward.index.index_type import OWN_TYPES, IndexType
 
 _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
@@ -55,8 +55,8 @@ def migrate(
     from lakeward.cli.views.terminal import Terminal
     from lakeward.execute.indexing.building import update_and_tidy
     from lakeward.execute.indexing.migrating import migrate_index
-    from lakeward.index.index import Indexed
     from lakeward.index.overlay import current_index
+    from lakeward.index.settling import check_not_built
     from lakeward.verify.index_check import Moment, check_index
     from lakeward.verify.index_check_result import CheckSize
 
@@ -75,12 +75,8 @@ def migrate(
         work_watched() as on_step,
     ):
         open_source(take())  # one that the table has not, or that is out of use, is told before anything is made
-        if place.is_there() and place.open(take()).indexed() != Indexed():
-            raise Refused(
-                "The index is built already.",
-                why="Filled is one that the table does not have yet.",
-                remedy="Build it anew (`lakeward index rebuild`), or drop it first (`lakeward index drop`).",
-            )
+        if place.is_there():
+            check_not_built(place.open(take()).indexed())
         beside = place.beside()
         try:
             beside.create(is_global=not by_partition)

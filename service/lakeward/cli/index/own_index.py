@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 
 class OwnIndexPlace(Protocol):
+    @property
+    def build_folder(self) -> str:
+        """The folder where a build keeps what its tasks read, that of one beside it, too."""
+
     def is_there(self) -> bool: ...
 
     def create(self, *, is_global: bool) -> None:

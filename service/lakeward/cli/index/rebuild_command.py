@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.index.own_index import check_not_chosen, own_index
+from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
@@ -38,6 +40,8 @@ def rebuild(
     *,
     table: TableArgument,
     index_type: KeptTypeOption,
+    engine: StatedEngine,
+    bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
     config: ConfigOption = None,
@@ -54,16 +58,24 @@ def rebuild(
     `lakeward metadata rebuild TABLE record_index` does.
 
     An index of Lakeward's own, record or postgres, is built anew beside the one that is there, from the rows as they
-    are, and takes its place in one step once it has all. Until then lookups go by the old one; stopped midway, that one
-    stays. The table's rows and timeline are read only, and no lock is needed. So is the cache of --type bloom.
+    are, by tasks as `lakeward index build` has them, and takes its place in one step once it has all. Until then
+    lookups go by the old one; stopped midway, that one stays, and what was read is there for the next try. The table's
+    rows and timeline are read only, and no lock is needed. So is the cache of --type bloom, without tasks.
     """
     opened = open_table(table, config)
+    build = StatedBuild(engine, bytes_per_second)
+    if not index_type.is_own and build.is_said:
+        raise UsageError(
+            f"The {index_type} index is not built by tasks of Lakeward's.",
+            why="Tasks read the keys of file groups, for an index of type record or postgres.",
+            remedy="Leave the options out that say where tasks run, and how fast they read.",
+        )
     if index_type is IndexType.BLOOM:
         rebuild_cache(opened, opened.snapshot(timezone=timezone), dry_run=dry_run, as_json=as_json)
         return
     if index_type.is_own:
         take = partial(opened.snapshot, timezone=timezone)
-        _rebuild_own(opened, index_type, url, take, keys_per_second, dry_run=dry_run, as_json=as_json)
+        _rebuild_own(opened, index_type, url, take, keys_per_second, build, dry_run=dry_run, as_json=as_json)
         return
     _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
 
@@ -104,27 +116,36 @@ def _rebuild_own(
     url: str | None,
     take: Callable[[], TableSnapshot],
     rate: float | None,
+    stated: StatedBuild,
     *,
     dry_run: bool,
     as_json: bool,
 ) -> None:
+    from lakeward.execute.indexing.build_work import build_state, remove_checkpoints
     from lakeward.execute.indexing.building import build_index, update_and_tidy
 
+    document: dict[str, Any] = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
     with own_index(opened, kind, url, rate) as place, work_watched() as on_step:
-        is_global = place.open(take()).is_global
-        if not dry_run:
+        snapshot = take()
+        is_global = place.open(snapshot).is_global
+        state = build_state(opened.storage, snapshot, place.build_folder)
+        if dry_run:
+            rule = stated.rule(opened)
+            if as_json:
+                print_json(document | state_as_json(state, rule))
+            else:
+                typer.echo(f"{state_told(state, rule)} The index that there is would be dropped then.")
+            return
+        with stated.work(opened, kind, place.build_folder, on_step) as work:
             beside = place.beside()
             beside.create(is_global=is_global)
-            on_group = partial(on_step, "read the keys of {} of {} file groups")
-            built = build_index(opened.storage, beside.open, take, on_group=on_group)
+            built = build_index(opened.storage, beside.open, take, work)
             update_and_tidy(opened.storage, beside.open, take)
             beside.take_place()
+        remove_checkpoints(opened.storage, place.build_folder)
     if as_json:
-        document = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
-        figures = {} if dry_run else {"file_groups": built.groups, "entries": built.entries}
+        figures = {"file_groups": built.groups, "file_groups_resumed": built.resumed, "entries": built.entries}
         print_json(document | figures)
-    elif dry_run:
-        typer.echo("Would build the index anew, and then drop the one that there is.")
     else:
         typer.echo(f"Built anew from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone.")
 

@@ -19,6 +19,7 @@ from lakeward.commit.index.record_index_writer import (
 )
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
+from lakeward.index.key_checkpoints import BUILD_FOLDER
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
@@ -45,6 +46,11 @@ class RecordPlace:
     def of(cls, opened: ConfiguredTable) -> RecordPlace:
         options = opened.table.index.record.options
         return cls(opened, options, options.folder(opened.base_path))
+
+    @property
+    def build_folder(self) -> str:
+        """It goes with the index."""
+        return join(self.folder, BUILD_FOLDER)
 
     def is_there(self) -> bool:
         return find_manifest(self.opened.storage, self._folder) is not None
@@ -88,7 +94,10 @@ class RecordPlace:
 
 def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[ListedIndex, ...]:
     """The record index of the table. Raises `BrokenFile`."""
-    found = find_manifest(opened.storage, opened.table.index.record.options.folder(opened.base_path))
+    from lakeward.cli.index.builds import under_way_told
+
+    place = RecordPlace.of(opened)
+    found = find_manifest(opened.storage, place.folder)
     if found is None:
         return ()
     _, manifest = found
@@ -111,7 +120,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
             "",
             manifest.size_bytes,
             behind.commits,
-            f"{note}.",
+            f"{note}.{under_way_told(opened, snapshot, place.build_folder)}",
             behind.bytes,
             behind.seconds,
         ),

@@ -20,31 +20,38 @@ def engines_as_json(outcome: PlanOutcome, rule: EngineRule) -> list[dict[str, An
     """An object for each plan that would be made."""
     found = []
     for choices, input_bytes in _plans(outcome):
-        chosen = rule.choose(input_bytes)
-        found.append(
-            {
-                "choices": [choice.value for choice in choices],
-                "input_bytes": input_bytes,
-                "engine": chosen.engine.value,
-                "processes": _processes(rule) if chosen.engine is Engine.LOCAL else None,
-                "master": rule.master if chosen.engine is Engine.SPARK else None,
-                "why": chosen.why,
-            }
-        )
+        found.append({"choices": [choice.value for choice in choices], **engine_as_json(input_bytes, rule)})
     return found
+
+
+def engine_as_json(input_bytes: int, rule: EngineRule) -> dict[str, Any]:
+    """On what work that reads so many bytes would run."""
+    chosen = rule.choose(input_bytes)
+    return {
+        "input_bytes": input_bytes,
+        "engine": chosen.engine.value,
+        "processes": _processes(rule) if chosen.engine is Engine.LOCAL else None,
+        "master": rule.master if chosen.engine is Engine.SPARK else None,
+        "why": chosen.why,
+    }
 
 
 def render_engines(outcome: PlanOutcome, rule: EngineRule, console: Console) -> None:
     """A sentence for each plan that would be made."""
     for choices, input_bytes in _plans(outcome):
-        chosen = rule.choose(input_bytes)
-        where = {
-            Engine.IN_PROCESS: "in the process of the command",
-            Engine.LOCAL: f"in processes of this machine, {_processes(rule)} at once",
-            Engine.SPARK: f"on Spark, {rule.master}",
-        }[chosen.engine]
         names = " and ".join(choice.value for choice in choices)
-        console.print(f"{names} would run {where}, {chosen.why}.", highlight=False, markup=False)
+        console.print(f"{names} would run {engine_told(input_bytes, rule)}.", highlight=False, markup=False)
+
+
+def engine_told(input_bytes: int, rule: EngineRule) -> str:
+    """The same as what goes on a sentence that says that the work runs."""
+    chosen = rule.choose(input_bytes)
+    where = {
+        Engine.IN_PROCESS: "in the process of the command",
+        Engine.LOCAL: f"in processes of this machine, {_processes(rule)} at once",
+        Engine.SPARK: f"on Spark, {rule.master}",
+    }[chosen.engine]
+    return f"{where}, {chosen.why}"
 
 
 def _plans(outcome: PlanOutcome) -> Iterator[tuple[list[Choice], int]]:

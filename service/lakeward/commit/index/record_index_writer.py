@@ -52,7 +52,7 @@ from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_f
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.record.scaling import grow
-from lakeward.index.settling import check_not_late, settled_first, undone_commits
+from lakeward.index.settling import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
@@ -151,12 +151,7 @@ class RecordIndexWriter:
 
     def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
         manifest = self._index.manifest
-        if self.indexed() != Indexed():
-            raise Refused(
-                "The index is built already.",
-                why=f"It has what completed on the table until {self.indexed().through}.",
-                remedy="Bring it up to date (`lakeward index update`), or drop it first (`lakeward index drop`).",
-            )
+        check_not_built(self.indexed())
         with EntrySorter(manifest.scope) as sorter:
             for batch in locations:
                 sorter.add(batch)

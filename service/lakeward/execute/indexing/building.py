@@ -1,16 +1,20 @@
 """An index of ours: built from all file slices as they are, and then kept at pace.
 
-    build    snapshot -> the keys of each live file group, sorted -> one commit of the index, which is settled: it has
-             what completed on the table up to that snapshot
+    build    snapshot -> the keys of each live file group, by tasks, a checkpoint each (`build_work`) -> merged by keys
+             (`merged_keys`) -> one commit of the index, which is settled: it has what completed on the table up to that
+             snapshot
     update   `updating.update_index`, then what was rolled back is forgotten and what was archived is settled
 
-*Stopped anywhere* in a build, the index has no commit and the next build begins anew; a lookup is right meanwhile, or
-refused, as of an index that is far behind.
+*Stopped anywhere* in a build, the index has no commit, and the next build reads what has no checkpoint, or was written
+since; a lookup is right meanwhile, or refused, as of an index that is far behind. The checkpoints go when the index is
+in its place: its caller's to say.
 
-Touches: the index; the table, reading; spill files.
-Keeps:   what completes while an index is built comes with its next update.
-Memory:  what sorting the keys of one file group takes.
-See:     docs/decisions/0075-an-index-follows-its-table.md
+Touches: the index; the table, reading; the folder of the build; processes of this machine or Spark; spill files.
+Keeps:   1. what completes while an index is built comes with its next update;
+         2. stopped at any call, a build that is begun again comes to the same index;
+         3. a checkpoint that is broken is made anew, and nothing that was read of it counts.
+Memory:  what merging one slice takes, and a frame of each run that is merged.
+See:     docs/decisions/0075-an-index-follows-its-table.md, docs/decisions/0085-builds-that-go-on.md
 """
 
 from __future__ import annotations
@@ -20,13 +24,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakeward.errors import NotFound, Refused, TryLater
+from lakeward.errors import NotFound, TryLater
+from lakeward.execute.indexing.build_work import BuildWork, build_state, make_missing
+from lakeward.execute.indexing.merged_keys import located_keys
 from lakeward.execute.indexing.updating import IndexUpdate, update_index
 from lakeward.index.index import OwnIndex
-from lakeward.index.key_changes.group_changes import CommitChanges, ReadAnew, TableFiles
-from lakeward.index.key_changes.reading import KeyReader
-from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
-from lakeward.index.location import LOCATIONS
+from lakeward.index.settling import check_not_built
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -42,37 +45,32 @@ class IndexBuild:
     """The last commit that it has; None of a table without any."""
     groups: int
     entries: int
+    resumed: int = 0
+    """File groups of which the keys were there from a build that was stopped."""
 
 
 def build_index(
-    storage: Storage,
-    open_index: OpenOwnIndex,
-    take: Callable[[], TableSnapshot],
-    *,
-    on_group: Callable[[int, int], None] = lambda done, of: None,
+    storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot], work: BuildWork
 ) -> IndexBuild:
     """Put all keys of the table into an index that has none. One process at a time.
-
-    Args:
-        on_group: file groups that are done, and all.
 
     Raises `Refused` where it is built already or a file group cannot be told, `Unsupported`, `BrokenFile`; `TryLater`
     where cleans are always faster.
     """
-    return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, on_group), take)
+    return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, work), take)
 
 
 def while_files_stay(build: Callable[[TableSnapshot], IndexBuild], take: Callable[[], TableSnapshot]) -> IndexBuild:
-    """Build from the table as it is; again from a later one where a clean took files meanwhile. Raises `TryLater`."""
+    """Build from the table as it is; again from a later one where files went meanwhile. Raises `TryLater`."""
     for look in range(_SNAPSHOTS):
         try:
             return build(take())
         except NotFound as gone:
             if look + 1 == _SNAPSHOTS:
                 raise TryLater(
-                    "The index is not built: files of the table go while they are read.",
+                    "The index is not built: files go while they are read.",
                     why=str(gone),
-                    remedy="Run the command again when no clean is at work.",
+                    remedy="Run the command again when no clean is at work; what was read stays.",
                 ) from gone
     raise AssertionError("the loop returns or raises")
 
@@ -86,34 +84,22 @@ def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[
     return replace(done, is_tidied=open_index(snapshot).tidy(snapshot.timeline, through=done.through))
 
 
-def _build(
-    storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, on_group: Callable[[int, int], None]
-) -> IndexBuild:
-    check_can_be_followed(snapshot)
-    table = TableFiles.of(snapshot)
-    if table.frozen:
-        (partition_path, file_id), why = min(table.frozen.items())
-        raise Refused(
-            "The index cannot be built.",
-            why=f"Which keys the file group {file_id} in partition {partition_path!r} has cannot be told: {why}",
-            remedy="See to that file group first (`lakeward inspect`).",
-        )
-    commit = newest_change(snapshot.timeline)
+def _build(storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, work: BuildWork) -> IndexBuild:
+    begun = build_state(storage, snapshot, work.folder)
+    commit = begun.commit
     if commit is None:
         return IndexBuild(None, 0, 0)
     index = open_index(snapshot)
-    reader = KeyReader(storage, snapshot)
+    check_not_built(index.indexed())
+    made = make_missing(storage, snapshot, begun, work)
+    of_groups = [(slice_.group_id, made.made[digest]) for digest, slice_ in made.slices.items()]
     entries = 0
 
     def locations() -> Iterator[pa.RecordBatch]:
         nonlocal entries
-        for done, (group, newest) in enumerate(sorted(table.newest.items())):
-            on_group(done, len(table.newest))
-            chosen = CommitChanges(commit, (ReadAnew(group, newest),))
-            for batch in reader.changes(chosen, is_global=index.is_global):
-                entries += batch.num_rows
-                instants = pa.repeat(pa.scalar(commit.instant, pa.string()), batch.num_rows)
-                yield pa.RecordBatch.from_arrays([*batch.columns[:3], instants], schema=LOCATIONS)
+        for batch in located_keys(storage, work.folder, of_groups, commit.instant):
+            entries += batch.num_rows
+            yield batch
 
     index.build(commit.instant, locations(), completed=commit.completed)
-    return IndexBuild(commit.instant, len(table.newest), entries)
+    return IndexBuild(commit.instant, len(made.slices), entries, len(begun.made))

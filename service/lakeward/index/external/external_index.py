@@ -29,14 +29,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Refused, Unsupported
+from lakeward.errors import Unsupported
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.external.entry_store import ENTRIES, SETTLED, EntryStore
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, differs, group_names
-from lakeward.index.settling import check_not_late, settled_first, undone_commits
+from lakeward.index.settling import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -111,12 +111,7 @@ class ExternalIndex:
             self._counted[instant] = completed
 
     def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
-        if self.indexed() != Indexed():
-            raise Refused(
-                "The index is built already.",
-                why=f"It has what completed on the table until {self.indexed().through}.",
-                remedy="Bring it up to date (`lakeward index update`), or drop it first (`lakeward index drop`).",
-            )
+        check_not_built(self.indexed())
         self._entries.finish(self._put(instant, locations), completed, is_settled=True)
 
     def rollback(self, instant: str) -> None:

@@ -32,6 +32,17 @@ LocatedThere = Callable[[frozenset[GroupId]], Iterator[pa.RecordBatch]]
 """All locations in these file groups that an index has, in `LOCATIONS`."""
 
 
+def check_deletes_are_known(snapshot: TableSnapshot) -> None:
+    """Raises `Unsupported` for a table of which nothing tells which rows deletes take away."""
+    if snapshot.config.merge_mode not in PAYLOAD_MODES.values():
+        raise Unsupported(
+            "An index cannot follow this table.",
+            why=f"Its rows are merged by {snapshot.config.merge_mode} rules, so that it is not known which of "
+            "them deletes take away.",
+            remedy="Use it without an index of Lakeward's.",
+        )
+
+
 @dataclass(slots=True)
 class KeyReader:
     """Reads commits of one snapshot, and remembers what it found of slices."""
@@ -42,13 +53,7 @@ class KeyReader:
     _deletes: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.snapshot.config.merge_mode not in PAYLOAD_MODES.values():
-            raise Unsupported(
-                "An index cannot follow this table.",
-                why=f"Its rows are merged by {self.snapshot.config.merge_mode} rules, so that it is not known which of "
-                "them deletes take away.",
-                remedy="Use it without an index of Lakeward's.",
-            )
+        check_deletes_are_known(self.snapshot)
 
     def changes(
         self, chosen: CommitChanges, *, is_global: bool, located: LocatedThere | None = None

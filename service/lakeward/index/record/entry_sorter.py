@@ -50,15 +50,15 @@ class EntrySorter:
         """That were added, of which several may be of one key."""
 
     def add(self, locations: pa.RecordBatch) -> None:
-        """A batch in `LOCATIONS`, without nulls among its partition paths where a key is one in its partition. Raises
-        `SpillFailed`."""
+        """A batch in `LOCATIONS`, without nulls among its partition paths where a key is one in its partition. What
+        comes in the order of its entries from the beginning is written as it comes. Raises `SpillFailed`."""
         partitions, file_ids = locations.column(PARTITION_PATH), locations.column(FILE_ID)
         in_partition = self._scope is KeyScope.PARTITION
         assert not in_partition or partitions.null_count == 0, "an entry of this scope has a partition"
         keys = entry_keys(locations.column(RECORD_KEY), partitions if in_partition else None)
         codes = self.places.codes(pc.if_else(file_ids.is_valid(), partitions, None), file_ids)
         columns = [keys.cast(pa.string()), pa.array(codes)]
-        self._sorter.add(pa.RecordBatch.from_arrays(columns, schema=_SORTED))
+        self._sorter.add(pa.RecordBatch.from_arrays(columns, schema=_SORTED), block=_LOCATION)
         self.rows += locations.num_rows
 
     def entries(self) -> Iterator[tuple[pa.Array, pa.Array]]:

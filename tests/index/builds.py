@@ -1,0 +1,28 @@
+"""Builds of indexes whose tasks run in this process, one after the other."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute.indexing.build_work import BuildWork
+from lakeward.index.out_of_use import FOLDER
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import Storage
+from lakeward.task.key_checkpoint import make_checkpoint
+
+
+def build_folder(base: Path) -> Path:
+    return base / ".hoodie" / FOLDER / "building"
+
+
+def in_process(base: Path, storage: Storage | None = None, **words: Any) -> BuildWork:
+    """The work of a build of the table at `base`."""
+    return BuildWork(
+        str(build_folder(base)),
+        lambda size: InProcessDispatcher(),
+        partial(make_checkpoint, storage or LocalStorage()),
+        **words,
+    )
