@@ -1,7 +1,9 @@
-"""Hudi's bloom index on files of ours."""
+"""Hudi's bloom index on files of ours, and ours beside Hudi's on files of Hudi's."""
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeward.clock import SystemClock
+from lakeward.commit.index.filter_cache_writer import drop_filter_cache
+from lakeward.execute.indexing.filter_caching import rebuild_filter_cache
+from lakeward.index.base_files import BaseFiles
+from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.bloom.metadata_filters import MetadataFilters
+from lakeward.index.index import record_locations
+from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import take_snapshot
 from tests.hudi.table import HudiTable, TableShape
+from tests.hudi.tagging_java import HudiTagging, Places
 from tests.interop.lakeward_cli import lakeward as command
 
 if TYPE_CHECKING:
@@ -17,6 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
+LETTERS = "ab\uffff\U00010000"
 METADATA = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.bloom.filter.enable": "true"}
 MANY = 300_000
 
@@ -47,3 +61,58 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
             again = tmp_path / "again.parquet"
             pq.write_table(pa.table({"id": ["k0000009"], "ts": [9], "part": ["p"], "v": ["ours"]}), again)
             assert command("write", str(table.path), "--input", str(again), "--writers", "stopped")[0] == 0
+
+
+def test_answers_are_those_of_hudis_tagging(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hudi writes files with keys in the order of Java's strings and others, and keys that two partitions have; asked
+    for the same keys, half of them in no file, its BLOOM and its GLOBAL_BLOOM say what ours says: by footers, by the
+    metadata table, and by the cache. What each takes is printed."""
+    chance = random.Random(19)
+    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", index="BLOOM"))
+    keys = sorted({"".join(chance.choices(LETTERS, k=chance.randrange(1, 9))) for _ in range(900)})
+    options = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.parquet.small.file.limit": "0"}
+    there: dict[str, list[str]] = {part: [] for part in "pqr"}
+    for turn in range(2):
+        rows = []
+        for part, some in there.items():
+            new = [key for key in chance.sample(keys, 60) if key not in some]
+            some += new
+            rows += [(key, 1, part, f"v{turn}") for key in new]
+        frame = spark.createDataFrame(rows, "id string, ts bigint, part string, v string").repartition(2)
+        table.write(frame, "insert", **options, **METADATA, **{"hoodie.metadata.index.column.stats.enable": "true"})
+    tagging, storage, clock = HudiTagging(spark, tmp_path), LocalStorage(), SystemClock()
+    snapshot = take_snapshot(storage, str(table.path), clock=clock)
+    assert len(BaseFiles.of(snapshot).within(None)) >= 6
+    once = [key for key in keys if sum(key in some for some in there.values()) < 2]
+    told = []
+
+    def ours(asked: dict[str, str], what: str, *, is_global: bool) -> Places:
+        began = time.perf_counter()
+        index = BloomIndex.of(storage, snapshot, clock=clock, is_global=is_global)
+        found = record_locations(
+            storage, index, pa.array(list(asked)), None if is_global else sorted(there)
+        ).to_pylist()
+        told.append(f"{what}: {time.perf_counter() - began:.2f} s")
+        rows = ((row[RECORD_KEY], (row[PARTITION_PATH], row[FILE_ID])) for row in found)
+        return {key: place for key, place in rows if is_global or asked[key] == place[0]}
+
+    for is_global in (False, True):
+        chosen = once if is_global else keys
+        asked = {key: chance.choice("pqr") for key in chosen}
+        tagging.read(asked.items())
+        kind = "GLOBAL_BLOOM" if is_global else "BLOOM"
+        by_index = {"hoodie.index.type": kind, "hoodie.bloom.index.update.partition.path": "false"}
+        seconds, theirs = tagging.tag(table.path, by_index)
+        told.append(f"Hudi's {kind}: {seconds:.2f} s")
+        assert 0 < len(theirs) < len(asked)
+        assert ours(asked, f"ours as {kind} by the metadata table", is_global=is_global) == theirs
+        rebuild_filter_cache(storage, snapshot, on_file=lambda done, of: None)
+        assert ours(asked, f"ours as {kind} by the cache", is_global=is_global) == theirs
+        drop_filter_cache(storage, str(table.path))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(MetadataFilters, "of", lambda *given, **options: None)
+            assert ours(asked, f"ours as {kind} by footers", is_global=is_global) == theirs
+    with capsys.disabled():
+        print("", *told, sep="\n")
