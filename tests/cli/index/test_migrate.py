@@ -11,6 +11,7 @@ import pytest
 
 from lakeward.cli.main import run
 from lakeward.index.simple import SimpleIndex
+from tests.crash.compacting import everything
 from tests.faults import Killed
 from tests.write.writing import new_table, write
 
@@ -67,7 +68,7 @@ def test_filled_from_another_index(
         assert call("migrate", "--from", "simple", code=6)["is_dropped"]
     assert states(call, target) == []
     write(table, [("k1", 2, "a", "y")])
-    assert "while the table has logs" in call("migrate", "--from", "simple", code=2)
+    assert "where the table has logs" in call("migrate", "--from", "simple", code=2)
     assert states(call, target) == []
 
 
@@ -101,6 +102,32 @@ def test_stopped_on_the_way(
     assert call("migrate", "--from", "simple")["entries"] == 3
     assert states(call, target) == ["in use"]
     assert call("drop")["is_there"] and states(call, target) == []
+
+
+@pytest.mark.parametrize("target", PLACES)
+def test_some_partitions(target: str, table: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is named is taken from the other index, and the rest is read from its rows, once: what was read before a
+    kill is there, and nothing of it is left in the end."""
+    write(table, [("k3", 2, "b", "y"), ("k4", 2, "c", "x")])
+    assert "No keys are read from rows" in call("migrate", "--from", "simple", "--local", code=2)
+    assert "nothing in the partition 'd'" in call("migrate", "--from", "simple", "--partition", "d", code=2)
+    words = ("migrate", "--from", "simple", "--partition", "a")
+
+    def dying(*given: object, **words: object) -> None:
+        raise Killed("the migration")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeward.execute.indexing.migrating.located_keys", dying)
+        with pytest.raises(Killed):
+            call(*words)
+    assert "in use" not in states(call, target)
+    assert [path for path in everything(table) if path.endswith(".keys")]
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeward.task.key_checkpoint.make_checkpoint", dying)
+        done = call(*words)
+    assert (done["partitions"], done["entries"], done["file_groups_read"]) == (["a"], 4, 2)
+    assert call("verify", "--all")["faults"] == []
+    assert not [path for path in everything(table) if "building" in path]
 
 
 @pytest.mark.services

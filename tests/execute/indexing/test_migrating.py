@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused
+from lakeward.errors import Refused, UsageError
 from lakeward.execute.indexing.building import IndexBuild, update_and_tidy
-from lakeward.execute.indexing.migrating import migrate_index
+from lakeward.execute.indexing.migrating import TakenPartitions, migrate_index
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Index, Indexed
+from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.index.location import LOCATIONS
 from lakeward.index.metadata_record_index import MetadataRecordIndex
 from lakeward.index.overlay import current_index
@@ -20,9 +22,12 @@ from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.task.key_checkpoint import make_checkpoint
+from lakeward.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.faults import Killed
+from tests.index.builds import in_process
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.following import places, truth
 from tests.our_reader import scan
@@ -84,9 +89,39 @@ def test_from_an_index_of_base_files(tmp_path):
 
     write(base, [("k2", 2, "a", "x")], "delete")
     later = MemoryEntries(is_global=False)
-    with pytest.raises(Refused, match="while the table has logs"):
+    with pytest.raises(Refused, match="where the table has logs"):
         migrate(base, later)
     assert later.tries == []
+
+
+def test_from_some_partitions(tmp_path):
+    """These are taken from the other index, which need not know the keys of logs elsewhere: all others are read from
+    their rows, and none of a partition that is named. One that is not there is an error."""
+    base = new_table(tmp_path / "t")
+    write(base, [("k1", 1, "a", "x"), ("k2", 1, "b", "x"), ("k3", 1, "b", "x"), ("k4", 1, "c", "x")])
+    write(base, [("k2", 2, "b", "x")], "delete")
+    read = []
+
+    def taken(*partitions: str) -> TakenPartitions:
+        def run(spec: CheckpointSpec, attempt: int) -> KeyCheckpoint:
+            read.append(spec)
+            return make_checkpoint(STORAGE, spec, attempt)
+
+        return TakenPartitions(frozenset(partitions), replace(in_process(base), run_task=run))
+
+    entries = MemoryEntries(is_global=True)
+    done = migrate(base, entries, taken=taken("a"))
+    assert (done.entries, done.groups, done.resumed) == (3, 2, 0)
+    assert places(opened(entries, scan(base)), KEYS) == truth(base) and len(read) == 2
+    assert sorted(each[:2] for each in entries.tries[0].places) == [("k1", None), ("k3", None), ("k4", None)]
+
+    entries = MemoryEntries(is_global=False)
+    assert migrate(base, entries, taken=taken("a", "c")).resumed == 1 and len(read) == 2
+    assert places(opened(entries, scan(base)), KEYS) == truth(base)
+    with pytest.raises(Refused, match="where the table has logs"):
+        migrate(base, MemoryEntries(is_global=True), taken=taken("b", "c"))
+    with pytest.raises(UsageError, match="nothing in the partition 'd'"):
+        migrate(base, MemoryEntries(is_global=True), taken=taken("a", "d"))
 
 
 def test_what_it_cannot_hold(tmp_path):
@@ -94,7 +129,7 @@ def test_what_it_cannot_hold(tmp_path):
     execute/indexing/migrating."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "a", "x"), ("k1", 1, "b", "x")])
-    with pytest.raises(Refused, match="has 2 locations, and 1 are left here"):
+    with pytest.raises(Refused, match="There are 2 locations, and 1 are left here"):
         migrate(base, MemoryEntries(is_global=True))
 
 

@@ -12,15 +12,19 @@ Keeps:   1. nothing goes by an index that was not looked at;
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.builds import ByteRateOption, StatedBuild
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_opener
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.index.own_index import own_index
+from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
 from lakeward.errors import LakewardError, UsageError
@@ -31,13 +35,26 @@ _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 
 
 @index_app.command()
+@with_option_groups
 def migrate(
+    *,
     table: TableArgument,
     source: Annotated[IndexType, typer.Option("--from", help="The index that knows where keys are.")],
     target: Annotated[IndexType, typer.Option("--to", help="The index that is filled: record or postgres.")],
     by_partition: Annotated[
         bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
     ] = False,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partition",
+            metavar="PATH",
+            help="Take this partition from the other index, '' for that of a table without, and read the keys of all "
+            "others from their rows, as `lakeward index build` does. Repeatable.",
+        ),
+    ] = None,
+    engine: StatedEngine,
+    bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
     config: ConfigOption = None,
@@ -47,14 +64,16 @@ def migrate(
 ) -> None:
     """Fill an index of ours from another one of the table, once; the other one stays. The table is read only.
 
-    From simple and bloom only while the table has no logs, of which they know nothing. What was committed meanwhile is
-    taken in; then as many locations must be there as the other one had, and rows and entries are drawn as by `lakeward
+    From simple and bloom only where the table has no logs, of which they know nothing: of all of it, or of the
+    partitions that are named, while those of all others are read from their rows. What was committed meanwhile is taken
+    in; then as many locations must be there as were put, and rows and entries are drawn as by `lakeward
     index verify`. It is put in place only if none was wrong; otherwise the exit code is 6, and there is no index.
     """
     from lakeward.cli.views.index.checked import checked_as_json, render_checked
     from lakeward.cli.views.terminal import Terminal
+    from lakeward.execute.indexing.build_work import remove_checkpoints
     from lakeward.execute.indexing.building import update_and_tidy
-    from lakeward.execute.indexing.migrating import migrate_index
+    from lakeward.execute.indexing.migrating import TakenPartitions, migrate_index
     from lakeward.index.overlay import current_index
     from lakeward.index.settling import check_not_built
     from lakeward.verify.index_check import Moment, check_index
@@ -65,6 +84,13 @@ def migrate(
             f"The {target} index is not filled from the {source} index.",
             why="Filled is an index that Lakeward keeps, from another one.",
             remedy=f"Name --to {' or '.join(OWN_TYPES)}, and another one with --from.",
+        )
+    build = StatedBuild(engine, bytes_per_second)
+    if build.is_said and not partition:
+        raise UsageError(
+            "No keys are read from rows.",
+            why="All of them are taken from the other index, by the command itself.",
+            remedy="Leave the options out that say where tasks run, and how fast they read, or name --partition.",
         )
     opened = open_table(table, config)
     take = partial(opened.snapshot, timezone=timezone)
@@ -81,7 +107,12 @@ def migrate(
         try:
             beside.create(is_global=not by_partition)
             on_part = partial(on_step, "read {} of {} parts of the other index")
-            filled = migrate_index(opened.storage, beside.open, open_source, take, on_part=on_part)
+            with ExitStack() as tasks:
+                taken = None
+                if partition:
+                    work = tasks.enter_context(build.work(opened, target, place.build_folder, on_step))
+                    taken = TakenPartitions(frozenset(partition), work)
+                filled = migrate_index(opened.storage, beside.open, open_source, take, taken=taken, on_part=on_part)
             updated = update_and_tidy(opened.storage, beside.open, take)
 
             def moment_now() -> Moment:
@@ -96,6 +127,8 @@ def migrate(
             beside.drop()
         else:
             beside.take_place()
+        if partition:
+            remove_checkpoints(opened.storage, place.build_folder)
     if as_json:
         print_json(
             {
@@ -103,14 +136,17 @@ def migrate(
                 "from": source.value,
                 "to": target.value,
                 "instant": filled.instant,
+                "partitions": sorted(set(partition or ())),
                 "entries": filled.entries,
+                "file_groups_read": filled.groups,
                 "commits": list(updated.commits),
                 "check": checked_as_json(opened.base_path, target, size, check),
                 "is_dropped": bool(check.wrong),
             }
         )
     else:
-        typer.echo(f"{filled.entries:,} locations taken from the {source} index.")
+        rows = f" and the rows of {filled.groups:,} file groups" if partition else ""
+        typer.echo(f"{filled.entries:,} locations taken from the {source} index{rows}.")
         render_checked(target, check, Terminal())
         if check.wrong:
             typer.echo("The new index was dropped.")

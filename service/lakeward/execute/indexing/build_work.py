@@ -14,7 +14,7 @@ Keeps:   1. a slice whose checkpoint is there is not read again, and no other on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,6 +30,7 @@ from lakeward.read.keys_input import keys_input
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.key_checkpoint_spec import CheckpointSpec
 
@@ -51,6 +52,11 @@ class BuildState:
     @cached_property
     def missing(self) -> dict[str, FileSlice]:
         return {digest: slice_ for digest, slice_ in self.slices.items() if digest not in self.made}
+
+    @property
+    def of_groups(self) -> list[tuple[GroupId, KeyCheckpoint]]:
+        """The checkpoint of each file group, of a build that has all."""
+        return [(slice_.group_id, self.made[digest]) for digest, slice_ in self.slices.items()]
 
     @property
     def bytes(self) -> int:
@@ -85,20 +91,24 @@ class BuildWork:
     """Told how far it is when tasks begin, now and then meanwhile, and when all is read."""
 
 
-def build_state(storage: Storage, snapshot: TableSnapshot, folder: str) -> BuildState:
+def build_state(storage: Storage, snapshot: TableSnapshot, folder: str, *, besides: Collection[str] = ()) -> BuildState:
     """What a build has to read, and what of it is there. Raises `Refused` and `Unsupported` for a table that no index
-    of ours can be built of."""
+    of ours can be built of.
+
+    Args:
+        besides: partitions of which nothing is read.
+    """
     check_can_be_followed(snapshot)
     check_deletes_are_known(snapshot)
     table = TableFiles.of(snapshot)
-    if table.frozen:
-        (partition_path, file_id), why = min(table.frozen.items())
+    if frozen := {group: why for group, why in table.frozen.items() if group[0] not in besides}:
+        (partition_path, file_id), why = min(frozen.items())
         raise Refused(
             "The index cannot be built.",
             why=f"Which keys the file group {file_id} in partition {partition_path!r} has cannot be told: {why}",
             remedy="See to that file group first (`lakeward inspect`).",
         )
-    return _state(storage, snapshot, table, folder)
+    return _state(storage, snapshot, table, folder, besides)
 
 
 def build_under_way(storage: Storage, snapshot: TableSnapshot, folder: str) -> BuildState | None:
@@ -108,8 +118,10 @@ def build_under_way(storage: Storage, snapshot: TableSnapshot, folder: str) -> B
     return _state(storage, snapshot, TableFiles.of(snapshot), folder)
 
 
-def _state(storage: Storage, snapshot: TableSnapshot, table: TableFiles, folder: str) -> BuildState:
-    slices = (table.newest[group] for group in sorted(table.newest))
+def _state(
+    storage: Storage, snapshot: TableSnapshot, table: TableFiles, folder: str, besides: Collection[str] = ()
+) -> BuildState:
+    slices = (table.newest[group] for group in sorted(table.newest) if group[0] not in besides)
     rules, made_of = merge_rules(snapshot), snapshot.config.made_key_fields
     by_digest = {slice_digest(slice_, rules, made_of): slice_ for slice_ in slices}
     return BuildState(newest_change(snapshot.timeline), by_digest, _made(storage, folder, by_digest))

@@ -44,6 +44,7 @@ class IndexBuild:
     instant: str | None
     """The last commit that it has; None of a table without any."""
     groups: int
+    """File groups of which the keys were read."""
     entries: int
     resumed: int = 0
     """File groups of which the keys were there from a build that was stopped."""
@@ -92,12 +93,11 @@ def _build(storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, 
     index = open_index(snapshot)
     check_not_built(index.indexed())
     made = make_missing(storage, snapshot, begun, work)
-    of_groups = [(slice_.group_id, made.made[digest]) for digest, slice_ in made.slices.items()]
     entries = 0
 
     def locations() -> Iterator[pa.RecordBatch]:
         nonlocal entries
-        for batch in located_keys(storage, work.folder, of_groups, commit.instant):
+        for batch in located_keys(storage, work.folder, made.of_groups, commit.instant):
             entries += batch.num_rows
             yield batch
 
