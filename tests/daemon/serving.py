@@ -16,7 +16,8 @@ from lakeward.commit.owner import Processes
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.jobs.indexing import IndexWatermarks
+from lakeward.daemon.jobs.index_tasks import IndexUpdated, update_index_at
+from lakeward.daemon.jobs.indexing import IndexAccess, IndexWatermarks
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
@@ -95,6 +96,9 @@ class InProcess:
     def choose(self, input_bytes: int, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
         return InProcessDispatcher()
 
+    def here(self, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
+        return InProcessDispatcher()
+
 
 class Serving:
     """One daemon; several share a store when they are given the same one."""
@@ -108,7 +112,9 @@ class Serving:
         name: str = "one",
         settings: Mapping[str, str] | None = None,
         named: Path | None = None,
+        index_store_url: str = "",
     ) -> None:
+        self.index_store_url = index_store_url
         self.clock = SkippingClock()
         self.store = store or open_store("sqlite://", clock=self.clock)
         self.settings = self.load(root, state_folder, settings or {}, named=named)
@@ -117,14 +123,19 @@ class Serving:
         self.watcher = Watcher(open_storage, self.clock)
         self.run_operation: Callable[..., OperationResult] = run_operation_at
         self.watermarks: IndexWatermarks = self.store.index_watermarks
+        self.run_index_update: Callable[..., IndexUpdated] = update_index_at
         self.worker = worker = Worker(
             watcher=self.watcher,
             open_storage=open_storage,
             dispatchers=InProcess(),
             run_operation_at=lambda base_path: lambda *given: self.run_operation(base_path, *given),
             run_check_at=lambda base_path: partial(check_slice_at, base_path),
-            run_index_check_at=lambda base_path: partial(check_index_at, base_path),
-            watermarks=lambda base_path: self.watermarks(base_path),
+            indexes=IndexAccess(
+                lambda base_path: self.watermarks(base_path),
+                lambda base_path: lambda *given: self.run_index_update(base_path, *given),
+                lambda base_path: partial(check_index_at, base_path),
+                self.index_store_url,
+            ),
             identity=ServiceName(self.settings.service.name, self.store.store_id()),
             processes=Processes(),
             state_folder=state_folder,

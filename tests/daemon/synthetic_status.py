@@ -32,6 +32,7 @@ from lakeward.daemon.status import (
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
+from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Choice, Decision, Reason
 from lakeward.plan.metadata.trigger import MetadataTrigger
@@ -155,7 +156,12 @@ def table(
             IndexStatus(
                 IndexType.RECORD, behind=Staleness(), behind_at=NOW - 60, load=IndexLoad(mean=0.314, fullest=0.52)
             ),
-            IndexStatus(IndexType.POSTGRES, behind=Staleness(3, 5_000_000, 600.0), behind_at=NOW - 60),
+            IndexStatus(
+                IndexType.POSTGRES,
+                behind=Staleness(3, 5_000_000, 600.0),
+                behind_at=NOW - 60,
+                update=UpdateDecision(UpdateReason.OFF),
+            ),
         ),
     )
     return replace(usual, **changes)

@@ -18,7 +18,13 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.index.record.record_index import RecordIndex
+from lakeward.index.record.record_options import RECORD_OPTIONS
+from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
+from tests.index.following import places, truth
+from tests.our_reader import scan
+from tests.write.writing import new_table, write
 
 TIMEOUT_SECONDS = 60.0
 
@@ -226,3 +232,24 @@ def test_a_daemon_has_no_kernels_in_memory() -> None:
     )
     found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_an_index_is_kept_at_pace(tmp_path: Path) -> None:
+    """What another writer commits is in the record index soon, by a process of the daemon's, which itself has no
+    kernels in memory afterwards."""
+    table = new_table(tmp_path / "tables" / "orders")
+    write(table, [("k1", 1, "a", "x")])
+    assert run(["index", "build", str(table), "--type", "record"]) == 0
+    write(table, [("k2", 2, "a", "x")])
+    settings = 'timezone = "UTC"\n\n[defaults.index]\nupdate_after = "1s"\n'
+    (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path) + settings)
+    daemon = Daemon(tmp_path)
+    try:
+        daemon.wait_until("/metrics", 'lakeward_indexed_commits_total{table="orders"} 1.0')
+        daemon.wait_until("/metrics", 'lakeward_table_index_behind_commits{index="record",table="orders"} 0.0')
+        assert b"llvmlite" not in Path(f"/proc/{daemon.process.pid}/maps").read_bytes()
+    finally:
+        daemon.close()
+    snapshot = scan(table)
+    index = RecordIndex.of(LocalStorage(), snapshot, RECORD_OPTIONS.folder(str(table)))
+    assert places(index, ["k1", "k2"]) == truth(table)

@@ -41,6 +41,7 @@ from lakeward.config.settings import (
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.jobs.archiving import archive_demand
 from lakeward.daemon.jobs.cleaning import clean_demand
+from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling import events as e
@@ -310,15 +311,16 @@ class Daemon:
         self.leases = Leases(store, record, seconds=LEASE_SECONDS, clock=clock, processes=processes)
         log: Any = TraceLog(world, process, self.runner)
         metrics: Any = Quiet()
-        dispatchers: Any = SimpleNamespace(at_once=lambda *job: 2, choose=lambda *job, **limits: dispatcher)
+        dispatchers: Any = SimpleNamespace(
+            at_once=lambda *job: 2, choose=lambda *job, **limits: dispatcher, here=lambda **limits: dispatcher
+        )
         worker = Worker(
             watcher=SimulatedWatcher(world, process, open_storage, clock),
             open_storage=open_storage,
             dispatchers=dispatchers,
             run_operation_at=lambda base_path: partial(merge_ids, open_storage(base_path)[0]),
             run_check_at=lambda base_path: partial(_no_check),
-            run_index_check_at=lambda base_path: partial(_no_check),
-            watermarks=lambda base_path: {},
+            indexes=IndexAccess(lambda base_path: {}, lambda base_path: _no_check, lambda base_path: _no_check),
             identity=ServiceName("lakeward", run.store_id),
             processes=processes,
             state_folder=Path("/nowhere"),

@@ -40,6 +40,8 @@ def summarise_job(
         parts.append(f"{number(of('files_deleted'))} files{freed} deleted")
     if of("instants_archived"):
         parts.append(f"{number(of('instants_archived'))} instants archived")
+    if of("index_commits"):
+        parts.append(f"{number(of('index_commits'))} commits indexed")
     if of("index_keys_verified"):
         wrong = f", {number(of('index_keys_wrong'))} wrong" if of("index_keys_wrong") else ", all right"
         parts.append(f"{number(of('index_keys_verified'))} keys of indexes checked{wrong}")

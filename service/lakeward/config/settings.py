@@ -48,6 +48,7 @@ from lakeward.config.window import Window
 from lakeward.errors import UsageError
 from lakeward.format.bloom_size import ROW_BYTES_LIMIT, ROW_BYTES_MAX
 from lakeward.index.record.record_options import LookupMode, LookupOptions, RecordOptions
+from lakeward.index.update_choice import UpdateOptions
 from lakeward.plan.archive_settings import CLEANED, KEEP_MAX, KEEP_MIN, TRIGGER, ArchiveOptions, archive_options_of
 from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
 from lakeward.plan.clean.options import CleanOptions
@@ -565,8 +566,16 @@ class RecordIndexSettings(_Section):
 
 
 class IndexSettings(_Section):
-    """How the daemon keeps watch over the indexes of a table, Hudi's record index among them."""
+    """How the daemon keeps the indexes of a table: Lakeward's own at pace with it, and Hudi's record index checked."""
 
+    update: Flag = True
+    """Lakeward's indexes that are there, below the table and in the store's database, are brought up to date.
+    false: by `lakeward index update` alone."""
+    update_after: Duration = 60.0
+    """So long the first of the commits that an index lacks may wait, so that one update takes several in; lookups cover
+    them until then."""
+    update_after_commits: Count = 8
+    """Once an index lacks so many it is brought up to date at once; likewise once they wrote 64 MiB."""
     verify_every: Duration = 24 * 3600.0
     """Between two checks of an index, at times that are spread over the tables."""
     verify_merged: SizeOrOff = 16 * 1024**3
@@ -579,6 +588,11 @@ class IndexSettings(_Section):
     the table is, an index of which one in a thousand is wrong is found with a confidence of 99 %; docs/indexes.md has
     the formula."""
     record: RecordIndexSettings = RecordIndexSettings()
+
+    @property
+    def update_options(self) -> UpdateOptions:
+        """When an index is brought up to date."""
+        return UpdateOptions(self.update, self.update_after, self.update_after_commits)
 
 
 class TableSettings(_Section):

@@ -42,6 +42,8 @@ from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
+from lakeward.daemon.jobs.index_tasks import update_index_at
+from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.log import configure_logging
 from lakeward.daemon.metrics.metrics import Metrics
@@ -177,8 +179,12 @@ class App:
             dispatchers=engines,
             run_operation_at=lambda base_path: partial(run_operation_at, base_path),
             run_check_at=lambda base_path: partial(check_slice_at, base_path),
-            run_index_check_at=lambda base_path: partial(check_index_at, base_path),
-            watermarks=store.index_watermarks,
+            indexes=IndexAccess(
+                store.index_watermarks,
+                lambda base_path: partial(update_index_at, base_path),
+                lambda base_path: partial(check_index_at, base_path),
+                settings.store_url,
+            ),
             identity=ServiceName(settings.service.name, store.store_id()),
             processes=processes,
             state_folder=settings.service.state_folder,

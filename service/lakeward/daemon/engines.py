@@ -59,6 +59,10 @@ class Engines:
         """
         if self._rule(memory_bytes).choose(input_bytes).engine is Engine.SPARK:
             return self._spark
+        return self.here(memory_bytes=memory_bytes, permit_bytes=permit_bytes)
+
+    def here(self, *, memory_bytes: int, permit_bytes: int) -> LocalDispatcher:
+        """Processes of this machine."""
         return LocalDispatcher(self._places, memory_bytes=memory_bytes, permit_bytes=permit_bytes)
 
     def at_once(self, input_bytes: int, memory_bytes: int) -> int:

@@ -59,6 +59,9 @@ class Dispatchers(Protocol):
     def choose(self, input_bytes: int, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes; see `daemon/engines`."""
 
+    def here(self, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
+        """One of this machine, whichever plans run elsewhere."""
+
 
 class TablePlanning:
     def __init__(

@@ -30,6 +30,7 @@ from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState,
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
+from lakeward.index.update_choice import UpdateDecision
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Decision
 from lakeward.table.backlog import Backlog, GroupBacklog
@@ -138,6 +139,8 @@ class JobFigures:
     runs_capped: int = 0
     """Runs of the quarantine that were deleted before their time, because it held too much."""
     instants_archived: int = 0
+    index_commits: int = 0
+    """Commits that indexes of Lakeward's took in."""
     index_keys_verified: int = 0
     """Rows and entries of indexes that were held against each other."""
     index_keys_wrong: int = 0
@@ -222,6 +225,10 @@ class IndexStatus:
     """When that was."""
     load: IndexLoad | None = None
     """How full its buckets are; None of an index without such."""
+    unmerged: int = 0
+    """Files that a lookup of one key asks beside the base file of its bucket."""
+    update: UpdateDecision | None = None
+    """Whether it is brought up to date, as of the last plan; None of one that is not Lakeward's."""
     problem: str = ""
     """Why it cannot be told what the index lacks, in sentences; empty where it can."""
 

@@ -33,7 +33,7 @@ from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
 from lakeward.daemon.jobs.archiving import archive
 from lakeward.daemon.jobs.cleaning import clean
-from lakeward.daemon.jobs.indexing import IndexWatermarks, RunIndexCheck, check_indexes
+from lakeward.daemon.jobs.indexing import IndexAccess, service_indexes
 from lakeward.daemon.jobs.rolling_back import roll_back
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
@@ -85,8 +85,7 @@ class Worker:
         dispatchers: Dispatchers,
         run_operation_at: Callable[[str], RunOperation],
         run_check_at: Callable[[str], RunCheck],
-        run_index_check_at: Callable[[str], RunIndexCheck],
-        watermarks: IndexWatermarks,
+        indexes: IndexAccess,
         identity: ServiceName,
         processes: Processes,
         state_folder: Path,
@@ -96,14 +95,13 @@ class Worker:
         Args:
             run_operation_at: from a base path to what runs one operation there, wherever that is.
             run_check_at: the same for the check of one file slice.
-            run_index_check_at: the same for the check of an index.
         """
         self._watcher = watcher
         self._open_storage = open_storage
         self._dispatchers = dispatchers
         self._run_operation_at = run_operation_at
         self._run_check_at = run_check_at
-        self._run_index_check_at = run_index_check_at
+        self._index_access = indexes
         self._identity = identity
         self._processes = processes
         self._state_folder = state_folder
@@ -114,7 +112,7 @@ class Worker:
             open_serviced=lambda table, guard: self._opened(table, guard, None),
             dispatchers=dispatchers,
             processes=processes,
-            watermarks=watermarks,
+            watermarks=indexes.watermarks,
             clock=clock,
         )
         self.caches = TableCaches()
@@ -239,13 +237,15 @@ class Worker:
         cache = self.caches.of(table.name)
         backlog = cache.backlog
         groups = 0 if backlog is None else backlog.file_groups
-        return check_indexes(
+        return service_indexes(
             storage,
             base_path,
             table,
             cache,
-            dispatcher=self._choosing(table, job)(_bytes_of(backlog, file_groups=groups)),
-            run_check=self._run_index_check_at(base_path),
+            self._index_access,
+            choose=self._choosing(table, job),
+            here=self._dispatchers.here(memory_bytes=table.settings.memory, permit_bytes=job.memory_bytes),
+            table_bytes=_bytes_of(backlog, file_groups=groups),
             clock=self._clock,
             guard=guard,
         )

@@ -26,6 +26,7 @@ QUIET = {
     "lakeward_rolled_back_writes_total",
     "lakeward_quarantine_capped_total",
     "lakeward_archived_instants_total",
+    "lakeward_indexed_commits_total",
     "lakeward_store_errors_total",
     "lakeward_copied_row_groups_total",
 }

@@ -173,6 +173,18 @@ def test_planned_when_the_objective_makes_a_group_due():
         assert of(Plan, stage.last) == []
 
 
+def test_planned_when_a_service_falls_due():
+    """A table is planned again when its plan says that a service will be due by then, though nothing changes."""
+    stage = Stage()
+    stage.recovered("a", replan=10_000.0)
+    waits = ServiceDemand(False, due_at=stage.now + 60)
+    stage.planned("a", Demand(0, services={JobKind.INDEX: waits, JobKind.CLEAN: ServiceDemand(False)}))
+
+    while not of(Plan, stage.last):
+        stage.polled("a", changed=False)
+    assert waits.due_at <= stage.now <= waits.due_at + 20
+
+
 def test_demand_runs():
     """A demand with operations becomes a job that says what the plan predicted."""
     stage = Stage()

@@ -255,7 +255,7 @@ def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     below, _, outside = ours.partition("postgres")
     assert of_hudi.rstrip().endswith("no no buckets")
     assert "no 31 %, fullest bucket 52 %" in below
-    assert "3 commits, 4.8 MiB, since 11 min no buckets" in outside
+    assert "3 commits, 4.8 MiB, since 11 min; not brought up to date, index.update is false no buckets" in outside
 
     broken = table("orders", indexes=(IndexStatus(IndexType.RECORD, problem="The manifest is broken."),))
     assert "not known : The manifest is broken." in Page(pages.one_table(detail(broken), GroupQuery())).text

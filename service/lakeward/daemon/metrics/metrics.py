@@ -43,6 +43,7 @@ from lakeward.daemon.metrics.specs import (
     DELETED_FILES,
     ENGINE_PLANS,
     EVENT_METRICS,
+    INDEXED_COMMITS,
     JOB_SECONDS,
     JOBS,
     LEASE_CHANGES,
@@ -158,6 +159,7 @@ class Metrics:
         self._counter(QUARANTINE_CAPPED, label).inc(figures.runs_capped)
         self._counter(ROLLED_BACK_WRITES, label).inc(figures.writes_rolled_back)
         self._counter(ARCHIVED_INSTANTS, label).inc(figures.instants_archived)
+        self._counter(INDEXED_COMMITS, label).inc(figures.index_commits)
         if job.service is not JobKind.VERIFICATION:
             wrong = int(job.end is JobEnd.VERIFICATION)
             self.verified(job.table, VerificationKind.OPERATION, passed=figures.operations_verified, mismatched=wrong)
@@ -247,7 +249,7 @@ class Metrics:
                 self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
             for service in (JobKind.CLEAN, JobKind.ROLLBACK):
                 self._counter(DELETED_FILES, label, service)
-            for spec in (DELETED_BYTES, QUARANTINE_CAPPED, ROLLED_BACK_WRITES, ARCHIVED_INSTANTS):
+            for spec in (DELETED_BYTES, QUARANTINE_CAPPED, ROLLED_BACK_WRITES, ARCHIVED_INSTANTS, INDEXED_COMMITS):
                 self._counter(spec, label)
             for spec in (CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
                 self._counter(spec, label)

@@ -156,6 +156,11 @@ ROLLED_BACK_WRITES = _counter(
 ARCHIVED_INSTANTS = _counter(
     "lakeward_archived_instants_total", "Instants that left the active timeline for the archive.", "table"
 )
+INDEXED_COMMITS = _counter(
+    "lakeward_indexed_commits_total",
+    "Commits of the table that the daemon took into indexes of Lakeward's; once for each index.",
+    "table",
+)
 PEAK_MEMORY = _histogram(
     "lakeward_operation_peak_memory_bytes",
     _MEMORY_BYTES,
@@ -248,6 +253,7 @@ EVENT_METRICS = (
     QUARANTINE_CAPPED,
     ROLLED_BACK_WRITES,
     ARCHIVED_INSTANTS,
+    INDEXED_COMMITS,
     PEAK_MEMORY,
     PHASE_SECONDS,
     LOCK_WAIT_SECONDS,

@@ -163,6 +163,8 @@ class ServiceDemand:
     """Instants that would be rolled back, or archived."""
     quarantined_bytes: int = 0
     """What earlier ones took away and can still be brought back."""
+    due_at: float | None = None
+    """When it falls due though nothing changes; None: it is, or does not by time."""
 
 
 @dataclass(frozen=True, slots=True)

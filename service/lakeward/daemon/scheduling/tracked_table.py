@@ -315,8 +315,9 @@ class TrackedTable:
 
     def next_plan_at(self, now: float) -> float:
         """When a plan that was made now is out of date even if nothing changes."""
-        due = self.demand.due_by_objective_at if self.demand else None
-        return min(now + self.schedule.replan, inf if due is None else due)
+        dues = [each.due_at for each in self._services.values()]
+        dues.append(self.demand.due_by_objective_at if self.demand else None)
+        return min([now + self.schedule.replan, *(due for due in dues if due is not None)])
 
     def window_is_open(self, now: float) -> bool:
         """Computed once for every opening and closing, because a queue asks often."""

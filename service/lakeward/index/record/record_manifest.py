@@ -17,6 +17,7 @@ See:     docs/decisions/0080-the-table-of-the-record-index.md, docs/formats/reco
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -96,6 +97,12 @@ class RecordManifest:
         if not loads:
             return None
         return IndexLoad(loads[-1].mean_load(self.scaling), loads[-1].max_load(self.scaling))
+
+    @property
+    def unmerged(self) -> int:
+        """The most files of commits that a file group of it has: they are asked beside the merged ones."""
+        deltas = Counter(file.of for file in self.files if file.kind is FileKind.DELTA)
+        return max(deltas.values(), default=0)
 
     def numbered(self, number: int, *, by: str) -> Self:
         return replace(self, number=number, by=by)

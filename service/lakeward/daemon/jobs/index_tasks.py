@@ -1,0 +1,91 @@
+"""What is done to an index of Lakeward's where the daemon's work runs: a process of this machine, or an executor.
+
+What a task needs beyond its spec is imported by it: with Numba and its kernels, which the daemon's process never has.
+So specs and results are plain values.
+
+Touches: the index, and the table, reading; for one in a database that, whose address the spec has.
+Keeps:   the address of the store, which may hold a password, is in no representation, and goes to no executor: an index
+         in a database is a task of this machine (`daemon/jobs/index_updating`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakeward.clock import SystemClock
+from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
+from lakeward.storage.opening import open_storage
+from lakeward.table.listing import ListingSource
+
+if TYPE_CHECKING:
+    from lakeward.execute.indexing.building import OpenOwnIndex
+    from lakeward.storage.storage import Storage
+    from lakeward.table.snapshot import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """Which index of a table, and how to open it and the table."""
+
+    type: IndexType
+    timezone: str | None
+    """The operator's word for a table whose instants are in local time."""
+    listing: ListingSource
+    record: RecordOptions = RECORD_OPTIONS
+    store_url: str = field(default="", repr=False)
+    """For an index in a database alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUpdated:
+    commits: int
+    """Commits of the table that were taken in."""
+    is_tidied: bool
+    """Something was settled, forgotten or merged."""
+
+
+def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexUpdated:
+    """Bring the index of the table at `location` up to date. Raises what `update_and_tidy` does."""
+    from lakeward.execute.indexing.building import update_and_tidy
+    from lakeward.table.snapshot import take_snapshot
+
+    storage, base_path = open_storage(location)
+    clock = SystemClock()
+
+    def take() -> TableSnapshot:
+        return take_snapshot(storage, base_path, timezone=spec.timezone, clock=clock, listing=spec.listing)
+
+    with _opener(storage, base_path, spec) as opens:
+        done = update_and_tidy(storage, opens, take)
+    return IndexUpdated(len(done.commits), done.is_tidied)
+
+
+@contextmanager
+def _opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenOwnIndex]:
+    """Opens an index of ours as of a snapshot, without what it has not taken in yet."""
+    if spec.type is IndexType.RECORD:
+        from lakeward.commit.index.record_index_writer import RecordIndexWriter
+
+        folder, lookup = spec.record.folder(base_path), spec.record.lookup
+        yield lambda snapshot: RecordIndexWriter.of(storage, snapshot, folder, options=lookup)
+        return
+    assert spec.type is IndexType.POSTGRES, "no other one is ours"
+    from lakeward.index.external.external_index import ExternalIndex
+    from lakeward.index.external.rate_limit import RateLimit
+    from lakeward.state.engine import open_database
+    from lakeward.state.index_entries import open_entries
+
+    database = open_database(spec.store_url, create=False)
+    try:
+        entries = open_entries(database, base_path, INDEX_NAME)
+        limit = RateLimit(None, clock=SystemClock())
+        yield lambda snapshot: ExternalIndex.of(entries, storage, snapshot, limit=limit)
+    finally:
+        database.close()
+
+
+RunIndexUpdate = Callable[[IndexSpec, int], IndexUpdated]
