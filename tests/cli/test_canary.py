@@ -71,8 +71,17 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "index list": [("TABLE",)],
-    "index build": [("TABLE", "--type", "postgres"), ("TABLE", "--type", "postgres", "--url", AWAY)],
+    "index build": [
+        ("TABLE", "--type", "record", *CONF),
+        ("TABLE", "--type", "postgres"),
+        ("TABLE", "--type", "postgres", "--url", AWAY),
+    ],
     "index update": [("TABLE", "--type", "postgres"), ("TABLE", "--type", "postgres", "--url", AWAY)],
+    "index tee": [
+        ("TABLE", "--primary", "simple", "--shadow", "bloom"),
+        ("TABLE", "--primary", "simple", "--shadow", "postgres", "--url", AWAY),
+    ],
+    "index cut-over": [("TABLE", "--back"), ("TABLE", "--after-clean", "1")],
     "index migrate": [
         ("TABLE", "--from", "simple", "--to", "postgres"),
         ("TABLE", "--from", "simple", "--to", "postgres", "--url", AWAY),

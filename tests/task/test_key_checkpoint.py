@@ -25,6 +25,7 @@ from lakeward.task.key_checkpoint import make_checkpoint
 from lakeward.task.key_checkpoint_spec import CheckpointSpec
 from tests.clocks import SettableClock
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.memory_objects import MemoryObjects, Objects
 from tests.our_reader import scan
 from tests.write.writing import new_table, write
 
@@ -117,6 +118,23 @@ def test_whole_or_not_there(kind: FaultKind, tmp_path: Path) -> None:
     make_checkpoint(STORAGE, spec, 2)
     assert made.read_bytes() == b"another task's"
     assert [path.name for path in Path(spec.folder).iterdir()] == [made.name]
+
+
+@pytest.mark.parametrize("kind", [FaultKind.KILL, FaultKind.BEFORE, FaultKind.LOST_REPLY])
+def test_in_an_object_store(kind: FaultKind, tmp_path: Path) -> None:
+    """Keeps 1 of task/key_checkpoint: there a file has its name from the beginning, and is there once it is whole."""
+    spec_of(tmp_path, ["b", "a"])
+    spec = CheckpointSpec(KeysInput("s3://lake/t", NAME, None), "s3://lake/t/building", "0" * 32, MEMORY)
+    for number in range(9):
+        objects = Objects()
+        objects.put(f"s3://lake/t/{NAME}", (tmp_path / NAME).read_bytes())
+        with suppress(Killed, OSError, LakewardError):
+            make_checkpoint(MemoryObjects(objects, Fault(kind, number)), spec, 0)
+        store = MemoryObjects(objects)
+        for attempt in range(2):
+            made = make_checkpoint(store, spec, attempt)
+            assert [key for keys in read_keys(store, spec.folder, made) for key in keys.to_pylist()] == ["a", "b"]
+        assert len(store.list(spec.folder)) == 1
 
 
 def test_no_faster_than_told(tmp_path: Path) -> None:

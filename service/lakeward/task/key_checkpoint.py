@@ -2,11 +2,11 @@
 
     slice -> its keys -> sorted runs -> each key once -> a file under a name of its own -> the checkpoint's name
 
-Two tasks may be at the same slice: a second attempt, or another build. The one that is done first gives its file the
-name, and the other's goes.
+Two tasks may be at the same slice: a second attempt, or another build. In a file system the one that is done first
+gives its file the name, and the other's goes; in an object store the one may replace the other, with the same keys.
 
 Touches: the slice's files, reading; the folder of the build; spill files.
-Keeps:   1. a file has the name of a checkpoint only when it is whole, and is replaced by none;
+Keeps:   1. a file has the name of a checkpoint only when it is whole;
          2. memory is bounded: what merging the slice takes, and in place of the rows that a merge would write a run of
             keys to sort;
          3. no more is read in a second than the task is told.
