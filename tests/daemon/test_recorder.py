@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from lakeward.daemon.problem import problem_of
 from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
-from lakeward.daemon.status import JobEnd
+from lakeward.daemon.status import JobEnd, JobFigures
 from lakeward.errors import StoreUnavailable
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
@@ -94,6 +94,15 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Sto
     assert done.text == f"20270115075640123: {summary}. compaction 7, release: it was silent"
     assert "9 LOG · 62 logs of 180.0 MiB merged" in done.text
     assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke.")
+
+
+def test_a_job_without_instants_says_what_it_did(told: Told, store: Store) -> None:
+    """An update of an index commits nothing to the table."""
+    job = replace(synthetic.job(), instants=(), figures=JobFigures(index_commits=2))
+    told.recorder.job_ended(job, job.figures, [])
+    told.recorder.send()
+    (done,) = store.events.latest("orders")
+    assert done.text == "2 commits indexed"
 
 
 def test_a_store_that_is_away_is_told_later(told: Told, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,7 +218,7 @@ class Recorder:
         assert ended.ended_at is not None and ended.end is not None, "only ended jobs are told of"
         if ended.end is JobEnd.COMMITTED:
             done = ". ".join(each for each in (summarise_job(asdict(ended.figures)), *reasons) if each)
-            kind, text = ended.service.value, f"{' and '.join(ended.instants)}{': ' if done else ''}{done}"
+            kind, text = ended.service.value, ": ".join(filter(None, (" and ".join(ended.instants), done)))
         elif ended.end in _FAILURES:
             kind, text = "job-failed", f"{ended.service.value}: {ended.error}"
         else:
