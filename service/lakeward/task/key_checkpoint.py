@@ -45,9 +45,8 @@ def make_checkpoint(
 ) -> KeyCheckpoint:
     """Raises what reading keys raises, and `SpillFailed`."""
     use_tight_pool()
-    source: Storage = storage
-    if spec.bytes_per_second is not None:
-        source = MeteredStorage(storage, on_read=RateLimit(spec.bytes_per_second, clock=clock or SystemClock()).take)
+    limit = RateLimit(spec.bytes_per_second, clock=clock or SystemClock())
+    source = storage if spec.bytes_per_second is None else MeteredStorage(storage, on_read=limit.take)
     for by_order in (True, False):
         sorter = RecordSorter(
             _KEYS,
@@ -61,6 +60,7 @@ def make_checkpoint(
             for keys in read_keys(source, spec.keys, by_order=by_order):
                 sorter.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS), block=spec.digest)
                 rows += len(keys)
+            limit.take(0)  # of a small slice all is one reading, which the next task must not begin with again at once
             return _put(storage, spec.folder, KeyCheckpoint(spec.digest, rows), _each_once(sorter))
         except NotSorted:
             # A base file says that it is sorted, and is not: what was found so far may be wrong.
