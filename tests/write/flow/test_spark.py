@@ -9,11 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import Cancelled, UsageError, VerificationFailed
+from lakeward.errors import BrokenFile, Cancelled, UsageError, VerificationFailed
+from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.overlay import current_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.snapshot import take_snapshot
+from lakeward.write.flow import spark_comparing
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.flow.parts import InputParts
 from lakeward.write.flow.slots import numbers_into
@@ -29,6 +31,7 @@ from tests.clocks import SkippingClock
 from tests.dispatch import tasks
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.golden_tables import copy_golden
+from tests.index.bloom.caches import rebuilt
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.write.flow.rows import context, keying, rows, written
@@ -185,6 +188,60 @@ def test_buckets_of_a_record_index(driver, tmp_path, is_global):
     flow.close()
 
 
+def test_keys_by_ranges_and_filters(driver, spark, tmp_path, monkeypatch):
+    """A task that looks keys up by the bloom index, of a partition or of the table, opens the files that ranges and
+    filters leave, and no other one: such are spoilt here. Rows come to the places that they have in one process, also
+    where no range is known, or keys may be in too many files, so that all are read; what Spark kept is released, also
+    after an error."""
+    base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE", has_metadata_table=False)
+    for number in range(3):
+        for part in ("p0", "p1"):
+            some = [(f"{part}-{number}{n:02}", 1, part, "") for n in range(0, 40, 2)]
+            write(base, some, "insert", sizes=FileSizes(small_file=0))
+    snapshot = scan(base)
+    of = [(f"p0-1{n:02}", "p0", 1, "") for n in range(6)] + [
+        ("p1-204", "p1", 1, ""),
+        ("p1-204", "p0", 1, ""),
+        ("z", "p1", 1, ""),
+    ]
+    kept = spark.sparkContext._jsc.getPersistentRDDs().size()
+
+    def tagged(index):
+        flow = SparkFlow(driver, str(base), of_file(tmp_path, of))
+        try:
+            return flow.tag(keying(), LookupTagging(index), on_progress=no_progress)
+        finally:
+            flow.close()
+
+    unaided = BloomIndex.of(LocalStorage(), snapshot, clock=SkippingClock())
+    of_partition, of_table = (
+        InProcessFlow(LocalStorage(), [rows(*of)]).tag(
+            keying(), LookupTagging(replace(unaided, is_global=is_global)), on_progress=no_progress
+        )
+        for is_global in (False, True)
+    )
+    assert sum(place is not None for _, place in of_partition.rows) == 2
+    assert tagged(unaided) == of_partition, "the keys of all files"
+    rebuilt(snapshot)
+    index = BloomIndex.of(LocalStorage(), snapshot, clock=SkippingClock())
+    asked = [
+        part.file for part, _ in index.narrowed(LocalStorage(), index.parts(None), pa.array([key for key, *_ in of]))
+    ]
+    others = [part.file for part in index.parts(None) if part.file not in asked]
+    assert (len(asked), len(others)) == (2, 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(spark_comparing, "FILES_A_KEY_MAX", 0)
+        assert tagged(index) == of_partition, "the keys of all files again"
+    for file in others:
+        (base / file.path).write_bytes(bytes(file.size))
+    assert tagged(index) == of_partition
+    assert tagged(replace(index, is_global=True)) == of_table
+    (base / asked[0].path).write_bytes(bytes(asked[0].size))
+    with pytest.raises(BrokenFile):
+        tagged(index)
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() == kept
+
+
 MOVING = [
     ("k1", 9, "p1", "moves"),
     ("k2", 1, "p0", "loses"),
@@ -202,6 +259,7 @@ MOVING = [
     ("index", "moves"),
     [
         (IndexKind.GLOBAL_SIMPLE, True),
+        pytest.param(IndexKind.GLOBAL_BLOOM, True, marks=pytest.mark.wide),
         pytest.param(IndexKind.GLOBAL_SIMPLE, False, marks=pytest.mark.wide),
         pytest.param(IndexKind.RECORD, True, marks=pytest.mark.wide),
         pytest.param(IndexKind.RECORD, False, marks=pytest.mark.wide),

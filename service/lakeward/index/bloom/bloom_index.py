@@ -112,6 +112,16 @@ class BloomIndex:
         """One base file each. Raises `Refused` where keys may be in logs alone."""
         return self.known(self.bases.within(partitions))
 
+    def ranges(self, storage: Storage, parts: Sequence[BloomPart]) -> list[KeyRange | None]:
+        """The range of each file's keys, where it is known without opening it."""
+        ranges = [None if part.cached is None else part.cached.range for part in parts]
+        unknown = [number for number, part in enumerate(parts) if part.cached is None]
+        if self.metadata is not None:
+            found = self.metadata.ranges(storage, [parts[number].file for number in unknown])
+            for number, range_ in zip(unknown, found, strict=True):
+                ranges[number] = range_
+        return ranges
+
     def plan(self, storage: Storage, parts: Sequence[BloomPart], keys: pa.Array) -> LookupPlan:
         keys = keys.cast(pa.string())
         ranges = [None if part.cached is None else part.cached.range for part in parts]
