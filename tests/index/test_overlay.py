@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import Refused
-from lakeward.index.index import HashedIndex, record_locations
+from lakeward.index.index import HashedIndex, PartEffort, record_locations
 from lakeward.index.key_changes.marked_keys import CHANGES
 from lakeward.index.location import LOCATIONS
 from lakeward.index.overlay import FoldedCommit, fold, overlaid
@@ -45,6 +45,9 @@ class Hashed(MemoryIndex):
 
     def parts_of(self, keys: pa.Array) -> Any:
         return np.array([int(key[-1]) % 2 for key in keys.to_pylist()], np.int32)
+
+    def effort(self, part: Any) -> PartEffort:
+        return PartEffort(1, 1)
 
     def parts(self, partitions: Any) -> Any:
         return range(2) if partitions is None else [(number, frozenset(partitions)) for number in range(2)]

@@ -2,7 +2,7 @@
 
     Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
                    is found for it
-    HashedIndex    an index of which one part has a key, told by the key alone
+    HashedIndex    an index of which one part has a key, told by the key alone, and each part says how large it is
     NarrowingIndex an index that reads the files themselves, and can say which of them may have which keys
     FollowingIndex an index that says which commits of the table it has
     WritableIndex  an index that takes in one commit of the table after the other
@@ -56,6 +56,14 @@ class Index(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class PartEffort:
+    """What a part is made of, which tells how much there is to look into."""
+
+    files: int
+    bytes: int
+
+
 @runtime_checkable
 class HashedIndex(Index, Protocol):
     @property
@@ -64,6 +72,9 @@ class HashedIndex(Index, Protocol):
 
     def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
         """The part that each key is in."""
+
+    def effort(self, part: Any) -> PartEffort:
+        """The files of the part; those of all parts are all files of the index."""
 
 
 @runtime_checkable

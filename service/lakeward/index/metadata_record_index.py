@@ -25,6 +25,7 @@ from lakeward.format.metadata.key import file_group_indexes
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import MetadataRecord, RecordIndexRecord
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.index.index import PartEffort
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import LOCATIONS
 from lakeward.index.out_of_use import check_in_use
@@ -71,6 +72,10 @@ class MetadataRecordIndex:
     def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
         """The part that each key is in."""
         return file_group_indexes(keys.to_pylist(), self.count)
+
+    def effort(self, part: int) -> PartEffort:
+        slice_ = self.table.slices[RECORD_INDEX][part]
+        return PartEffort(len(slice_.files), slice_.bytes)
 
     def look_up(self, storage: Storage, part: int, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The places of those keys that are in the part, or of all that it has."""

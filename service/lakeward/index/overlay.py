@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from lakeward.errors import NotFound, Refused, TryLater
 from lakeward.format.timeline.instant import is_before
 from lakeward.index.counted_commits import counted_commits
-from lakeward.index.index import FollowingIndex, HashedIndex, Index, Indexed
+from lakeward.index.index import FollowingIndex, HashedIndex, Index, Indexed, PartEffort
 from lakeward.index.key_changes.group_changes import TableFiles, choose_changes
 from lakeward.index.key_changes.marked_keys import CHANGES, IS_THERE
 from lakeward.index.key_changes.reading import KeyReader
@@ -261,6 +261,10 @@ class OverlaidHashed:
             return parts
         assert len(parts) == self.count, "a key is in one of them, whatever its partition"
         return [_HashedPart(number, part, frozenset(partitions)) for number, part in enumerate(parts)]
+
+    def effort(self, part: int | _HashedPart) -> PartEffort:
+        """The files of the index's part; what the commits tell is in memory."""
+        return self.index.effort(part.part if isinstance(part, _HashedPart) else part)
 
     def look_up(self, storage: Storage, part: int | _HashedPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         asked = part if isinstance(part, _HashedPart) else _HashedPart(part, part, None)

@@ -15,7 +15,11 @@ from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.task.slice_check_spec import CheckedSlice, SliceCheck
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeward.index.index import HashedIndex
     from lakeward.index.key_checkpoints import KeyCheckpoint
+    from lakeward.index.lookup_runs import LookupRun
     from lakeward.table.file_order import FileOrder
     from lakeward.task.key_checkpoint_spec import CheckpointSpec
     from lakeward.task.order_check import OrderCheck
@@ -51,3 +55,13 @@ def make_checkpoint_at(location: str, spec: CheckpointSpec, task_attempt: int) -
 
     storage, _ = open_storage(location)
     return make_checkpoint(storage, spec, task_attempt)
+
+
+def look_up_at(location: str, index: HashedIndex, run: LookupRun, task_attempt: int) -> pa.Table:
+    """What the index says of the keys of a run, in `LOCATIONS`, on the storage of `location`."""
+    import pyarrow as pa
+
+    from lakeward.index.location import LOCATIONS
+
+    storage, _ = open_storage(location)
+    return pa.Table.from_batches(index.look_up(storage, run.part, run.keys), LOCATIONS)

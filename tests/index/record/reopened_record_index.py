@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakeward.commit.index.record_index_writer import RecordIndexWriter, create_record_index
-from lakeward.index.index import Indexed
+from lakeward.index.index import Indexed, PartEffort
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeOptions
 from lakeward.index.record.record_index import BucketPart, RecordIndex
@@ -63,6 +63,9 @@ class ReopenedRecordIndex:
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[int] | Sequence[BucketPart]:
         return self.open().parts(partitions)
+
+    def effort(self, part: int | BucketPart) -> PartEffort:
+        return self.open().effort(part)
 
     def look_up(self, storage: Storage, part: int | BucketPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         return self.open().look_up(self.storage, part, keys)

@@ -21,19 +21,26 @@ from lakeward.cli.index.group import (
     index_app,
     work_watched,
 )
+from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.index.index import Index
     from lakeward.table.snapshot import TableSnapshot
 
 
 @index_app.command()
+@with_option_groups
 def lookup(
+    *,
     table: TableArgument,
     keys: Annotated[
         list[str] | None,
@@ -63,6 +70,7 @@ def lookup(
         ),
     ] = False,
     with_logs: WithLogsOption = False,
+    engine: StatedEngine,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -74,6 +82,9 @@ def lookup(
     The simple index reads the keys of base files, all of them but for --partition, and knows no key that is in logs
     alone; nor does bloom, which reads the keys of those files alone whose footer does not rule them out. A key that is
     not found is said to be not found: that is an answer, and the exit code is 0.
+
+    With --local, --spark or --master keys of the types record and metadata are looked up by tasks, as many as the parts
+    of the index that are asked have files; else all of it is done in this process.
     """
     from lakeward.cli.views.index.looked_up import looked_up_as_json, render_looked_up
     from lakeward.cli.views.terminal import Terminal
@@ -86,6 +97,9 @@ def lookup(
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)
     chosen = index_type or type_of_choice(snapshot)
+    by_job = [name for name, said in engine.by_option().items() if said]
+    if by_job:
+        _check_by_job(chosen, by_job, as_of=as_of, explain=explain)
     if explain:
         _explain(opened, snapshot, chosen, wanted, partition, as_json=as_json)
         return
@@ -94,12 +108,64 @@ def lookup(
     else:
         with index_opener(opened, chosen, url, with_logs=with_logs) as opens, work_watched() as on_step:
             index = opens(snapshot)
-            on_part = partial(on_step, "looked into {} of {} parts of the index")
-            found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
+            if by_job:
+                found = _found_by_job(opened, index, wanted, partition, engine, on_step)
+            else:
+                on_part = partial(on_step, "looked into {} of {} parts of the index")
+                found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
     if as_json:
         print_json(looked_up_as_json(opened.base_path, chosen, wanted, found))
     else:
         render_looked_up(chosen, wanted, found, Terminal())
+
+
+def _check_by_job(kind: IndexType, options: list[str], *, as_of: str | None, explain: bool) -> None:
+    """Raises `UsageError` where keys are looked up in this process alone."""
+    reasons = {
+        IndexType.SIMPLE: "Any file may have any key, and each task would read all of them.",
+        IndexType.BLOOM: "Which files may have a key is known once their filters were asked, which is done here.",
+        IndexType.POSTGRES: "Tasks are given no credentials of the database.",
+    }
+    if kind in reasons:
+        raise UsageError(
+            f"The {kind} index is asked in this process.",
+            why=reasons[kind],
+            remedy=f"Leave {', '.join(options)} out, or name --type record or metadata.",
+        )
+    if as_of is not None or explain:
+        raise UsageError(
+            f"{'--explain' if explain else '--as-of'} is answered in this process.",
+            why="Tasks look keys up as the table is now.",
+            remedy=f"Leave {', '.join(options)} out.",
+        )
+
+
+def _found_by_job(
+    opened: ConfiguredTable,
+    index: Index,
+    keys: pa.Array,
+    partitions: list[str] | None,
+    engine: StatedEngine,
+    on_step: Callable[[str, int, int], None],
+) -> pa.Table:
+    import pyarrow as pa
+
+    from lakeward.cli.interrupts import interruptible
+    from lakeward.execute.indexing.looking_up import look_up_by_job
+    from lakeward.index.index import HashedIndex
+    from lakeward.index.location import LOCATIONS
+
+    assert isinstance(index, HashedIndex), "of these types each is one"
+    engines = engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+    on_run = partial(on_step, "looked up {} of {} runs of keys")
+    try:
+        with interruptible() as guard:
+            found = look_up_by_job(
+                opened.base_path, index, keys, partitions, engines.choose, guard=guard, on_run=on_run
+            )
+            return pa.Table.from_batches(found, LOCATIONS)
+    finally:
+        engines.stop()
 
 
 def _explain(

@@ -36,7 +36,7 @@ from lakeward.commit.creation import create_once
 from lakeward.commit.index.manifests import delete_unnamed, publish
 from lakeward.errors import AlreadyExists, IndexMoved, Refused, Unsupported
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.index.index import Indexed, record_locations
+from lakeward.index.index import Indexed, PartEffort, record_locations
 from lakeward.index.key_changes.table_commits import newest_change
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.manifest_form import DATA_FOLDER, manifest_path
@@ -110,6 +110,9 @@ class RecordIndexWriter:
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[int] | Sequence[BucketPart]:
         return self._index.parts(partitions)
+
+    def effort(self, part: int | BucketPart) -> PartEffort:
+        return self._index.effort(part)
 
     def look_up(self, storage: Storage, part: int | BucketPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         return self._index.look_up(storage, part, keys)

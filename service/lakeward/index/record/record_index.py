@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 from lakeward.errors import BrokenFile, IndexMoved, LakewardError, NotFound, Refused
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
-from lakeward.index.index import Indexed
+from lakeward.index.index import Indexed, PartEffort
 from lakeward.index.location import PARTITION_PATH, RECORD_KEY
 from lakeward.index.record.block_cache import CACHE_BYTES, BlockCache
 from lakeward.index.record.bucket import NOTHING_SEEN, Bucket, Seen
@@ -133,6 +133,12 @@ class RecordIndex:
         if partitions is None or self.is_global:
             return range(self.count)
         return [BucketPart(number, frozenset(partitions)) for number in range(self.count)]
+
+    def effort(self, part: int | BucketPart) -> PartEffort:
+        """The files of the buckets that are the part's by their numbers."""
+        number = part if isinstance(part, int) else part.number
+        files = [file for buckets in self._buckets_by_number(number) for file in self.files_of(*buckets)]
+        return PartEffort(len(files), sum(file.size for file in files))
 
     def look_up(self, storage: Storage, part: int | BucketPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """Raises `IndexMoved` where files went since it was opened, and `BrokenFile`."""
@@ -233,10 +239,15 @@ class RecordIndex:
                 return
 
     def _all(self, storage: Storage, number: int) -> Iterator[pa.RecordBatch]:
+        for group, bucket in self._buckets_by_number(number):
+            for found in self._bucket(storage, group, bucket).entries():
+                yield self._without_newer(storage, group, found)
+
+    def _buckets_by_number(self, number: int) -> Iterator[tuple[int, int]]:
+        """The buckets of each group, the newest first, that are the part's by their numbers."""
         for group in reversed(range(len(self.manifest.groups))):
             for bucket in range(number, self.manifest.groups[group].buckets, self.count):
-                for found in self._bucket(storage, group, bucket).entries():
-                    yield self._without_newer(storage, group, found)
+                yield group, bucket
 
     def _without_newer(self, storage: Storage, group: int, found: pa.RecordBatch) -> pa.RecordBatch:
         """Without the keys of which a newer group has an entry."""
