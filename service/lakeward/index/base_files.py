@@ -50,6 +50,13 @@ class BaseFiles:
 
     @classmethod
     def of(cls, snapshot: TableSnapshot) -> Self:
+        """Raises `Refused` for a table whose rows do not carry their keys."""
+        if not snapshot.config.populate_meta_fields:
+            raise Refused(
+                "The base files of the table have no record keys that could be looked up.",
+                why="hoodie.populate.meta.fields is false: keys are made of each row.",
+                remedy="Use an index of Lakeward's own: `lakeward index build TABLE --type record`.",
+            )
         files: dict[str, list[KeyFile]] = {}
         groups_of_logs = {}
         for group in snapshot.file_groups:

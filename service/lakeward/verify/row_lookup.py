@@ -128,7 +128,7 @@ def _values(
     storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, query: SliceQuery, column: str, meter: ReadMeter
 ) -> dict[str, object]:
     """The column's values by record key; null where a file is older than the column."""
-    if slice_.log_files:
+    if slice_.log_files or snapshot.config.made_key_fields:
         batches = _merged_batches(storage, snapshot, slice_, query, meter)
     elif slice_.base_file is not None:
         batches = _base_batches(storage, join(snapshot.base_path, slice_.base_file.path), query, column, meter)

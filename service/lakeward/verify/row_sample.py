@@ -81,7 +81,7 @@ def sample_rows(
             continue
         random = np.random.default_rng([seed, zlib.crc32("/".join(slice_.group_id).encode())])
         try:
-            if with_logs and slice_.row_logs:
+            if (with_logs and slice_.row_logs) or snapshot.config.made_key_fields:
                 for keys in _merged_keys(storage, snapshot, slice_, meter):
                     lowest.offer(random.random(len(keys)), slice_number=at, keys=keys)
                     total += len(keys)
