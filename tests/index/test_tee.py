@@ -105,7 +105,9 @@ def test_two_at_once(base: str, tee: Tee) -> None:
 
 
 @pytest.mark.parametrize("path", [choice_path, lambda base, number: compared_path(base, number, 1)])
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"version": 1}', b'{"version": 1, "commits": [{}]}', b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b'{"version": 1}', b'{"version": 1, "commits": [{}]}', b"\xff", b"[" * 99_999]
+)
 def test_damage_is_refused(base: str, tee: Tee, path: object, content: bytes) -> None:
     """Keeps 2 of index/tee."""
     compared(base, CLEAN)

@@ -222,7 +222,7 @@ def _decoded(data: bytes, path: str) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(data)
         version = document["version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _broken(path, error) from None
     if version != TEE_VERSION:
         raise Unsupported(
