@@ -1,4 +1,4 @@
-"""An index of Hudi's that was found to be wrong: said once, until it is put back in use."""
+"""An index that was found to be wrong: said once, until it is put back in use."""
 
 from pathlib import Path
 
@@ -6,8 +6,9 @@ import pytest
 
 from lakeward.commit.index_out_of_use import put_in_use, take_out_of_use
 from lakeward.errors import Refused
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import OWN_TYPES, IndexType
 from lakeward.index.out_of_use import check_in_use, why_out_of_use
+from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -26,3 +27,19 @@ def test_the_first_reason_stays(tmp_path: Path) -> None:
         check_in_use(STORAGE, base, IndexType.METADATA)
     assert put_in_use(STORAGE, base, IndexType.METADATA)
     check_in_use(STORAGE, base, IndexType.METADATA)
+
+
+@pytest.mark.parametrize("type_", OWN_TYPES)
+def test_an_index_of_ours_elsewhere(tmp_path: Path, type_: IndexType) -> None:
+    """Nothing is written below a table where nothing may be; what is said of one type is said of no other."""
+    base, elsewhere = tmp_path / "lake" / "orders", RecordOptions(str(tmp_path / "indexes"))
+    base.mkdir(parents=True)
+    (other,) = set(OWN_TYPES) - {type_}
+    assert take_out_of_use(STORAGE, str(base), type_, "k1 is missing.", elsewhere)
+    assert list(base.iterdir()) == []
+    check_in_use(STORAGE, str(base), other, elsewhere)
+    with pytest.raises(Refused, match=rf"k1 is missing. Run `lakeward index rebuild TABLE --type {type_}`"):
+        check_in_use(STORAGE, str(base), type_, elsewhere)
+    assert put_in_use(STORAGE, str(base), type_, elsewhere)
+    assert take_out_of_use(STORAGE, str(base), type_, "k1 is missing.", RECORD_OPTIONS)
+    assert (base / f".hoodie/.lakeward/index/{type_}.out-of-use").exists()

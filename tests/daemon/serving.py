@@ -16,8 +16,9 @@ from lakeward.commit.owner import Processes
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.jobs.index_tasks import IndexUpdated, update_index_at
-from lakeward.daemon.jobs.indexing import IndexAccess, IndexWatermarks
+from lakeward.daemon.jobs.index.statuses import IndexWatermarks
+from lakeward.daemon.jobs.index.tasks import IndexUpdated, check_index_at, update_index_at
+from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
@@ -36,7 +37,6 @@ from lakeward.table.backlog import Backlog
 from lakeward.table.timeline.service_instants import ServiceName
 from lakeward.task.entry import check_slice_at, run_operation_at
 from lakeward.task.operation_spec import OperationResult
-from lakeward.verify.index_check_entry import check_index_at
 from tests.clocks import SkippingClock
 
 Result = TypeVar("Result")

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakeward.commit.index.record_index_writer import RecordIndexWriter, moved_record_index
 from lakeward.execute.indexing.building import build_index, update_and_tidy
 from lakeward.execute.indexing.updating import IndexUpdate
+from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.storage.local import LocalStorage
@@ -97,3 +98,11 @@ class AskedIndex:
     def asked(self) -> list[tuple[int, list[str]]]:
         told = [json.loads(path.read_text()) for path in self.folder.iterdir()]
         return sorted((each["part"], sorted(each["keys"])) for each in told)
+
+
+def plant(base: Path, key: str, options: RecordOptions | None = None) -> None:
+    """Let the index say that the key is gone, as if the first commit of the table had told it so."""
+    snapshot = scan(base)
+    index = RecordIndexWriter.of(STORAGE, snapshot, (options or RecordOptions()).folder(str(base)))
+    gone = pa.RecordBatch.from_pylist([{RECORD_KEY: key, PARTITION_PATH: "p"}], LOCATIONS)
+    index.update(snapshot.timeline.completed_writes[0].time, [gone], completed=None)

@@ -214,7 +214,13 @@ def write(
 
 @contextmanager
 def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -> Iterator[OpenIndex | None]:
-    """Lakeward's own index that the request names."""
+    """Lakeward's own index that the request names. Raises `Refused` where it is out of use."""
+    from lakeward.index.index_type import IndexType
+    from lakeward.index.out_of_use import check_in_use
+
+    own = {IndexKind.LAKEWARD_RECORD: IndexType.RECORD, IndexKind.POSTGRES: IndexType.POSTGRES}.get(request.index)
+    if own is not None:
+        check_in_use(opened.storage, opened.base_path, own, opened.table.index.record.options)
     if request.index is IndexKind.LAKEWARD_RECORD:
         from lakeward.cli.index.record_index import RecordPlace
 

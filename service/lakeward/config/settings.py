@@ -566,7 +566,8 @@ class RecordIndexSettings(_Section):
 
 
 class IndexSettings(_Section):
-    """How the daemon keeps the indexes of a table: Lakeward's own at pace with it, and Hudi's record index checked."""
+    """How the daemon keeps the indexes of a table: Lakeward's own at pace with it, and these and Hudi's record index
+    checked."""
 
     update: Flag = True
     """Lakeward's indexes that are there, below the table and in the store's database, are brought up to date.

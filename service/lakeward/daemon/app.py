@@ -42,7 +42,7 @@ from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
-from lakeward.daemon.jobs.index_tasks import update_index_at
+from lakeward.daemon.jobs.index.tasks import check_index_at, update_index_at
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.log import configure_logging
@@ -63,7 +63,6 @@ from lakeward.state.store import open_store
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.timeline.service_instants import ServiceName
 from lakeward.task.entry import check_slice_at, run_operation_at
-from lakeward.verify.index_check_entry import check_index_at
 
 CONTROLS_SECONDS = 2.0
 """How soon a pause or a cancellation is heard."""

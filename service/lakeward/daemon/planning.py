@@ -24,7 +24,8 @@ from lakeward.config.settings import Writers
 from lakeward.config.standing import Standing, standing_of
 from lakeward.daemon.jobs.archiving import archive_demand
 from lakeward.daemon.jobs.cleaning import clean_demand
-from lakeward.daemon.jobs.indexing import IndexWatermarks, index_demand
+from lakeward.daemon.jobs.index.statuses import IndexWatermarks
+from lakeward.daemon.jobs.indexing import index_demand
 from lakeward.daemon.jobs.rolling_back import rollback_demand
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of

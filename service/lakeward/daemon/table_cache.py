@@ -34,6 +34,7 @@ from datetime import tzinfo
 from typing import Any
 
 from lakeward.daemon.status import IndexStatus, StorageSample
+from lakeward.index.index_type import IndexType
 from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
@@ -104,7 +105,7 @@ class TableCache:
         self._archive_look: ArchiveLook | None = None
         self._retentions: Mapping[str, StatedRetention] = {}
         self._indexes: tuple[IndexStatus, ...] = ()
-        self._index_round: int | None = None
+        self._index_rounds: Mapping[IndexType, int] = {}
         self._storage: StorageSample | None = None
         self._storage_due_at = 0.0
         self._storage_is_behind = False
@@ -192,14 +193,13 @@ class TableCache:
         with self._lock:
             self._indexes = indexes
 
-    @property
-    def index_round(self) -> int | None:
-        """The round of checks that was last done, or the one in which the daemon began to watch."""
-        return self._index_round
+    def index_round(self, type_: IndexType) -> int | None:
+        """The round of checks in which the index was checked last, or was first seen."""
+        return self._index_rounds.get(type_)
 
-    def keep_index_round(self, number: int) -> None:
+    def keep_index_round(self, type_: IndexType, number: int) -> None:
         with self._lock:
-            self._index_round = number
+            self._index_rounds = {**self._index_rounds, type_: number}
 
     @property
     def storage(self) -> StorageSample | None:

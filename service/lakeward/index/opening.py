@@ -13,6 +13,7 @@ from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
+from lakeward.index.out_of_use import check_in_use
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
@@ -50,6 +51,8 @@ def open_index(
             (check_has_record_index if is_judged else check_record_index)(storage, snapshot)
             return MetadataRecordIndex.of(storage, snapshot, clock=clock)
         case IndexType.RECORD:
+            if not is_judged:
+                check_in_use(storage, snapshot.base_path, type_, record)
             index = RecordIndex.of(storage, snapshot, record.folder(snapshot.base_path), options=record.lookup)
             return current_index(storage, snapshot, index)
         case IndexType.POSTGRES:

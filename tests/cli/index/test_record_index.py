@@ -13,11 +13,13 @@ from lakeward.cli.index.record_index import RecordPlace
 from lakeward.cli.main import run
 from lakeward.errors import Refused
 from lakeward.execute.indexing.building import build_index
+from lakeward.index.record.record_options import RecordOptions
 from tests.crash.compacting import everything
 from tests.faults import Killed
 from tests.index.builds import in_process
 from tests.index.following import places
-from tests.our_reader import read_rows
+from tests.our_reader import read_rows, scan
+from tests.write.own_record_index import plant
 from tests.write.writing import new_table, write
 
 
@@ -166,3 +168,44 @@ def test_two_that_build_it_anew_at_once(table: Path) -> None:
     second.take_place()
     place.beside()
     assert len(places(place.open(snapshot), ["k1", "k2", "k3"])) == 3
+
+
+@pytest.mark.parametrize("place", ["below the table", "elsewhere"])
+def test_one_that_is_wrong(table: Path, tmp_path: Path, place: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is out of use once a check found it wrong: nothing goes by it, `list` says so, and a build that is refused
+    changes nothing of that. Built anew it is in use; dropped, the mark goes with it."""
+    config = tmp_path / "lakeward.toml"
+    options = RecordOptions(str(tmp_path / "indexes") if place == "elsewhere" else None)
+    config.write_text(f'[defaults.index.record]\nlocation = "{options.location}"\n' if options.location else "")
+
+    def call(verb: str, *words: str, code: int = 0) -> str:
+        assert run(["index", verb, str(table), *words, "--config", str(config)]) == code
+        captured = capfd.readouterr()
+        return captured.out + captured.err
+
+    call("build", "--type", "record")
+    plant(table, "k1", options)
+    assert "The record index is out of use from now on" in call("verify", "--type", "record", code=6)
+    said = call("lookup", "k2", "--type", "record", code=2)
+    assert "of 3 rows" in said and "lakeward index rebuild TABLE --type record" in said
+    written = scan(table).timeline.completed_writes[-1].time
+    assert "is out of use" in call("lookup", "k2", "--type", "record", "--as-of", written, code=2)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "k1", "ts": 5, "part": "c", "v": "y"}\n')
+    words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "lakeward-record"]
+    assert run([*words, "--local", "--config", str(config)]) == 2
+    assert "is out of use" in capfd.readouterr().err
+    assert "out of use" in call("list")
+    call("build", "--type", "record", code=2)
+    assert "is out of use" in call("lookup", "k2", "--type", "record", code=2)
+    assert (options.location is None) == (table / ".hoodie/.lakeward/index/record.out-of-use").exists()
+
+    call("rebuild", "--type", "record")
+    assert "k1" in call("lookup", "k1", "--type", "record") and "out of use" not in call("list")
+    plant(table, "k1", options)
+    call("verify", "--type", "record", code=6)
+    call("drop", "--type", "record")
+    call("build", "--type", "record")
+    call("verify", "--type", "record")
+    call("lookup", "k1", "--type", "record")
+    assert not list(tmp_path.rglob("*out-of-use"))

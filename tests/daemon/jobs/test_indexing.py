@@ -43,7 +43,7 @@ def a_day_later(bench: Bench) -> None:
 
 
 def test_an_index_is_checked_once_a_round(bench: Bench) -> None:
-    """Keeps 1 of daemon/jobs/indexing: not at once, but when the round in which the daemon came is over; then not
+    """Keeps 1 of daemon/jobs/index/checking: not at once, but when the round in which the daemon came is over; then not
     again before the next is. Nothing is written."""
     before = bench.files()
     assert demand(bench) == ServiceDemand(False)
@@ -63,8 +63,8 @@ def test_an_index_is_checked_once_a_round(bench: Bench) -> None:
 
 
 def test_a_wrong_index_is_told(bench: Bench) -> None:
-    """Keeps 2 of daemon/jobs/indexing: the job ends well, since it found what there is to find; the table's page and
-    its demand say what is wrong until a check finds nothing."""
+    """Keeps 2 of daemon/jobs/index/checking: the job ends well, since it found what there is to find; the table's page
+    and its demand say what is wrong until a check finds nothing."""
     put_record(bench.path, "record_index", "zzz", replace(records(bench.path, "record_index")["k1"]))
     demand(bench)
     a_day_later(bench)
@@ -182,7 +182,7 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
 
 
 def test_an_index_that_cannot_be_read_hides_no_other_one(bench: Bench) -> None:
-    """Keeps 3 of daemon/jobs/indexing: a manifest that is broken is told, and Hudi's index is checked all the same."""
+    """Keeps 1 of daemon/jobs/index/statuses: a manifest that is broken is told, and Hudi's index is checked."""
     folder = Path(bench.table.settings.index.record.options.folder(str(bench.path)))
     folder.mkdir(parents=True)
     (folder / f"manifest-{0:020}.json").write_text("{}")

@@ -15,7 +15,7 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
-from lakeward.cli.index.database_index import DatabaseOption, RateOption
+from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_in_use
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.index.own_index import own_index
@@ -100,6 +100,7 @@ def build(
             return
         with stated.work(opened, index_type, place.build_folder, on_step) as work:
             place.create(is_global=not by_partition)
+            index_in_use(opened, index_type)
             built = build_index(opened.storage, place.open, take, work)
         remove_checkpoints(opened.storage, place.build_folder)
         updated = update_and_tidy(opened.storage, place.open, take)

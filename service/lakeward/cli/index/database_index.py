@@ -69,6 +69,7 @@ def index_opener(
 ) -> Iterator[Callable[[TableSnapshot], Index]]:
     """Opens the index of a type as of a snapshot, for lookups: with what it does not have yet laid over it."""
     from lakeward.index.opening import open_index
+    from lakeward.index.out_of_use import check_in_use
     from lakeward.index.overlay import current_index
 
     if kind is not IndexType.POSTGRES:
@@ -77,6 +78,8 @@ def index_opener(
             opened.storage, snapshot, kind, clock=clock, is_judged=is_judged, with_logs=with_logs, record=record
         )
         return
+    if not is_judged:
+        check_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
     with index_database(opened, url) as database:
         external = opens_external(opened, database, None)
         yield lambda snapshot: current_index(opened.storage, snapshot, external(snapshot))
@@ -114,6 +117,7 @@ class DatabasePlace:
             drop_entries(self.database, self.opened.base_path, name)
         if self.name == INDEX_NAME:
             self.opened.storage.delete_folder(self.build_folder)
+            index_in_use(self.opened, IndexType.POSTGRES)
         return was_there
 
     def beside(self) -> DatabasePlace:
@@ -125,6 +129,14 @@ class DatabasePlace:
         from lakeward.state.index_entries import open_entries
 
         open_entries(self.database, self.opened.base_path, self.name).take_place_of(INDEX_NAME)
+        index_in_use(self.opened, IndexType.POSTGRES)
+
+
+def index_in_use(opened: ConfiguredTable, kind: IndexType) -> None:
+    """An index of Lakeward's is another one by now, or there is none: what was found of it holds no more."""
+    from lakeward.commit.index_out_of_use import put_in_use
+
+    put_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
 
 
 def postgres_build_folder(opened: ConfiguredTable) -> str:
@@ -148,6 +160,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     from lakeward.cli.index.builds import under_way_told
     from lakeward.index.index import Indexed
     from lakeward.index.key_changes.table_commits import Staleness, staleness
+    from lakeward.index.out_of_use import why_out_of_use
     from lakeward.state.index_entries import list_indexes
     from lakeward.verify.index_listing import IndexState, ListedIndex
 
@@ -164,12 +177,15 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
         typer.echo(f"The store does not say which indexes it has of the table: {error}", err=True)
         return ()
     in_use = INDEX_NAME if indexed != Indexed() else None
+    why = why_out_of_use(opened.storage, opened.base_path, IndexType.POSTGRES, opened.table.index.record.options)
     under_way = under_way_told(opened, snapshot, postgres_build_folder(opened))
     return tuple(
         ListedIndex(
             IndexType.POSTGRES.value,
             row.name,
-            IndexState.IN_USE if row.name == in_use else IndexState.BUILDING,
+            (IndexState.IN_USE if why is None else IndexState.OUT_OF_USE)
+            if row.name == in_use
+            else IndexState.BUILDING,
             True,
             "table" if row.is_global else "partition",
             None,
@@ -177,7 +193,8 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
             "",
             row.entry_bytes,
             behind.commits if row.name == INDEX_NAME else None,
-            f"About {row.entries:,} entries, as the database estimates.{'' if row.name == in_use else under_way}",
+            (why if row.name == in_use else None)
+            or f"About {row.entries:,} entries, as the database estimates.{'' if row.name == in_use else under_way}",
             behind.bytes,
             behind.seconds,
         )

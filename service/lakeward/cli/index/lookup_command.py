@@ -197,6 +197,7 @@ def _explain(
 def _found_as_of(
     opened: ConfiguredTable, snapshot: TableSnapshot, kind: IndexType, keys: pa.Array, instant: str
 ) -> pa.Table:
+    from lakeward.index.out_of_use import check_in_use
     from lakeward.index.record.as_of import locations_as_of
     from lakeward.index.record.record_index import RecordIndex
 
@@ -206,5 +207,6 @@ def _found_as_of(
             remedy="Name --type record, or ask `lakeward index changes` what commits did.",
         )
     options = opened.table.index.record.options
+    check_in_use(opened.storage, opened.base_path, kind, options)
     index = RecordIndex.of(opened.storage, snapshot, options.folder(opened.base_path), options=options.lookup)
     return locations_as_of(opened.storage, snapshot, index, keys, instant)

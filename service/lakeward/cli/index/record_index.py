@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from lakeward.cli.index.database_index import index_in_use
 from lakeward.clock import SystemClock
 from lakeward.commit.index.record_index_writer import (
     RecordIndexWriter,
@@ -20,6 +21,7 @@ from lakeward.commit.index.record_index_writer import (
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.key_checkpoints import BUILD_FOLDER
+from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
@@ -71,7 +73,9 @@ class RecordPlace:
         return RecordIndexWriter.of(self.opened.storage, snapshot, self._folder, options=self.options.lookup)
 
     def drop(self) -> bool:
-        return drop_record_index(self.opened.storage, self._folder)
+        was_there = drop_record_index(self.opened.storage, self._folder)
+        index_in_use(self.opened, IndexType.RECORD)
+        return was_there
 
     def beside(self) -> RecordPlace:
         assert not self.below, "one is built at a time"
@@ -86,6 +90,7 @@ class RecordPlace:
 
     def take_place(self) -> None:
         moved_record_index(self.opened.storage, self.folder, self.below)
+        index_in_use(self.opened, IndexType.RECORD)
 
     @property
     def _folder(self) -> str:
@@ -102,7 +107,8 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
         return ()
     _, manifest = found
     behind = staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
-    is_built = manifest.indexed.through is not None
+    why = why_out_of_use(opened.storage, opened.base_path, IndexType.RECORD, place.options)
+    state = IndexState.BUILDING if manifest.indexed.through is None else IndexState.IN_USE
     load = manifest.load
     buckets = sum(group.buckets for group in manifest.groups)
     note = f"Entries: {manifest.entries:,}; files: {len(manifest.files):,}; buckets: {buckets:,}"
@@ -112,7 +118,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
         ListedIndex(
             IndexType.RECORD.value,
             "",
-            IndexState.IN_USE if is_built else IndexState.BUILDING,
+            state if why is None else IndexState.OUT_OF_USE,
             True,
             "table" if manifest.scope is KeyScope.GLOBAL else "partition",
             None,
@@ -120,7 +126,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
             "",
             manifest.size_bytes,
             behind.commits,
-            f"{note}.{under_way_told(opened, snapshot, place.build_folder)}",
+            why or f"{note}.{under_way_told(opened, snapshot, place.build_folder)}",
             behind.bytes,
             behind.seconds,
         ),

@@ -1,7 +1,7 @@
 """`lakeward index verify TABLE`: is an index right? Exit 6 where it is not, and it is taken out of use.
 
-Touches: stdout, stderr; the table, reading only, but for the file that says that an index of Hudi's, or the
-         cache of filters, is out of use.
+Touches: stdout, stderr; the table, reading only, but for the file that says that an index, or the cache of filters, is
+         out of use.
 Keeps:   an index is put back in use only by a check that left nothing unlooked at.
 """
 
@@ -61,9 +61,9 @@ def verify(
     So many are drawn that a share of --error-rate would be found with --confidence: 4,603 rows and as many entries by
     default, however large the table is. Where none is wrong, fewer than that share are, with that confidence.
 
-    A record index of the metadata table that is wrong is taken out of use: neither lookups nor writes of Lakeward's go
-    by it. Hudi's writers still do. It is in use again once it was removed (`lakeward metadata rebuild`), or once --all
-    found nothing. No lock is taken.
+    A record index of the metadata table, or an index of Lakeward's own, that is wrong is taken out of use: neither
+    lookups nor writes of Lakeward's go by it. Hudi's writers still do. It is in use again once it was built anew or
+    removed (`lakeward index rebuild`), or once --all found nothing. No lock is taken.
 
     With --type bloom the cache of filters is held against the footers, too; one that is wrong is out of use until it
     is built anew (`lakeward index rebuild`), and footers are read instead.
@@ -111,7 +111,8 @@ def _put(
     """What the index is from now on, `out of use` or `in use`; empty where it is what it was."""
     from lakeward.commit.index_out_of_use import put_in_use, take_out_of_use
 
-    if kind is IndexType.METADATA:
+    options = opened.table.index.record.options
+    if kind is IndexType.METADATA or kind.is_own:
         wrong = found.told if found.wrong else ""
         is_complete = found.is_complete
     elif cache is not None:
@@ -121,5 +122,5 @@ def _put(
         return ""
     if wrong:
         why = f"At {format_iso_time(now)} {wrong}"
-        return "out of use" if take_out_of_use(opened.storage, opened.base_path, kind, why) else ""
-    return "in use" if is_complete and put_in_use(opened.storage, opened.base_path, kind) else ""
+        return "out of use" if take_out_of_use(opened.storage, opened.base_path, kind, why, options) else ""
+    return "in use" if is_complete and put_in_use(opened.storage, opened.base_path, kind, options) else ""

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.jobs.index_tasks import IndexSpec, IndexUpdated, update_index_at
-from lakeward.daemon.jobs.index_updating import update_indexes
+from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
+from lakeward.daemon.jobs.index.updating import update_indexes
 from lakeward.daemon.scheduling.events import ProblemKind
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.dispatch.in_process import InProcessDispatcher
@@ -37,7 +38,7 @@ from tests.index.builds import in_process
 from tests.index.following import places, truth
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
-from tests.write.own_record_index import FIRST, STORAGE, built, located, opened, write_by
+from tests.write.own_record_index import FIRST, STORAGE, built, located, write_by
 from tests.write.writing import Row, new_table, write
 
 KEYS = [f"k{number}" for number in range(1, 20)]
@@ -52,9 +53,11 @@ class Kept:
         self.serving = Serving(folder / "tables", folder / "state", settings=given)
         self.base = new_table(folder / "tables" / "orders")
         self.write(*FIRST)
-        index = Path(RecordOptions().folder(str(self.base)))
-        new_record_index(index, buckets=1)
-        build_index(STORAGE, partial(opened, self.base), lambda: scan(self.base), in_process(self.base))
+        options = self.serving.settings.table(str(self.base), str(self.base)).index.record.options
+        index = options.folder(str(self.base))
+        new_record_index(Path(index), buckets=1)
+        opens = partial(RecordIndexWriter.of, STORAGE, folder=index)
+        build_index(STORAGE, opens, lambda: scan(self.base), in_process(self.base))
         self.serving.run(70.0)
 
     def write(self, *rows: Row, operation: str = "upsert") -> None:
@@ -127,7 +130,7 @@ def test_writers_that_tell_the_index_themselves(kept: Kept) -> None:
     ],
 )
 def test_what_is_not_due(tmp_path: Path, settings: dict[str, str], reason: UpdateReason) -> None:
-    """Keeps 1 of daemon/jobs/index_updating: the settings keep it as it is, or that nothing is said about writers; how
+    """Keeps 1 of daemon/jobs/index/updating: the settings keep it as it is, or that nothing is said about writers; how
     far it is behind is told all the same."""
     kept = Kept(tmp_path, **settings)
     if reason is UpdateReason.UNWRITTEN:
@@ -188,7 +191,7 @@ def due(type_: IndexType) -> IndexStatus:
 
 @pytest.mark.parametrize("error", [NotFound("gone"), TaskFailed("killed")], ids=["failure", "killed"])
 def test_one_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardError) -> None:
-    """Keeps 2 of daemon/jobs/index_updating, and Keeps of daemon/jobs/index_tasks: the address of the store goes to a
+    """Keeps 2 of daemon/jobs/index/updating, and Keeps of daemon/jobs/index/tasks: the address of the store goes to a
     task of this machine alone, and is not told."""
     bench = Bench(tmp_path)
     there, here = Telling(), Telling()

@@ -1,11 +1,12 @@
-"""What is done to an index of Lakeward's where the daemon's work runs: a process of this machine, or an executor.
+"""What is done to an index where the daemon's work runs, a process of this machine or an executor: one of Lakeward's is
+brought up to date, and any that can be wrong is held against the rows.
 
 What a task needs beyond its spec is imported by it: with Numba and its kernels, which the daemon's process never has.
 So specs and results are plain values.
 
 Touches: the index, and the table, reading; for one in a database that, whose address the spec has.
 Keeps:   the address of the store, which may hold a password, is in no representation, and goes to no executor: an index
-         in a database is a task of this machine (`daemon/jobs/index_updating`).
+         in a database is a task of this machine (`daemon/jobs/index/updating`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
+from lakeward.verify.index_check_result import CheckSize, IndexCheck
 
 if TYPE_CHECKING:
     from lakeward.execute.indexing.building import OpenOwnIndex
     from lakeward.storage.storage import Storage
     from lakeward.table.snapshot import TableSnapshot
+    from lakeward.verify.index_check import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,17 @@ class IndexSpec:
     store_url: str = field(default="", repr=False)
     """For an index in a database alone."""
 
+    @property
+    def is_outside(self) -> bool:
+        """In a database: a task of this machine alone."""
+        return self.type is IndexType.POSTGRES
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheckSpec:
+    index: IndexSpec
+    size: CheckSize
+
 
 @dataclass(frozen=True, slots=True)
 class IndexUpdated:
@@ -51,17 +65,44 @@ class IndexUpdated:
 def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexUpdated:
     """Bring the index of the table at `location` up to date. Raises what `update_and_tidy` does."""
     from lakeward.execute.indexing.building import update_and_tidy
-    from lakeward.table.snapshot import take_snapshot
 
     storage, base_path = open_storage(location)
-    clock = SystemClock()
-
-    def take() -> TableSnapshot:
-        return take_snapshot(storage, base_path, timezone=spec.timezone, clock=clock, listing=spec.listing)
-
     with _opener(storage, base_path, spec) as opens:
-        done = update_and_tidy(storage, opens, take)
+        done = update_and_tidy(storage, opens, lambda: _taken(storage, base_path, spec))
     return IndexUpdated(len(done.commits), done.is_tidied)
+
+
+def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexCheck:
+    """Hold the index of the table at `location` against its rows, in use or not; both are read twice where something is
+    found."""
+    from lakeward.index.opening import open_index
+    from lakeward.index.overlay import current_index
+    from lakeward.verify.index_check import Moment, check_index
+
+    storage, base_path = open_storage(location)
+    of, clock = spec.index, SystemClock()
+    if of.type is not IndexType.POSTGRES:
+
+        def moment_now() -> Moment:
+            snapshot = _taken(storage, base_path, of)
+            return Moment(
+                snapshot, open_index(storage, snapshot, of.type, clock=clock, is_judged=True, record=of.record)
+            )
+
+        return check_index(storage, moment_now, spec.size)
+    with _opener(storage, base_path, of) as opens:
+
+        def moment_outside() -> Moment:
+            snapshot = _taken(storage, base_path, of)
+            return Moment(snapshot, current_index(storage, snapshot, opens(snapshot)))
+
+        return check_index(storage, moment_outside, spec.size)
+
+
+def _taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:
+    from lakeward.table.snapshot import take_snapshot
+
+    return take_snapshot(storage, base_path, timezone=spec.timezone, clock=SystemClock(), listing=spec.listing)
 
 
 @contextmanager
@@ -89,3 +130,4 @@ def _opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenO
 
 
 RunIndexUpdate = Callable[[IndexSpec, int], IndexUpdated]
+RunIndexCheck = Callable[[IndexCheckSpec, int], IndexCheck]

@@ -20,18 +20,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from lakeward.commit.lock.table_lock import Guard
-from lakeward.daemon.jobs.index_tasks import IndexSpec, IndexUpdated, RunIndexUpdate
+from lakeward.daemon.jobs.index.running import index_spec, run_task
+from lakeward.daemon.jobs.index.tasks import IndexUpdated, RunIndexUpdate
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
-from lakeward.dispatch.dispatcher import Dispatcher, Failure
-from lakeward.errors import LakewardError, TaskFailed, TryLater
-from lakeward.index.index_type import IndexType
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.errors import TryLater
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason, choose_update
 from lakeward.quantities import format_size
-from lakeward.table.listing import listing_source
 
 
 @dataclass(slots=True)
@@ -98,15 +97,9 @@ def update_indexes(
     for index in indexes:
         if index.update is None or not index.update.reason.is_due or index.behind is None:
             continue
-        is_outside = index.type is IndexType.POSTGRES
-        spec = IndexSpec(
-            index.type,
-            table.settings.timezone,
-            listing_source(base_path, table.settings.listing),
-            table.settings.index.record.options,
-            store_url if is_outside else "",
-        )
-        outcome = _updated(here if is_outside else choose(index.behind.bytes), run_update, spec, guard)
+        spec = index_spec(index.type, base_path, table, store_url)
+        dispatcher = here if spec.is_outside else choose(index.behind.bytes)
+        outcome = run_task(dispatcher, run_update, spec, description="update of an index", guard=guard)
         if isinstance(outcome, IndexUpdated):
             done.commits += outcome.commits
             done.is_tidied = done.is_tidied or outcome.is_tidied
@@ -116,16 +109,3 @@ def update_indexes(
             # A file group that it names is the index's trouble: compaction judges it by itself.
             done.problems.append(WorkProblem(problem.kind, text))
     return done
-
-
-def _updated(
-    dispatcher: Dispatcher, run_update: RunIndexUpdate, spec: IndexSpec, guard: Guard
-) -> IndexUpdated | LakewardError:
-    dispatcher.probe()
-    try:
-        (outcome,) = dispatcher.run(
-            run_update, [spec], description="update of an index", on_progress=lambda progress: guard()
-        )
-    except TaskFailed as error:
-        return error
-    return outcome.error if isinstance(outcome, Failure) else outcome.result

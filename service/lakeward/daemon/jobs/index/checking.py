@@ -1,0 +1,146 @@
+"""Indexes of one table held against its rows by the daemon, a sample now and then: which are due, and the part of the
+job that does it.
+
+Time is cut into rounds of `index.verify_every`, which begin at another moment for each table, the same one whichever
+daemon watches it: so the checks of many tables are spread, and one is due as often whether daemons are restarted or
+not. The first round of an index that a daemon sees the end of is the first of which it does the check.
+
+An index that is wrong is taken out of use, where the daemon may write to the table: nothing of ours goes by it until it
+is another one.
+
+Touches: the table and the indexes, reading, through tasks; the file that says that an index is out of use.
+Keeps:   1. an index is checked once a round, however often the table is planned;
+         2. what is found is shown until the next check, and holds no other service of the table back;
+         3. a check that fails keeps none of another index back, and is told with its name.
+See:     docs/decisions/0076-what-is-known-of-an-index.md
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import SystemRandom
+
+from lakeward.clock import Clock
+from lakeward.commit.index_out_of_use import take_out_of_use
+from lakeward.commit.lock.table_lock import Guard
+from lakeward.daemon.jobs.index.running import index_spec, run_task
+from lakeward.daemon.jobs.index.tasks import IndexCheckSpec, RunIndexCheck
+from lakeward.daemon.problem import problem_of
+from lakeward.daemon.scheduling.events import WorkProblem
+from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.status import IndexStatus
+from lakeward.daemon.table_cache import TableCache
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.errors import LakewardError, TryLater
+from lakeward.quantities import format_iso_time
+from lakeward.storage.storage import Storage
+from lakeward.verify.confidence import excluded_rate
+from lakeward.verify.index_check_result import CheckSize, IndexCheck
+
+CONFIDENCE = 0.99
+"""How surely what is said to be found is found."""
+_REASONS = 3
+"""So many faults of an index are told in an event; `lakeward index verify` names more."""
+
+
+@dataclass(slots=True)
+class Checks:
+    """What became of the indexes that were due."""
+
+    done: int = 0
+    keys: int = 0
+    """Rows and entries that were looked at."""
+    wrong: int = 0
+    reasons: list[str] = field(default_factory=list)
+    problems: list[WorkProblem] = field(default_factory=list)
+
+
+def see_indexes(table: ServedTable, cache: TableCache, *, clock: Clock) -> None:
+    """A new index is checked first once the round is over in which it was seen."""
+    for index in cache.indexes:
+        if cache.index_round(index.type) is None:
+            cache.keep_index_round(index.type, _round(table, clock))
+
+
+def is_check_due(index: IndexStatus, table: ServedTable, cache: TableCache, *, clock: Clock) -> bool:
+    return not index.problem and cache.index_round(index.type) != _round(table, clock)
+
+
+def check_indexes(
+    storage: Storage,
+    base_path: str,
+    table: ServedTable,
+    cache: TableCache,
+    *,
+    choose: Callable[[], Dispatcher],
+    here: Dispatcher,
+    run_check: RunIndexCheck,
+    store_url: str,
+    clock: Clock,
+    guard: Guard,
+) -> Checks:
+    """Hold those against a sample of the rows that are due. Raises what the guard and the engine raise.
+
+    Args:
+        choose: the dispatcher for work that reads the table.
+        here: one of this machine.
+        run_check: called where the check runs; has its own access to the storage.
+    """
+    checks = Checks()
+    for index in cache.indexes:
+        if not is_check_due(index, table, cache, clock=clock):
+            continue
+        number = _round(table, clock)
+        spec = IndexCheckSpec(index_spec(index.type, base_path, table, store_url), _size(table))
+        dispatcher = here if spec.index.is_outside else choose()
+        outcome = run_task(dispatcher, run_check, spec, description="check of an index", guard=guard)
+        if isinstance(outcome, LakewardError):
+            if not isinstance(outcome, TryLater):
+                problem = problem_of(outcome)
+                text = f"The index {index.name} was not checked. {problem.text}"
+                checks.problems.append(WorkProblem(problem.kind, text))
+            continue
+        if outcome.wrong and table.is_serviced:
+            why = f"At {format_iso_time(clock.now())} {outcome.told}"
+            take_out_of_use(storage, base_path, index.type, why, spec.index.record)
+        found = _with_check(index, outcome, clock.now())
+        cache.keep_indexes(tuple(found if each.type is index.type else each for each in cache.indexes))
+        cache.keep_index_round(index.type, number)
+        checks.done += 1
+        checks.keys += found.checked
+        checks.wrong += found.wrong
+        checks.reasons += [f"{index.name}: {fault.key}: {fault.what}" for fault in outcome.faults[:_REASONS]]
+    return checks
+
+
+def _size(table: ServedTable) -> CheckSize:
+    settings = table.settings.index
+    number = settings.verify_keys
+    rate = excluded_rate(number, number + 1, CONFIDENCE)
+    assert rate is not None, "a sample is of one at least"
+    return CheckSize(
+        rate,
+        CONFIDENCE,
+        SystemRandom().getrandbits(32),
+        merged_bytes_max=settings.verify_merged,
+        entries_max=settings.verify_entries,
+    )
+
+
+def _round(table: ServedTable, clock: Clock) -> int:
+    every = table.settings.index.verify_every
+    return int((clock.now() + zlib.crc32(table.base_path.encode()) % every) // every)
+
+
+def _with_check(index: IndexStatus, check: IndexCheck, now: float) -> IndexStatus:
+    drawn = [each for each in (check.rows, check.entries) if each is not None]
+    rates = [each.excluded_rate for each in drawn]
+    return replace(
+        index,
+        checked_at=now,
+        checked=sum(each.checked for each in drawn),
+        wrong=check.wrong,
+        excluded_rate=None if check.wrong else max((rate for rate in rates if rate is not None), default=None),
+    )

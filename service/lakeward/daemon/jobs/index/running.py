@@ -1,0 +1,38 @@
+"""A task on an index: its spec, made from the table's settings, and the run of it on an engine.
+
+Touches: what runs the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from lakeward.commit.lock.table_lock import Guard
+from lakeward.daemon.jobs.index.tasks import IndexSpec
+from lakeward.daemon.served_table import ServedTable
+from lakeward.dispatch.dispatcher import Dispatcher, Failure
+from lakeward.errors import LakewardError, TaskFailed
+from lakeward.index.index_type import IndexType
+from lakeward.table.listing import listing_source
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+def index_spec(type_: IndexType, base_path: str, table: ServedTable, store_url: str) -> IndexSpec:
+    settings = table.settings
+    listing, record = listing_source(base_path, settings.listing), settings.index.record.options
+    return IndexSpec(type_, settings.timezone, listing, record, store_url if type_ is IndexType.POSTGRES else "")
+
+
+def run_task(
+    dispatcher: Dispatcher, task: Callable[[S, int], R], spec: S, *, description: str, guard: Guard
+) -> R | LakewardError:
+    """One task, which may fail. Raises what the guard raises, and what says that the engine died."""
+    dispatcher.probe()
+    try:
+        (outcome,) = dispatcher.run(task, [spec], description=description, on_progress=lambda progress: guard())
+    except TaskFailed as error:
+        return error
+    return outcome.error if isinstance(outcome, Failure) else outcome.result

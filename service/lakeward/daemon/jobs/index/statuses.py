@@ -1,0 +1,119 @@
+"""The indexes of one table that say where keys are, as a plan finds them: Hudi's record index, and Lakeward's own.
+
+    metadata    in the metadata table: each commit brings its part
+    record      below the table, or in the configured location: how far it is behind, and how full
+    postgres    in the store's database: how far it is behind; while the store does not answer, what it said last stays
+
+What earlier checks found of an index goes on, until it is in use again: then it is another one.
+
+Touches: the table, the folder of the record index and the store, reading.
+Keeps:   1. what stands against telling of one index is told, and hides no other one;
+         2. an index that was put in use again is one that was not checked yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lakeward.clock import Clock
+from lakeward.daemon.problem import problem_of
+from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.status import IndexStatus
+from lakeward.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
+from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.index import Indexed
+from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.key_changes.table_commits import staleness
+from lakeward.index.out_of_use import why_out_of_use
+from lakeward.index.record.record_manifest import find_manifest
+from lakeward.state.records import Watermark
+from lakeward.storage.storage import Storage
+from lakeward.table.index_definitions import load_index_definitions
+from lakeward.table.snapshot import TableSnapshot
+
+IndexWatermarks = Callable[[str], Mapping[str, Watermark]]
+"""What the indexes of the table at a base path have that are in the store's database. Raises what the store does."""
+_STORE_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
+_UNTOLD = (BrokenFile, Refused, Unsupported)
+
+
+def find_indexes(
+    storage: Storage,
+    table: ServedTable,
+    snapshot: TableSnapshot,
+    before: tuple[IndexStatus, ...],
+    *,
+    watermarks: IndexWatermarks,
+    clock: Clock,
+) -> tuple[IndexStatus, ...]:
+    """
+    Args:
+        before: what the plan before found, with what was found of them since.
+    """
+    look = _Look(storage, table, snapshot, {index.type: index for index in before}, watermarks, clock)
+    return tuple(look.in_use_or_not(index) for index in (*look.of_hudi(), *look.below(), *look.in_database()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    storage: Storage
+    table: ServedTable
+    snapshot: TableSnapshot
+    before: Mapping[IndexType, IndexStatus]
+    watermarks: IndexWatermarks
+    clock: Clock
+
+    def of_hudi(self) -> Iterator[IndexStatus]:
+        """Indexes that can be wrong, since they keep entries of their own, and that lookups can go by."""
+        config = self.snapshot.config
+        if RECORD_INDEX not in config.built_metadata_partitions:
+            return
+        definitions = load_index_definitions(self.storage, self.snapshot.base_path, config)
+        if not definitions.is_partitioned_record_index:
+            yield self._known(IndexType.METADATA)
+
+    def below(self) -> Iterator[IndexStatus]:
+        index = self._known(IndexType.RECORD)
+        folder = self.table.settings.index.record.options.folder(self.snapshot.base_path)
+        try:
+            found = find_manifest(self.storage, folder)
+        except _UNTOLD as error:
+            yield replace(index, behind=None, load=None, problem=problem_of(error).text)
+            return
+        if found is not None:
+            _, manifest = found
+            index = replace(index, load=manifest.load, unmerged=manifest.unmerged)
+            yield from self._with_staleness(index, manifest.indexed)
+
+    def in_database(self) -> Iterator[IndexStatus]:
+        index = self._known(IndexType.POSTGRES)
+        try:
+            found = self.watermarks(self.snapshot.base_path)
+        except _STORE_AWAY:
+            if IndexType.POSTGRES in self.before:
+                yield index
+            return
+        if INDEX_NAME in found:
+            yield from self._with_staleness(index, Indexed.of(*found[INDEX_NAME]))
+
+    def in_use_or_not(self, index: IndexStatus) -> IndexStatus:
+        record = self.table.settings.index.record.options
+        why = why_out_of_use(self.storage, self.snapshot.base_path, index.type, record) or ""
+        if index.out_of_use and not why:
+            index = replace(index, checked_at=None, checked=0, wrong=0, excluded_rate=None)
+        return replace(index, out_of_use=why)
+
+    def _known(self, type_: IndexType) -> IndexStatus:
+        return self.before.get(type_) or IndexStatus(type_)
+
+    def _with_staleness(self, index: IndexStatus, indexed: Indexed) -> Iterator[IndexStatus]:
+        """Nothing of one that was not built yet."""
+        if indexed == Indexed():
+            return
+        try:
+            behind = staleness(self.storage, self.snapshot, indexed, clock=self.clock)
+        except _UNTOLD as error:
+            yield replace(index, behind=None, problem=problem_of(error).text)
+            return
+        yield replace(index, behind=behind, behind_at=self.clock.now(), problem="")

@@ -1,0 +1,141 @@
+"""The daemon holds indexes of Lakeward's against the rows, and takes a wrong one out of use until it is another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.cli.main import run
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.jobs.index.checking import Checks, check_indexes
+from lakeward.daemon.jobs.index.tasks import IndexCheckSpec
+from lakeward.daemon.scheduling.events import ProblemKind
+from lakeward.daemon.status import IndexStatus, JobEnd
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.errors import LakewardError, Refused, TryLater
+from lakeward.index.index_type import IndexType
+from lakeward.index.opening import open_index
+from lakeward.index.update_choice import UpdateReason
+from lakeward.state.engine import open_database
+from lakeward.verify.index_check_result import Drawn, IndexCheck
+from tests.clocks import SkippingClock
+from tests.daemon.jobs.index.test_updating import Kept
+from tests.daemon.serving import Serving
+from tests.daemon.test_worker import Bench
+from tests.our_reader import scan
+from tests.write.own_record_index import STORAGE, plant
+
+ROUND = 3600.0
+
+
+def checked_every_hour(folder: Path, place: str) -> Kept:
+    settings = {"defaults.index.verify_every": "1h", "defaults.index.update_after": "1d"}
+    if place == "elsewhere":
+        settings["defaults.index.record.location"] = str(folder / "indexes")
+    return Kept(folder, **settings)
+
+
+@pytest.mark.parametrize("place", ["below the table", "elsewhere"])
+def test_a_record_index_that_is_wrong(tmp_path: Path, place: str) -> None:
+    """It is right for a round, also with what it does not have yet; then it is found to be wrong, is out of use, told
+    of and not brought up to date. Built anew it is another one, which was not checked yet. Keeps 2 of
+    daemon/jobs/index/statuses."""
+    kept = checked_every_hour(tmp_path, place)
+    kept.write(("k4", 5, "p", "x"))
+    kept.serving.run(ROUND + 60, step=10.0)
+    assert kept.index.checked_at is not None and (kept.index.wrong, kept.index.out_of_use) == (0, "")
+    assert kept.index.checked == 4 + 4 and kept.index.excluded_rate == 0.0
+    options = kept.serving.settings.table(str(kept.base), str(kept.base)).index.record.options
+    clock = SkippingClock()
+    before = sorted(kept.base.rglob("*"))
+
+    plant(kept.base, "k1", options)
+    kept.serving.run(ROUND, step=10.0)
+    assert kept.index.wrong == 1 and "1 of 4 rows" in kept.index.out_of_use
+    assert kept.index.update is not None and kept.index.update.reason is UpdateReason.OUT_OF_USE
+    events = [each.text for each in kept.serving.store.events.latest(str(kept.base), 50)]
+    assert any("record: k1: its row is in p" in each for each in events)
+    with pytest.raises(Refused, match="The record index of the table is out of use") as refused:
+        open_index(STORAGE, scan(kept.base), IndexType.RECORD, clock=clock, record=options)
+    assert "lakeward index rebuild TABLE --type record" in refused.value.remedy
+    assert place == "below the table" or sorted(kept.base.rglob("*")) == before
+
+    config = tmp_path / "lakeward.toml"
+    location = f'location = "{options.location}"' if options.location else ""
+    config.write_text(f"[defaults.index.record]\n{location}\n")
+    assert run(["index", "rebuild", str(kept.base), "--type", "record", "--config", str(config)]) == 0
+    kept.write(("k5", 5, "p", "x"))
+    kept.serving.run(60.0, step=10.0)
+    assert (kept.index.out_of_use, kept.index.wrong, kept.index.checked_at) == ("", 0, None)
+    open_index(STORAGE, scan(kept.base), IndexType.RECORD, clock=clock, record=options)
+    kept.serving.run(ROUND, step=10.0)
+    assert kept.index.checked_at is not None and kept.index.wrong == 0
+
+
+@pytest.mark.parametrize("error", [Refused("It is too far behind."), TryLater("A clean was faster.")])
+def test_a_check_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardError) -> None:
+    """Keeps 3 of daemon/jobs/index/checking, and Keeps of daemon/jobs/indexing; what is tried again by itself is no
+    problem. What was done is not done again for it."""
+    bench = Bench(tmp_path, golden="v9_metadata")
+    cache = bench.worker.caches.of("orders")
+    cache.keep_indexes((IndexStatus(IndexType.METADATA), IndexStatus(IndexType.RECORD)))
+    asked: list[IndexType] = []
+
+    def run_check(spec: IndexCheckSpec, attempt: int) -> IndexCheck:
+        asked.append(spec.index.type)
+        if spec.index.type is IndexType.METADATA:
+            raise error
+        return IndexCheck(0.99, Drawn(5, 5, 0, 0.0), None)
+
+    def check() -> Checks:
+        return check_indexes(
+            STORAGE,
+            str(bench.path),
+            bench.table,
+            cache,
+            choose=InProcessDispatcher,
+            here=InProcessDispatcher(),
+            run_check=run_check,
+            store_url="",
+            clock=bench.serving.clock,
+            guard=lambda: None,
+        )
+
+    done = check()
+    assert (done.done, done.keys, asked) == (1, 5, [IndexType.METADATA, IndexType.RECORD])
+    if isinstance(error, TryLater):
+        assert done.problems == []
+    else:
+        (problem,) = done.problems
+        assert problem.kind is ProblemKind.REFUSED and problem.text.startswith("The index metadata was not checked. ")
+    assert check().done == 0 and asked[2:] == [IndexType.METADATA]
+
+
+@pytest.mark.services
+def test_an_index_in_the_database_that_is_wrong(tmp_path: Path, postgresql_url: str) -> None:
+    """An entry that went is found, by a task that opens the store's database itself; lookups and writes refuse."""
+    kept = Kept(tmp_path)
+    base = str(kept.base)
+    assert run(["index", "build", base, "--type", "postgres", "--url", postgresql_url]) == 0
+    database = open_database(postgresql_url, create=False)
+    settings = {"defaults.timezone": "UTC", "defaults.index.verify_every": "1h", "defaults.services": '["index"]'}
+    serving = Serving(tmp_path / "tables", tmp_path / "more", settings=settings, index_store_url=postgresql_url)
+    serving.watermarks = lambda base_path: {"keys": ("20300101000000000", {})}
+    serving.run(60.0)
+    with database.engine.begin() as connection:
+        name = connection.exec_driver_sql(
+            f"SELECT 'lakeward_index.entries_' || id FROM lakeward_index.indexes WHERE base_path = '{base}'"
+        ).scalar_one()
+        connection.exec_driver_sql(f"DELETE FROM {name} WHERE record_key = 'k1'::bytea")
+    serving.run(ROUND, step=10.0)
+    (index,) = (each for each in serving.status().tables[0].indexes if each.type is IndexType.POSTGRES)
+    assert index.wrong == 1 and "1 of 3 rows" in index.out_of_use
+    job = serving.status().tables[0].last_job
+    assert job is not None and (job.service, job.end) == (JobKind.INDEX, JobEnd.COMMITTED)
+    asked: Any = ["index", "lookup", base, "k1", "--type", "postgres", "--url", postgresql_url]
+    assert run(asked) == 2
+    assert run(["index", "rebuild", base, "--type", "postgres", "--url", postgresql_url]) == 0
+    assert run(asked) == 0
+    database.close()
