@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.index.index_type import IndexType
+from tests.daemon.serving import Serving
 from tests.execute.clean.cleaning import completed_cleans, data_files
-from tests.hudi.table import HudiTable
+from tests.hudi.table import HudiTable, TableShape
+from tests.index.following import truth
+from tests.interop.test_followed_index import MOVING
 from tests.interop.test_rollback import CLEANED, check_right, failed, left_alone, rows
+from tests.write.own_record_index import located
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,3 +81,30 @@ def test_one_pass_rolls_back_compacts_and_cleans(
         each.write(rows(spark, 2, 12, 4), "upsert", **CLEANED)
     assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
     check_right(table)
+
+
+def test_an_index_of_ours_follows_hudis_writer(spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi upserts, moves rows to other partitions and deletes; the daemon's loop takes that into the record index, and
+    lookups by the index alone are as the rows are then. Its next check finds nothing."""
+    table = HudiTable(spark, tmp_path / "tables/orders", TableShape(partition_fields="part"))
+    columns = "id string, ts bigint, part string, v string"
+
+    def write(operation: str, *keys: tuple[str, str], ts: int) -> None:
+        frame = spark.createDataFrame([(key, ts, part, "v") for key, part in keys], columns)
+        table.write(frame, operation, **MOVING)
+
+    write("upsert", ("k1", "a"), ("k2", "a"), ("k3", "b"), ts=1)
+    assert run(["index", "build", str(table.path), "--type", "record"]) == 0
+    write("upsert", ("k1", "b"), ("k4", "c"), ts=2)
+    write("delete", ("k2", "a"), ts=3)
+    settings = {"defaults.services": '["index"]', "defaults.index.verify_every": "10m"}
+    serving = Serving(tmp_path / "tables", tmp_path / "state", settings=settings)
+
+    serving.run(90.0, step=10.0)
+
+    assert located(table.path, ["k1", "k2", "k3", "k4"], bytes_max=0) == truth(table.path)
+    assert [key for key, _ in truth(table.path)] == ["k1", "k3", "k4"]
+    assert serving.sample("lakeward_indexed_commits_total", table="orders") == 2
+    serving.run(1600.0, step=10.0)
+    (index,) = (each for each in serving.status().tables[0].indexes if each.type is IndexType.RECORD)
+    assert (index.checked, index.wrong, index.out_of_use) == (6, 0, "")

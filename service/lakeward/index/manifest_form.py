@@ -49,7 +49,7 @@ class ManifestForm(Generic[M]):
     index: str
     """`a record index`, as messages call it."""
     anew: str
-    """The command that makes the index anew."""
+    """The commands that make the index anew where a manifest of it is broken."""
     version: int
     document_of: Callable[[M], Mapping[str, Any]]
     manifest_of: Callable[[int, Mapping[str, Any]], M]

@@ -16,7 +16,7 @@ from enum import StrEnum
 from random import Random
 
 from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.errors import BrokenFile, LakewardError, NotFound, Unsupported
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
 from lakeward.index.bloom.data_files import data_files
@@ -40,6 +40,8 @@ class IndexState(StrEnum):
     BUILDING = "being built"
     OUT_OF_USE = "out of use"
     """It was found to be wrong."""
+    UNREADABLE = "unreadable"
+    """What it has, or what it lacks, cannot be told, so that no lookup goes by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class ListedIndex:
     """Since the first of them completed."""
     role: str = ""
     """`primary` of one that the table's writes go by, `shadow` of one that is on trial (`index/tee`)."""
+
+
+def unreadable(type_: IndexType, error: LakewardError) -> ListedIndex:
+    """One of which there is no more to be told."""
+    return ListedIndex(type_.value, "", IndexState.UNREADABLE, True, "", None, None, "", None, None, str(error))
 
 
 def list_indexes(storage: Storage, snapshot: TableSnapshot, *, clock: Clock, seed: int = 0) -> tuple[ListedIndex, ...]:

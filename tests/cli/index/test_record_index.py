@@ -209,3 +209,27 @@ def test_one_that_is_wrong(table: Path, tmp_path: Path, place: str, capfd: pytes
     call("verify", "--type", "record")
     call("lookup", "k1", "--type", "record")
     assert not list(tmp_path.rglob("*out-of-use"))
+
+
+def test_one_whose_manifest_is_broken(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Lookups and `rebuild` say what helps, and that helps; `list` shows it beside the others."""
+
+    def call(verb: str, *words: str, code: int = 0) -> str:
+        assert run(["index", verb, str(table), *words]) == code
+        captured = capfd.readouterr()
+        return captured.out + captured.err
+
+    call("build", "--type", "record")
+    folder = table / ".hoodie/.lakeward/index/record"
+    newest = max(folder.glob("manifest-*"))
+    newest.write_text(newest.read_text()[:-20])
+    remedy = "`lakeward index drop TABLE --type record` and `lakeward index build TABLE --type record`"
+    for words in (["lookup", "k1"], ["rebuild"]):
+        assert remedy in " ".join(call(*words, "--type", "record", code=1).split())
+    listed = call("list")
+    assert "simple" in listed and "unreadable" in listed
+
+    call("drop", "--type", "record")
+    assert not folder.exists()
+    call("build", "--type", "record")
+    assert "k1" in call("lookup", "k1", "--type", "record")

@@ -14,6 +14,7 @@ import typer
 
 from lakeward.cli.options.store import AWAY, store_url
 from lakeward.clock import SystemClock
+from lakeward.errors import BrokenFile, Refused, Unsupported
 from lakeward.index.index_type import INDEX_NAME, REBUILT_NAME, IndexType
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     from lakeward.index.key_changes.table_commits import Staleness, staleness
     from lakeward.index.out_of_use import why_out_of_use
     from lakeward.state.index_entries import list_indexes
-    from lakeward.verify.index_listing import IndexState, ListedIndex
+    from lakeward.verify.index_listing import IndexState, ListedIndex, unreadable
 
     try:
         with index_database(opened, url) as database:
@@ -171,6 +172,8 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
             if any(row.name == INDEX_NAME for row in rows):
                 indexed = opens_external(opened, database, None)(snapshot).indexed()
                 behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock())
+    except (BrokenFile, Refused, Unsupported) as error:
+        return (unreadable(IndexType.POSTGRES, error),)
     except AWAY as error:
         if url is not None:
             raise

@@ -18,6 +18,7 @@ from lakeward.commit.index.record_index_writer import (
     end_drop,
     moved_record_index,
 )
+from lakeward.errors import BrokenFile, Refused, Unsupported
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.key_checkpoints import BUILD_FOLDER
@@ -27,7 +28,7 @@ from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.storage.storage import join
-from lakeward.verify.index_listing import IndexState, ListedIndex
+from lakeward.verify.index_listing import IndexState, ListedIndex, unreadable
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -98,15 +99,18 @@ class RecordPlace:
 
 
 def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[ListedIndex, ...]:
-    """The record index of the table. Raises `BrokenFile`."""
+    """The record index of the table."""
     from lakeward.cli.index.builds import under_way_told
 
     place = RecordPlace.of(opened)
-    found = find_manifest(opened.storage, place.folder)
-    if found is None:
-        return ()
-    _, manifest = found
-    behind = staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
+    try:
+        found = find_manifest(opened.storage, place.folder)
+        if found is None:
+            return ()
+        _, manifest = found
+        behind = staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
+    except (BrokenFile, Refused, Unsupported) as error:
+        return (unreadable(IndexType.RECORD, error),)
     why = why_out_of_use(opened.storage, opened.base_path, IndexType.RECORD, place.options)
     state = IndexState.BUILDING if manifest.indexed.through is None else IndexState.IN_USE
     load = manifest.load

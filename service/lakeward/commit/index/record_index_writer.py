@@ -34,12 +34,12 @@ import pyarrow as pa
 
 from lakeward.commit.creation import create_once
 from lakeward.commit.index.manifests import delete_unnamed, publish
-from lakeward.errors import AlreadyExists, IndexMoved, Refused, Unsupported
+from lakeward.errors import AlreadyExists, BrokenFile, IndexMoved, Refused, Unsupported
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed, PartEffort, record_locations
 from lakeward.index.key_changes.table_commits import newest_change
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.index.manifest_form import DATA_FOLDER, manifest_path
+from lakeward.index.manifest_form import DATA_FOLDER, list_manifests, manifest_path
 from lakeward.index.record.bucket_hash import bucket_numbers, default_bucket_count
 from lakeward.index.record.bucket_merge import merge_bucket_files
 from lakeward.index.record.bucket_writer import BucketFileWriter
@@ -366,8 +366,17 @@ def drop_record_index(storage: Storage, folder: str) -> bool:
     """Take the index away, and leave nothing of it; False where there was none.
 
     A manifest says that it is dropped before anything is deleted: an index of which files are missing is never asked.
+    It can also say so after one that is broken. Raises `IndexMoved` where another process changed it meanwhile.
     """
-    newest = RECORD_FORM.read_newest(storage, folder)
+    try:
+        newest = RECORD_FORM.read_newest(storage, folder)
+    except BrokenFile:
+        newest = None
+        last = RecordManifest(max(list_manifests(storage, folder)) + 1, KeyScope.GLOBAL, is_dropped=True, by="drop")
+        try:
+            create_once(storage, manifest_path(folder, last.number), RECORD_FORM.encode(last))
+        except AlreadyExists:
+            raise _faster("changed it") from None
     if newest is not None and not newest.is_dropped:
         publish(storage, folder, RECORD_FORM, newest, lambda manifest: replace(manifest, is_dropped=True), by="drop")
     return storage.delete_folder(folder)

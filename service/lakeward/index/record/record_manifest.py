@@ -241,7 +241,7 @@ def _file(row: Sequence[Any]) -> RecordFile:
 
 RECORD_FORM: Final = ManifestForm(
     index="a record index",
-    anew="lakeward index rebuild TABLE --type record",
+    anew="lakeward index drop TABLE --type record` and `lakeward index build TABLE --type record",
     version=1,
     document_of=_document,
     manifest_of=_manifest,
