@@ -14,6 +14,7 @@ import os
 import sys
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -53,6 +54,7 @@ def start_spark(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     ensure_java()
+    _end_jvm_that_was_left()
     java_options = f"-Duser.timezone=UTC -Dderby.system.home={scratch}"
     # Hudi's bloom index by the metadata table sends a lock to tasks, which Java 17 keeps its fields to itself of.
     java_options += " --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
@@ -92,6 +94,17 @@ def start_spark(
     except PySparkRuntimeError as error:
         # The launcher's own words (an unresolved dependency, most often) are on standard error already.
         raise HudiMissing(f"Spark did not start with {bundle}: {error}") from error
+
+
+def _end_jvm_that_was_left() -> None:
+    """That of a driver which stopped: a session that is started in it has its class path, and no bundle on that."""
+    gateway = SparkContext._gateway
+    if gateway is None or SparkContext._active_spark_context is not None:
+        return
+    gateway.shutdown()
+    gateway.proc.kill()  # type: ignore[union-attr]  # PySpark puts it there
+    gateway.proc.wait()  # type: ignore[union-attr]
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _fetched(version: str) -> Path:
