@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -96,6 +97,8 @@ def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     """URL of an empty bucket, and the environment by which it is reached. Who uses it is marked `services`."""
     for key, value in s3_server.environment.items():
         monkeypatch.setenv(key, value)
+    # One that another test started has the environment of then, and gives it to each worker.
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]  # there for tests
     return f"s3://{s3_server.create_bucket()}"
 
 

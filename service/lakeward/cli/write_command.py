@@ -140,6 +140,7 @@ def write(
 
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.written import tell_assigned, tell_written
+    from lakeward.index.index_type import IndexType
     from lakeward.index.tee import read_tee
     from lakeward.write.beginning import timeline_snapshot
     from lakeward.write.index_choice import choose_index
@@ -151,8 +152,6 @@ def write(
             f"{operation} takes {'rows: there is no --input' if takes_rows else 'partitions and no rows'}.",
             remedy="Name files with --input, or - for standard input." if takes_rows else "Leave --input out.",
         )
-    if index_url is not None and index not in (None, IndexKind.POSTGRES):
-        raise UsageError("--index-url goes with the index postgres alone.", remedy="Leave it out, or name that index.")
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
@@ -175,6 +174,11 @@ def write(
             update_partition_path,
             primary=None if tee is None else tee.choice.primary,
         )
+        shadow_kind = None if tee is None else tee.choice.shadow
+        if index_url is not None and chosen.kind is not IndexKind.POSTGRES and shadow_kind is not IndexType.POSTGRES:
+            raise UsageError(
+                "--index-url goes with the index postgres alone.", remedy="Leave it out, or name that index."
+            )
         sizes = FileSizes()
         request = WriteRequest(
             operation=operation,
@@ -197,7 +201,7 @@ def write(
         try:
             with (
                 _index_of(opened, request, index_url) as open_index,
-                _shadow_of(opened, None if tee is None else tee.choice.shadow, index_url) as shadow,
+                _shadow_of(opened, shadow_kind, index_url) as shadow,
                 _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns),
             ):
                 if dry_run:

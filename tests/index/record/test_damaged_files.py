@@ -87,7 +87,7 @@ def test_a_bit_of_a_manifest_is_another(number: int) -> None:
         try:
             found = RECORD_FORM.decode(bytes(damaged), path="some.json", number=7)
         except BrokenFile as error:
-            assert "some.json" in error.what and "index rebuild" in error.remedy
+            assert "some.json" in error.what and "index build" in error.remedy
             refused += 1
         else:
             assert found == expected
