@@ -39,6 +39,7 @@ from tests.index.following import places, truth
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
 from tests.write.own_record_index import FIRST, STORAGE, built, located, write_by
+from tests.write.test_writing import CLOCK
 from tests.write.writing import Row, new_table, write
 
 KEYS = [f"k{number}" for number in range(1, 20)]
@@ -238,7 +239,7 @@ def test_an_index_in_the_database(tmp_path: Path, postgresql_url: str) -> None:
         return ExternalIndex.of(entries, STORAGE, snapshot, limit=RateLimit(None, clock=SkippingClock()))
 
     build_index(STORAGE, opened, lambda: scan(base), in_process(base))
-    write(base, [("k4", 5, "p", "x")])
+    write(base, [("k4", 5, "p", "x")], clock=CLOCK)
     serving = Serving(tmp_path / "tables", tmp_path / "state", index_store_url=postgresql_url)
     serving.watermarks = lambda base_path: {INDEX_NAME: entries.commits()}
     serving.run(100.0)
