@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from lakeward.commit.index.choices import publish_choice, publish_compared
 from lakeward.errors import LakewardError
 from lakeward.index.index_type import IndexType
-from lakeward.index.tee import ComparedCommit, Tee, cut_over, next_choice, read_tee
+from lakeward.index.tee import ComparedCommit, Tee, cut_over, read_tee
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
@@ -26,32 +25,25 @@ CLEAN = ComparedCommit("1", "11", keys=3, shadow_wrong=0, primary_wrong=0)
 Step = Callable[[Storage, str], None]
 
 
-def held(storage: Storage, base: str) -> Tee:
-    found = read_tee(storage, base)
-    assert found is not None
-    return found
-
-
 def begin(storage: Storage, base: str) -> None:
     """Chosen, unless it is."""
     before = read_tee(storage, base)
-    choice = next_choice(before, primary=IndexType.SIMPLE, shadow=IndexType.RECORD, since=None)
-    if before is None or replace(before.choice, number=choice.number) != choice:
-        publish_choice(storage, base, choice)
+    if before.primary is None:
+        publish_choice(storage, base, before, Tee(primary=IndexType.SIMPLE, shadow=IndexType.RECORD))
 
 
 def compare(storage: Storage, base: str) -> None:
     """What is not compared yet."""
-    before = held(storage, base)
+    before = read_tee(storage, base)
     if before.through != CLEAN.completed:
         publish_compared(storage, base, before, [CLEAN])
 
 
 def change_places(storage: Storage, base: str) -> None:
     """Cut over, unless they were."""
-    before = held(storage, base)
-    if not before.choice.is_cut_over:
-        publish_choice(storage, base, cut_over(before, after_clean=1))
+    before = read_tee(storage, base)
+    if not before.is_cut_over:
+        publish_choice(storage, base, before, cut_over(before, after_clean=1))
 
 
 STEPS: dict[str, Step] = {"begin": begin, "compare": compare, "cut over": change_places}

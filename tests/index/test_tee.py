@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +10,8 @@ import pytest
 from lakeward.commit.index.choices import publish_choice, publish_compared
 from lakeward.errors import BrokenFile, Conflict, Refused, Unsupported
 from lakeward.index.index_type import IndexType
-from lakeward.index.tee import (
-    ComparedCommit,
-    Tee,
-    choice_path,
-    compared_path,
-    cut_back,
-    cut_over,
-    next_choice,
-    read_tee,
-)
+from lakeward.index.manifest_form import manifest_path
+from lakeward.index.tee import TEE_FORM, ComparedCommit, Tee, cut_back, cut_over, read_tee, tee_folder
 from lakeward.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -36,19 +27,19 @@ def base(tmp_path: Path) -> str:
 @pytest.fixture
 def tee(base: str) -> Tee:
     """Begun, and read again."""
-    assert read_tee(STORAGE, base) is None
-    choice = next_choice(None, primary=IndexType.SIMPLE, shadow=IndexType.RECORD, since="10")
-    publish_choice(STORAGE, base, choice)
+    nothing = read_tee(STORAGE, base)
+    assert nothing == Tee()
+    choice = Tee(primary=IndexType.SIMPLE, shadow=IndexType.RECORD, through="10")
+    made = publish_choice(STORAGE, base, nothing, choice)
     held = read_tee(STORAGE, base)
-    assert held == Tee(choice)
+    assert held == made == replace(choice, number=1)
     return held
 
 
 def compared(base: str, *commits: ComparedCommit) -> Tee:
-    held = read_tee(STORAGE, base)
-    assert held is not None and publish_compared(STORAGE, base, held, commits)
+    made = publish_compared(STORAGE, base, read_tee(STORAGE, base), commits)
     now = read_tee(STORAGE, base)
-    assert now is not None
+    assert now == made
     return now
 
 
@@ -58,7 +49,7 @@ def test_clean_commits_in_a_row(base: str, tee: Tee) -> None:
     assert (tee.through, tee.clean) == ("10", 0)
     assert compared(base, CLEAN, WRONG, CLEAN).clean == 1
     now = compared(base, CLEAN, replace(CLEAN, completed="15"))
-    assert (now.clean, now.through, len(now.commits), now.runs) == (3, "15", 5, 2)
+    assert (now.clean, now.through, now.compared, now.wrong, now.last_wrong) == (3, "15", 5, 1, WRONG)
     assert compared(base, WRONG).clean == 0
 
 
@@ -71,51 +62,58 @@ def test_the_shadow_takes_the_place(base: str, tee: Tee) -> None:
         cut_over(compared(base, CLEAN, WRONG, CLEAN), after_clean=2)
     with pytest.raises(Refused, match="no way back"):
         cut_back(tee)
-    publish_choice(STORAGE, base, cut_over(compared(base, replace(CLEAN, completed="12")), after_clean=2))
+    before = compared(base, replace(CLEAN, completed="12"))
+    publish_choice(STORAGE, base, before, cut_over(before, after_clean=2))
     now = read_tee(STORAGE, base)
-    assert now is not None
-    assert (now.choice.primary, now.choice.shadow) == (IndexType.RECORD, IndexType.SIMPLE)
-    assert (now.commits, now.through, now.clean) == ((), "12", 0)
-    publish_choice(STORAGE, base, cut_back(now))
+    assert (now.primary, now.shadow) == (IndexType.RECORD, IndexType.SIMPLE)
+    assert (now.compared, now.wrong, now.last_wrong, now.through, now.clean) == (0, 0, None, "12", 0)
+    publish_choice(STORAGE, base, now, cut_back(now))
     again = read_tee(STORAGE, base)
-    assert again is not None and again.choice.primary is IndexType.SIMPLE and not again.choice.is_cut_over
-    publish_choice(STORAGE, base, next_choice(again, primary=IndexType.SIMPLE, shadow=None, since=None))
+    assert again.primary is IndexType.SIMPLE and not again.is_cut_over
+    publish_choice(STORAGE, base, again, Tee(primary=IndexType.SIMPLE))
     ended = read_tee(STORAGE, base)
     for of in (cut_back, lambda tee: cut_over(tee, after_clean=1)):
         with pytest.raises(Refused, match="No tee is under way"):
             of(ended)
-    names = [path.name for path in (Path(base) / ".hoodie/.lakeward/index/tee").iterdir()]
-    assert sorted(names) == [f"choice-{number:020}.json" for number in range(1, 5)]
+        with pytest.raises(Refused, match="No tee was begun"):
+            of(Tee())
+    names = [path.name for path in Path(tee_folder(base)).iterdir()]
+    assert sorted(names) == [f"manifest-{number:020}.json" for number in range(7)]
 
 
 def test_two_at_once(base: str, tee: Tee) -> None:
-    """Keeps 1 and 2 of commit/index/choices: of two that choose at once one does, and choices are never taken back; of
-    two that compare the word of one counts; what was compared under a choice that holds no more counts for nothing."""
-    choice = next_choice(tee, primary=IndexType.METADATA, shadow=IndexType.RECORD, since=None)
-    publish_choice(STORAGE, base, choice)
+    """Keeps 1, 2 and 3 of commit/index/choices: of two that choose at once one does, and choices are never taken back;
+    of two that compare the word of one counts; what was compared of a choice that holds no more counts for nothing."""
+    choice = Tee(primary=IndexType.METADATA, shadow=IndexType.RECORD)
+    held = publish_choice(STORAGE, base, tee, choice)
     with pytest.raises(Conflict, match="meanwhile"):
-        publish_choice(STORAGE, base, next_choice(tee, primary=IndexType.SIMPLE, shadow=None, since=None))
-    held = read_tee(STORAGE, base)
-    assert held == Tee(choice)
-    assert publish_compared(STORAGE, base, held, [CLEAN])
-    assert not publish_compared(STORAGE, base, held, [WRONG])
-    assert publish_compared(STORAGE, base, tee, [CLEAN, CLEAN])
-    assert read_tee(STORAGE, base) == Tee(choice, (CLEAN,), 1)
-    assert STORAGE.stat(choice_path(base, 1)) is not None
+        publish_choice(STORAGE, base, tee, Tee(primary=IndexType.SIMPLE))
+    assert read_tee(STORAGE, base) == held == replace(choice, number=2)
+    made = publish_compared(STORAGE, base, held, [CLEAN])
+    for stale, commits in ((held, [WRONG]), (tee, [CLEAN, CLEAN])):
+        with pytest.raises(Conflict, match="meanwhile"):
+            publish_compared(STORAGE, base, stale, commits)
+    assert read_tee(STORAGE, base) == made == replace(choice, number=3, through="11", compared=1, clean=1)
+    assert STORAGE.stat(manifest_path(tee_folder(base), tee.number)) is not None
 
 
-@pytest.mark.parametrize("path", [choice_path, lambda base, number: compared_path(base, number, 1)])
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"{}", b'{"version": 1}', b'{"version": 1, "commits": [{}]}', b"\xff", b"[" * 99_999]
 )
-def test_damage_is_refused(base: str, tee: Tee, path: object, content: bytes) -> None:
+def test_damage_is_refused(base: str, tee: Tee, content: bytes) -> None:
     """Keeps 2 of index/tee."""
-    compared(base, CLEAN)
-    broken = Path(path(base, 1))  # type: ignore[operator]
-    good = json.loads(broken.read_bytes())
-    broken.write_bytes(content)
-    with pytest.raises(BrokenFile, match=broken.name):
-        read_tee(STORAGE, base)
-    broken.write_text(json.dumps(good | {"version": 2}))
+    made = compared(base, CLEAN)
+    broken = Path(manifest_path(tee_folder(base), made.number))
+    whole = broken.read_bytes()
+    for damaged in (content, whole.replace(b'"11"', b'"12"'), whole[:-3]):
+        broken.write_bytes(damaged)
+        with pytest.raises(BrokenFile, match=broken.name) as raised:
+            read_tee(STORAGE, base)
+        assert "lakeward index tee" in raised.value.remedy
+    for wrong in (replace(made, primary="btree"), replace(made, last_wrong={"instant": "1"})):  # type: ignore[arg-type]
+        broken.write_bytes(TEE_FORM.encode(wrong))
+        with pytest.raises(BrokenFile, match=broken.name):
+            read_tee(STORAGE, base)
+    broken.write_bytes(replace(TEE_FORM, version=2).encode(made))
     with pytest.raises(Unsupported, match="version 2"):
         read_tee(STORAGE, base)

@@ -172,10 +172,9 @@ def write(
             buckets,
             column_names(bucket_fields),
             update_partition_path,
-            primary=None if tee is None else tee.choice.primary,
+            primary=tee.primary,
         )
-        shadow_kind = None if tee is None else tee.choice.shadow
-        if index_url is not None and chosen.kind is not IndexKind.POSTGRES and shadow_kind is not IndexType.POSTGRES:
+        if index_url is not None and chosen.kind is not IndexKind.POSTGRES and tee.shadow is not IndexType.POSTGRES:
             raise UsageError(
                 "--index-url goes with the index postgres alone.", remedy="Leave it out, or name that index."
             )
@@ -201,7 +200,7 @@ def write(
         try:
             with (
                 _index_of(opened, request, index_url) as open_index,
-                _shadow_of(opened, shadow_kind, index_url) as shadow,
+                _shadow_of(opened, tee.shadow, index_url) as shadow,
                 _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns),
             ):
                 if dry_run:
@@ -219,24 +218,18 @@ def write(
 @contextmanager
 def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -> Iterator[OpenIndex | None]:
     """Lakeward's own index that the request names. Raises `Refused` where it is out of use."""
-    from lakeward.index.index_type import IndexType
+    from lakeward.cli.index.own_index import own_index
+    from lakeward.index.index_type import OWN_TYPES
     from lakeward.index.out_of_use import check_in_use
+    from lakeward.write.index_choice import KIND_OF
 
-    own = {IndexKind.LAKEWARD_RECORD: IndexType.RECORD, IndexKind.POSTGRES: IndexType.POSTGRES}.get(request.index)
-    if own is not None:
-        check_in_use(opened.storage, opened.base_path, own, opened.table.index.record.options)
-    if request.index is IndexKind.LAKEWARD_RECORD:
-        from lakeward.cli.index.record_index import RecordPlace
-
-        yield RecordPlace.of(opened).open
-        return
-    if request.index is not IndexKind.POSTGRES:
+    kind = next((own for own in OWN_TYPES if KIND_OF[own] is request.index), None)
+    if kind is None:
         yield None
         return
-    from lakeward.cli.index.database_index import index_database, opens_external
-
-    with index_database(opened, url) as database:
-        yield opens_external(opened, database, None)
+    check_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
+    with own_index(opened, kind, url) as place:
+        yield place.open
 
 
 @contextmanager

@@ -48,8 +48,8 @@ class ManifestForm(Generic[M]):
 
     index: str
     """`a record index`, as messages call it."""
-    anew: str
-    """The commands that make the index anew where a manifest of it is broken."""
+    remedy: str
+    """What helps where a manifest of it is broken: sentences."""
     version: int
     document_of: Callable[[M], Mapping[str, Any]]
     manifest_of: Callable[[int, Mapping[str, Any]], M]
@@ -75,7 +75,7 @@ class ManifestForm(Generic[M]):
             raise Unsupported(
                 f"The manifest {path} has version {version}.",
                 why=f"This release reads version {self.version}.",
-                remedy="Use the release that wrote it, or build the index anew.",
+                remedy=f"Use the release that wrote it. {self.remedy}",
             )
         try:
             return self.manifest_of(number, document)
@@ -96,7 +96,7 @@ class ManifestForm(Generic[M]):
         return BrokenFile(
             f"The manifest {path} of {self.index} is broken.",
             why=f"{why[:1].upper()}{why[1:]}.",
-            remedy=f"Restore the file, or build the index anew (`{self.anew}`): it is made of the table alone.",
+            remedy=self.remedy,
         )
 
 

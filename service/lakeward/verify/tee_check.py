@@ -55,11 +55,15 @@ class TeeMoment:
 
 @dataclass(frozen=True, slots=True)
 class TeeCheck:
-    commits: tuple[ComparedCommit, ...]
-    left: int
+    commits: tuple[ComparedCommit, ...] = ()
+    left: int = 0
     """Commits that are still to be compared."""
     differences: tuple[Difference, ...] = ()
     """The first of the keys of which the two said different things."""
+
+    def then(self, later: TeeCheck) -> TeeCheck:
+        """Both, of which the one begins where the other ended."""
+        return TeeCheck(self.commits + later.commits, later.left, self.differences + later.differences)
 
 
 def check_tee(

@@ -121,7 +121,7 @@ def write(
         buckets,
         tuple(bucket_fields),
         update_partition_path,
-        primary=None if (tee := read_tee(storage, base_path)) is None else tee.choice.primary,
+        primary=read_tee(storage, base_path).primary,
     )
     request = WriteRequest(
         asked,

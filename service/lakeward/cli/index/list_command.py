@@ -39,9 +39,8 @@ def list_indexes(
         *listed_in_database(opened, snapshot, url),
     )
     tee = read_tee(opened.storage, opened.base_path)
-    if tee is not None:
-        roles = {tee.choice.shadow: "shadow", tee.choice.primary: "primary"}
-        found = tuple(replace(each, role=roles.get(IndexType(each.type), "") if each.locates else "") for each in found)
+    roles = {tee.shadow: "shadow", tee.primary: "primary"}
+    found = tuple(replace(each, role=roles.get(IndexType(each.type), "") if each.locates else "") for each in found)
     if as_json:
         print_json(listed_as_json(opened.base_path, found))
     else:

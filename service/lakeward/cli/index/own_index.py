@@ -69,7 +69,7 @@ def check_not_chosen(opened: ConfiguredTable, kind: IndexType) -> None:
     from lakeward.index.tee import read_tee
 
     tee = read_tee(opened.storage, opened.base_path)
-    if tee is not None and kind in (tee.choice.primary, tee.choice.shadow):
+    if kind in (tee.primary, tee.shadow):
         raise Refused(
             f"The {kind} index is not dropped.",
             why="It was chosen for the table's writes (`lakeward index tee`), which would fail without it.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,15 +21,14 @@ from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
 from lakeward.clock import SystemClock
-from lakeward.errors import Refused, TryLater, UsageError
+from lakeward.errors import Conflict, TryLater, UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.index.tee import ComparedCommit, Tee
+    from lakeward.index.tee import Tee
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.index_comparison import Difference
-    from lakeward.verify.tee_check import TeeMoment
+    from lakeward.verify.tee_check import TeeCheck, TeeMoment
 
 
 @index_app.command()
@@ -57,7 +57,7 @@ def tee(
     6 where the shadow was wrong. `lakeward index cut-over` puts the shadow in the primary's place.
     """
     from lakeward.commit.index.choices import publish_choice
-    from lakeward.index.tee import next_choice, read_tee
+    from lakeward.index.tee import Tee, read_tee
 
     begins = primary is not None or shadow is not None
     if begins + end + forget > 1 or (primary is None) != (shadow is None):
@@ -67,27 +67,27 @@ def tee(
         )
     opened = open_table(table, config)
     held = read_tee(opened.storage, opened.base_path)
-    if begins:
+    if primary is not None and shadow is not None:
         from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 
-        assert primary is not None and shadow is not None, "it was checked"
         snapshot = opened.snapshot(timezone=timezone)
         check_can_be_followed(snapshot)
         _check_go_together(opened, snapshot, primary, shadow, url)
         newest = newest_change(snapshot.timeline)
-        since = None if newest is None else newest.completed
-        choice = next_choice(held, primary=primary, shadow=shadow, since=since)
-        publish_choice(opened.storage, opened.base_path, choice)
+        choice = Tee(primary=primary, shadow=shadow, through=None if newest is None else newest.completed)
+        held = publish_choice(opened.storage, opened.base_path, held, choice)
     elif end or forget:
-        if held is None or held.choice.primary is None:
+        if held.primary is None:
             raise UsageError("Nothing is chosen for the table's writes.", remedy="There is nothing to end.")
-        kept = None if forget else held.choice.primary
-        publish_choice(opened.storage, opened.base_path, next_choice(held, primary=kept, shadow=None, since=None))
-    elif held is not None and held.choice.shadow is not None:
-        _compare(opened, held, url, timezone, as_json=as_json)
+        choice = Tee() if forget else Tee(primary=held.primary)
+        held = publish_choice(opened.storage, opened.base_path, held, choice)
+    elif held.shadow is not None:
+        held, found = _compared(opened, held, url, timezone)
+        _tell(opened, held, found, as_json=as_json)
+        if any(not commit.is_clean for commit in found.commits):
+            raise typer.Exit(PROBLEMS_EXIT)
         return
-    now = read_tee(opened.storage, opened.base_path)
-    _tell(opened, now, (), (), 0, as_json=as_json)
+    _tell(opened, held, as_json=as_json)
 
 
 @index_app.command("cut-over")
@@ -122,23 +122,17 @@ def cut_over(
         )
     opened = open_table(table, config)
     held = read_tee(opened.storage, opened.base_path)
-    if held is None:
-        raise Refused(
-            "The table has no index that is held against another one.",
-            why="No tee was begun.",
-            remedy="Begin one: `lakeward index tee TABLE --primary TYPE --shadow TYPE`.",
-        )
-    if after_clean is not None and held.choice.shadow is not None:
-        held, _, _, left = _compared(opened, held, url, timezone)
-        if left:
+    if after_clean is not None and held.shadow is not None:
+        held, found = _compared(opened, held, url, timezone)
+        if found.left:
             raise TryLater(
-                f"{left:,} commits are still to be compared.",
+                f"{found.left:,} commits are still to be compared.",
                 why="Another process compares them, or chose other indexes.",
                 remedy="Run the command again.",
             )
     choice = cut_back(held) if after_clean is None else cut_over_of(held, after_clean=after_clean)
-    publish_choice(opened.storage, opened.base_path, choice)
-    _tell(opened, read_tee(opened.storage, opened.base_path), (), (), 0, as_json=as_json)
+    held = publish_choice(opened.storage, opened.base_path, held, choice)
+    _tell(opened, held, as_json=as_json)
 
 
 def _check_go_together(
@@ -178,64 +172,41 @@ def _both(
         yield lambda snapshot: TeeMoment(snapshot, first(snapshot), second(snapshot))
 
 
-def _compare(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None, *, as_json: bool) -> None:
-    now, commits, differences, left = _compared(opened, held, url, timezone)
-    _tell(opened, now, commits, differences, left, as_json=as_json)
-    if any(not commit.is_clean for commit in commits):
-        raise typer.Exit(PROBLEMS_EXIT)
-
-
-def _compared(
-    opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None
-) -> tuple[Tee, list[ComparedCommit], list[Difference], int]:
+def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None) -> tuple[Tee, TeeCheck]:
     """Hold both against each other for all that came since, and remember it: what holds then, and what was found."""
     from lakeward.commit.index.choices import publish_compared
-    from lakeward.index.tee import read_tee
-    from lakeward.verify.tee_check import check_tee
+    from lakeward.verify.tee_check import TeeCheck, check_tee
 
-    choice = held.choice
-    assert choice.primary is not None and choice.shadow is not None, "there is a tee"
-    commits: list[ComparedCommit] = []
-    differences: list[Difference] = []
-    left = 1
-    with _both(opened, choice.primary, choice.shadow, url) as moment_of, work_watched() as on_step:
-        while left:
+    assert held.primary is not None and held.shadow is not None, "there is a tee"
+    all_found = TeeCheck()
+    with _both(opened, held.primary, held.shadow, url) as moment_of, work_watched() as on_step:
+        while True:
             found = check_tee(
                 opened.storage,
                 lambda: moment_of(opened.snapshot(timezone=timezone)),
                 after=held.through,
-                seed=choice.number,
+                seed=held.number,
                 clock=SystemClock(),
                 on_commit=partial(on_step, "compared {} of {} commits"),
             )
-            left = found.left
             if not found.commits:
-                break
-            if not publish_compared(opened.storage, opened.base_path, held, found.commits):
-                left += len(found.commits)
-                break  # another process compares the same
-            commits += found.commits
-            differences += found.differences
-            now = read_tee(opened.storage, opened.base_path)
-            if now is None or now.choice != choice:
-                break  # another choice was made
-            held = now
-    return held, commits, differences, left
+                return held, replace(all_found, left=found.left)
+            try:
+                held = publish_compared(opened.storage, opened.base_path, held, found.commits)
+            except Conflict:
+                return held, replace(all_found, left=found.left + len(found.commits))
+            all_found = all_found.then(found)
+            if not found.left:
+                return held, all_found
 
 
-def _tell(
-    opened: ConfiguredTable,
-    held: Tee | None,
-    commits: list[ComparedCommit] | tuple[()],
-    differences: list[Difference] | tuple[()],
-    left: int,
-    *,
-    as_json: bool,
-) -> None:
+def _tell(opened: ConfiguredTable, held: Tee, found: TeeCheck | None = None, *, as_json: bool) -> None:
     from lakeward.cli.views.index.teed import render_teed, teed_as_json
     from lakeward.cli.views.terminal import Terminal
+    from lakeward.verify.tee_check import TeeCheck
 
+    found = found or TeeCheck()
     if as_json:
-        print_json(teed_as_json(opened.base_path, held, commits, differences, left))
+        print_json(teed_as_json(opened.base_path, held, found))
     else:
-        render_teed(held, commits, differences, left, Terminal())
+        render_teed(held, found, Terminal())

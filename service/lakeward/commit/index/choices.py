@@ -1,62 +1,56 @@
-"""The next choice of a table's indexes, and what a comparison under one found: each created once.
+"""The next choice of a table's indexes, and what a comparison found of them: manifests, created once.
 
-    read the choice N -> create N + 1       it exists: another process chose meanwhile, and this one begins again
-    a comparison under N, run M             it exists: another process compared the same commits, and its word stays
+Of two processes that change the same one is told: what it goes by is not what holds any more.
 
 Touches: the folder of `index/tee`.
 Keeps:   1. of two processes that choose at once one does, and the other one is told;
-         2. a choice is never taken back by deleting: it is followed by another one.
+         2. a choice is never taken back by deleting: it is followed by another one;
+         3. what was compared is put upon what it was compared of, or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from secrets import token_hex
 
-from lakeward.commit.creation import create
-from lakeward.errors import AlreadyExists, Conflict
-from lakeward.index.tee import (
-    ChosenIndexes,
-    ComparedCommit,
-    Tee,
-    choice_path,
-    compared_path,
-    encode_choice,
-    encode_compared,
-    list_tee,
-    tee_folder,
-)
+from lakeward.commit.creation import create_once
+from lakeward.commit.index.manifests import delete_unnamed, publish
+from lakeward.errors import Conflict
+from lakeward.index.manifest_form import manifest_path
+from lakeward.index.tee import TEE_FORM, ComparedCommit, Tee, tee_folder
 from lakeward.storage.storage import Storage
 
 
-def publish_choice(storage: Storage, base_path: str, choice: ChosenIndexes) -> None:
-    """Let this choice hold, which follows the one before it. Raises `Conflict` where another one does."""
-    path = choice_path(base_path, choice.number)
-    storage.make_folder(tee_folder(base_path))
-    try:
-        create(storage, path, encode_choice(choice))
-    except AlreadyExists:
-        raise Conflict(
-            "Another process chose the table's indexes meanwhile.",
-            why=f"{path} is there.",
-            remedy="See what holds now with `lakeward index tee TABLE`, and run the command again.",
-        ) from None
-    _forget(storage, base_path, before=choice.number)
+def publish_choice(storage: Storage, base_path: str, read: Tee, choice: Tee) -> Tee:
+    """Let this choice hold, as it is numbered then. Raises `Conflict` where another one than `read` does by now."""
+    folder = tee_folder(base_path)
+    if read == Tee():
+        storage.make_folder(folder)
+        create_once(storage, manifest_path(folder, read.number), TEE_FORM.encode(read))
+    return _published(storage, base_path, read, choice)
 
 
-def publish_compared(storage: Storage, base_path: str, under: Tee, commits: Sequence[ComparedCommit]) -> bool:
-    """Remember what was found; False where another process compared the same meanwhile."""
-    path = compared_path(base_path, under.choice.number, under.runs + 1)
-    try:
-        create(storage, path, encode_compared(commits))
-    except AlreadyExists:
-        return False
-    return True
+def publish_compared(storage: Storage, base_path: str, read: Tee, commits: Sequence[ComparedCommit]) -> Tee:
+    """Remember what was found. Raises `Conflict` where another process compared or chose meanwhile.
+
+    Args:
+        commits: those that completed after what `read` has compared, in order of completion; one at least.
+    """
+    return _published(storage, base_path, read, read.with_compared(commits))
 
 
-def _forget(storage: Storage, base_path: str, *, before: int) -> None:
-    """Delete what was compared under choices that hold no more: it counts for nothing."""
-    _, runs = list_tee(storage, base_path)
-    for choice, numbers in runs.items():
-        if choice < before:
-            for number in numbers:
-                storage.delete(compared_path(base_path, choice, number))
+def _published(storage: Storage, base_path: str, read: Tee, next_one: Tee) -> Tee:
+    folder = tee_folder(base_path)
+
+    def change(newest: Tee) -> Tee:
+        if newest.number != read.number:
+            raise Conflict(
+                "Another process chose the table's indexes meanwhile, or compared them.",
+                why=f"{manifest_path(folder, newest.number)} is there.",
+                remedy="See what holds now with `lakeward index tee TABLE`, and run the command again.",
+            )
+        return next_one
+
+    made = publish(storage, folder, TEE_FORM, read, change, by=token_hex(8))
+    delete_unnamed(storage, folder, TEE_FORM)
+    return made

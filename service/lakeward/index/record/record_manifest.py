@@ -241,7 +241,8 @@ def _file(row: Sequence[Any]) -> RecordFile:
 
 RECORD_FORM: Final = ManifestForm(
     index="a record index",
-    anew="lakeward index drop TABLE --type record` and `lakeward index build TABLE --type record",
+    remedy="Restore the file, or build the index anew (`lakeward index drop TABLE --type record` and `lakeward index "
+    "build TABLE --type record`): it is made of the table alone.",
     version=1,
     document_of=_document,
     manifest_of=_manifest,
