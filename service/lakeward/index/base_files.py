@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 import pyarrow as pa
 
 from lakeward.errors import Refused
-from lakeward.index.location import LOCATIONS, RECORD_KEY
+from lakeward.index.location import LOCATIONS
+from lakeward.table.file_group import BaseFile
 from lakeward.table.snapshot import TableSnapshot
-
-KEY_COLUMN: Final = pa.schema([pa.field(RECORD_KEY, pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,10 @@ class KeyFile:
     """Relative to the base path."""
     size: int
     instant: str
+
+    @classmethod
+    def of(cls, base: BaseFile) -> Self:
+        return cls(base.partition_path, base.file_id, base.path, base.size, base.instant)
 
     @property
     def name(self) -> str:
@@ -64,9 +67,7 @@ class BaseFiles:
             if base is None:
                 groups_of_logs[group.partition_path] = group.file_id
             else:
-                files.setdefault(group.partition_path, []).append(
-                    KeyFile(group.partition_path, group.file_id, base.path, base.size, base.instant)
-                )
+                files.setdefault(group.partition_path, []).append(KeyFile.of(base))
         return cls(snapshot.base_path, files, groups_of_logs)
 
     def within(self, partitions: Collection[str] | None) -> Sequence[KeyFile]:

@@ -31,7 +31,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
-from lakeward.index.location import RECORD_KEY
+from lakeward.index.location import KEY_COLUMN
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
@@ -46,7 +46,6 @@ _LENGTHS: Final = struct.Struct(">II")
 _HEAD: Final = struct.Struct(">III")
 _TOTAL: Final = struct.Struct(">Q")
 _FRAME_MAX: Final = 256 * 1024 * 1024
-_KEYS: Final = pa.schema([pa.field(RECORD_KEY, pa.string())])
 _NAME: Final = re.compile(r"(?P<digest>[0-9a-f]{32})\.(?P<rows>\d+)\.keys")
 
 
@@ -99,7 +98,7 @@ def write_keys(sink: BinaryIO, batches: Iterable[pa.Array]) -> None:
     for keys in batches:
         at_once = max(1, FRAME_BYTES * len(keys) // max(1, keys.nbytes))
         for start in range(0, len(keys), at_once):
-            frame = pa.RecordBatch.from_arrays([keys.slice(start, at_once)], schema=_KEYS)
+            frame = pa.RecordBatch.from_arrays([keys.slice(start, at_once)], schema=KEY_COLUMN)
             plain = frame.serialize()
             data = pa.compress(plain, codec="zstd", asbytes=True)
             put(plain.size, len(data), data)
@@ -124,7 +123,7 @@ def read_keys(storage: Storage, folder: str, checkpoint: KeyCheckpoint) -> Itera
                 raise _broken(path, "A checksum of it is another one than it says")
             if size == 0:
                 break
-            (keys,) = pa.ipc.read_record_batch(pa.decompress(data, plain_size, codec="zstd"), _KEYS).columns
+            (keys,) = pa.ipc.read_record_batch(pa.decompress(data, plain_size, codec="zstd"), KEY_COLUMN).columns
             number += len(keys)
             yield keys
         if _TOTAL.unpack(data) != (number,) or source.read(1):

@@ -26,6 +26,8 @@ PARTITION_PATH: Final = "_hoodie_partition_path"
 FILE_ID: Final = "_lakeward_file_id"
 INSTANT: Final = "_lakeward_instant"
 
+KEY_COLUMN: Final = pa.schema([pa.field(RECORD_KEY, pa.string())])
+
 LOCATIONS: Final = pa.schema(
     [
         pa.field(RECORD_KEY, pa.string()),

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.format.parquet.base_file import open_base_file
-from lakeward.index.base_files import KEY_COLUMN, BaseFiles, KeyFile
+from lakeward.index.base_files import BaseFiles, KeyFile
+from lakeward.index.location import KEY_COLUMN
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 

@@ -24,7 +24,7 @@ from lakeward.clock import Clock, SystemClock
 from lakeward.errors import AlreadyExists
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.key_checkpoints import KeyCheckpoint, write_keys
-from lakeward.index.location import RECORD_KEY, differs
+from lakeward.index.location import KEY_COLUMN, differs
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.run_windows import RunWindows
@@ -37,8 +37,6 @@ from lakeward.storage.storage import RenamingStorage, Storage, join
 from lakeward.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.task.memory_pool import use_tight_pool
 
-_KEYS = pa.schema([pa.field(RECORD_KEY, pa.string())])
-
 
 def make_checkpoint(
     storage: Storage, spec: CheckpointSpec, task_attempt: int, *, clock: Clock | None = None
@@ -49,7 +47,7 @@ def make_checkpoint(
     source = storage if spec.bytes_per_second is None else MeteredStorage(storage, on_read=limit.take)
     for by_order in (True, False):
         sorter = RecordSorter(
-            _KEYS,
+            KEY_COLUMN,
             name="keys of an index",
             is_base=False,
             memory_bytes=MemoryBudget(spec.memory_bytes).row_group,
@@ -58,7 +56,7 @@ def make_checkpoint(
         rows = 0
         try:
             for keys in read_keys(source, spec.keys, by_order=by_order):
-                sorter.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS), block=spec.digest)
+                sorter.add(pa.RecordBatch.from_arrays([keys], schema=KEY_COLUMN), block=spec.digest)
                 rows += len(keys)
             limit.take(0)  # of a small slice all is one reading, which the next task must not begin with again at once
             return _put(storage, spec.folder, KeyCheckpoint(spec.digest, rows), _each_once(sorter))

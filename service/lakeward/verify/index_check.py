@@ -20,7 +20,7 @@ See:     docs/decisions/0076-what-is-known-of-an-index.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +36,9 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.confidence import excluded_rate
 from lakeward.verify.index_check_result import CheckSize, Drawn, FaultKind, IndexCheck, IndexFault
+from lakeward.verify.placed_keys import PLACED_KEYS, by_group, select_placed
 from lakeward.verify.row_lookup import find_rows
-from lakeward.verify.row_sample import PLACED_KEYS, sample_rows
+from lakeward.verify.row_sample import sample_rows
 
 _PLACE = PLACED_KEYS.names
 _FAULTS_MAX = 1000
@@ -181,7 +182,7 @@ def _by_row(
 ) -> pa.Table:
     frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
     kept: list[pa.Table] = []
-    for group, keys in _by_group(placed):
+    for group, keys in by_group(placed):
         if group in frozen:
             continue
         try:
@@ -191,7 +192,7 @@ def _by_row(
             continue
         if there is not None:
             chosen = [key for key in keys if (key in there) is has_row]
-            kept.append(_select(placed, group, chosen))
+            kept.append(select_placed(placed, group, chosen))
     return pa.concat_tables([placed.schema.empty_table(), *kept])
 
 
@@ -201,17 +202,6 @@ def _still_entries(storage: Storage, moment: Moment, entries: pa.Table) -> pa.Ta
         return entries
     found = _located(storage, moment, entries, lambda done, of: None)
     return entries.join(found.select(_PLACE), _PLACE, join_type="left semi")
-
-
-def _by_group(placed: pa.Table) -> Iterable[tuple[GroupId, list[str]]]:
-    grouped = placed.group_by([PARTITION_PATH, FILE_ID]).aggregate([(RECORD_KEY, "list")])
-    for row in sorted(grouped.to_pylist(), key=lambda row: (row[PARTITION_PATH], row[FILE_ID])):
-        yield (row[PARTITION_PATH], row[FILE_ID]), row[f"{RECORD_KEY}_list"]
-
-
-def _select(placed: pa.Table, group: GroupId, keys: Collection[str]) -> pa.Table:
-    here = pc.and_(pc.equal(placed.column(PARTITION_PATH), group[0]), pc.equal(placed.column(FILE_ID), group[1]))
-    return placed.filter(pc.and_(here, pc.is_in(placed.column(RECORD_KEY), pa.array(keys, pa.string()))))
 
 
 def _row_faults(storage: Storage, moment: Moment, rows: pa.Table) -> Iterable[IndexFault]:

@@ -30,8 +30,9 @@ from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.index_cost import IndexCost
+from lakeward.verify.placed_keys import PLACED_KEYS
 from lakeward.verify.row_lookup import find_rows
-from lakeward.verify.row_sample import PLACED_KEYS, sample_rows
+from lakeward.verify.row_sample import sample_rows
 
 _ABSENT = "~absent"
 Places = Mapping[str, frozenset[GroupId]]

@@ -13,15 +13,12 @@ Touches: storage, reading: footers of base files, commits on the timeline of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 
 import pyarrow as pa
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.pages import BadPage
@@ -37,8 +34,8 @@ from lakeward.table.file_group import BaseFile
 from lakeward.table.metadata.metadata_table import is_initial_build, load_metadata_timeline, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.verify.footer_sample import filter_bytes, sample_bases
 
-FOOTERS = 20
 COMMITS = 20
 """The newest commits whose part is looked at."""
 
@@ -83,7 +80,7 @@ def _key_bytes(storage: Storage, snapshot: TableSnapshot) -> int:
             logs += sum(log.size for log in slice_.row_logs)
             bases += [] if slice_.base_file is None else [slice_.base_file]
     read = seen = 0
-    for base in _some(bases):
+    for base in sample_bases(bases):
         try:
             with storage.open_input(join(snapshot.base_path, base.path)) as source:
                 read += _chunk_bytes(ParquetBatches(source, where=f"the base file {base.path}"))
@@ -118,17 +115,11 @@ def _filters(storage: Storage, snapshot: TableSnapshot) -> tuple[int | None, int
                 by_instant.setdefault(base.instant, []).append(base)
     newest = sorted(by_instant, key=comparable_time)[-COMMITS:]
     files = [base for instant in newest for base in by_instant[instant]]
-    found = []
-    for base in _some(files):
-        try:
-            with storage.open_input(join(snapshot.base_path, base.path)) as source:
-                stored = read_bloom_filter(source, file_name=base.name)
-        except NotFound:
-            continue  # cleaned meanwhile
-        found.append(0 if stored is None else len(stored[1]))
-    if not found:
+    chosen = sample_bases(files)
+    if not chosen:
         return None, 0
-    return round(sum(found) / len(found) * len(files) / len(newest)), len(newest)
+    found = sum(filter_bytes(storage, snapshot, base) or 0 for base in chosen)
+    return round(found / len(chosen) * len(files) / len(newest)), len(newest)
 
 
 def _metadata_commits(storage: Storage, snapshot: TableSnapshot, clock: Clock) -> tuple[int | None, int]:
@@ -157,8 +148,3 @@ def _deltas(storage: Storage, folder: str) -> tuple[int | None, int]:
     if not instants:
         return None, 0
     return round(sum(file.size for file in deltas) / len(instants)), len(instants)
-
-
-def _some(bases: Sequence[BaseFile]) -> list[BaseFile]:
-    in_order = sorted(bases, key=lambda base: base.path)
-    return Random(0).sample(in_order, min(FOOTERS, len(in_order)))

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from random import Random
 
 from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, LakewardError, NotFound, Unsupported
-from lakeward.format.metadata.base_file_stats import read_bloom_filter
+from lakeward.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
 from lakeward.index.bloom.data_files import data_files
 from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
@@ -30,9 +28,7 @@ from lakeward.table.file_group import BaseFile
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
-
-FOOTERS = 20
-"""How many footers are opened to see whether base files have bloom filters."""
+from lakeward.verify.footer_sample import filter_bytes, sample_bases
 
 
 class IndexState(StrEnum):
@@ -118,8 +114,8 @@ def _bloom(storage: Storage, snapshot: TableSnapshot, clock: Clock, seed: int) -
 
 def _footers(storage: Storage, snapshot: TableSnapshot, seed: int, more: str = "") -> Iterator[ListedIndex]:
     bases = _bases(snapshot)
-    chosen = sorted(Random(seed).sample(range(len(bases)), min(FOOTERS, len(bases))))
-    filters = [found for at in chosen if (found := _filter_bytes(storage, snapshot, bases[at])) is not None]
+    chosen = sample_bases(bases, seed=seed)
+    filters = [found for base in chosen if (found := filter_bytes(storage, snapshot, base)) is not None]
     if not chosen:
         return
     without = len(chosen) - len(filters)
@@ -180,15 +176,6 @@ def _cached(storage: Storage, snapshot: TableSnapshot, cache: FilterCache, clock
         behind.bytes,
         behind.seconds,
     )
-
-
-def _filter_bytes(storage: Storage, snapshot: TableSnapshot, base: BaseFile) -> int | None:
-    try:
-        with storage.open_input(join(snapshot.base_path, base.path)) as file:
-            found = read_bloom_filter(file, file_name=base.name)
-    except NotFound:
-        return None  # cleaned meanwhile
-    return None if found is None else len(found[1])
 
 
 def _metadata(storage: Storage, snapshot: TableSnapshot) -> Iterator[ListedIndex]:

@@ -24,7 +24,7 @@ from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.index.location import RECORD_KEY
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.slice_query import SliceQuery
@@ -32,8 +32,7 @@ from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-
-PLACED_KEYS = pa.schema([pa.field(name, pa.string()) for name in (RECORD_KEY, PARTITION_PATH, FILE_ID)])
+from lakeward.verify.placed_keys import PLACED_KEYS
 
 
 @dataclass(frozen=True, slots=True)

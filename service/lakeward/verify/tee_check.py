@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeward.clock import Clock
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -28,13 +27,14 @@ from lakeward.index.index import Index, Indexed
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
 from lakeward.index.key_changes.reading import KeyReader
 from lakeward.index.key_changes.table_commits import commits_behind
-from lakeward.index.location import BETWEEN, FILE_ID, PARTITION_PATH, RECORD_KEY, group_names
+from lakeward.index.location import RECORD_KEY
 from lakeward.index.tee import ComparedCommit
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.index_comparison import Asked, ComparedIndex, Comparison, Difference, compare_indexes
+from lakeward.verify.placed_keys import PLACED_KEYS, by_group, select_placed
 from lakeward.verify.row_lookup import find_rows
-from lakeward.verify.row_sample import PLACED_KEYS, sample_rows
+from lakeward.verify.row_sample import sample_rows
 
 KEYS_AT_ONCE = 50_000
 ROWS_OF_COMMIT = 1_000
@@ -140,13 +140,9 @@ def _compared(storage: Storage, moment: TeeMoment, asked: Asked, clock: Clock) -
 def _still_there(storage: Storage, snapshot: TableSnapshot, asked: Asked) -> Asked:
     """The same keys, with the places of those rows that are still where they were drawn."""
     kept = [PLACED_KEYS.empty_table()]
-    groups = group_names(asked.rows.column(PARTITION_PATH), asked.rows.column(FILE_ID))
-    for name in pc.unique(groups).to_pylist():
-        partition_path, _, file_id = name.rpartition(BETWEEN)
-        of_group = asked.rows.filter(pc.equal(groups, name))
-        keys = of_group.column(RECORD_KEY)
-        there = find_rows(storage, snapshot, (partition_path, file_id), set(keys.to_pylist()), meter=ReadMeter())
-        kept.append(of_group.filter(pc.is_in(keys, pa.array(sorted(there or ()), pa.string()))))
+    for group, keys in by_group(asked.rows):
+        there = find_rows(storage, snapshot, group, keys, meter=ReadMeter())
+        kept.append(select_placed(asked.rows, group, there or ()))
     return Asked(pa.concat_tables(kept), asked.keys, asked.absent)
 
 

@@ -72,9 +72,8 @@ class _Rows:
         from lakeward.index.key_checkpoints import FORM_VERSION
         from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
 
-        settings = (
-            f"checkpoints of form {FORM_VERSION}"  # all that another build needs to go on with what this one read
-        )
+        # All that another build needs to go on with what this one read.
+        settings = f"checkpoints of form {FORM_VERSION}"
         if self.is_away or state.commit is None:
             return
         now = self.clock.now()

@@ -32,13 +32,13 @@ from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.row_groups import row_groups
-from lakeward.index.base_files import KEY_COLUMN, BaseFiles, KeyFile
+from lakeward.index.base_files import BaseFiles, KeyFile
 from lakeward.index.bloom.cache_file import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.index.bloom.filter_cache import FilterCache, tell_broken, usable_cache
 from lakeward.index.bloom.key_spans import KeySpans
 from lakeward.index.bloom.metadata_filters import MetadataFilters
-from lakeward.index.location import RECORD_KEY
+from lakeward.index.location import KEY_COLUMN, RECORD_KEY
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
 

@@ -33,7 +33,7 @@ from lakeward.index.location import LOCATIONS
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.storage import Storage, join
-from lakeward.table.file_group import BaseFile, FileSlice
+from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -66,7 +66,7 @@ class SliceBloomIndex:
             and (slice_ := newest_slice(group.slices)) is not None
         ]
         bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
-        known = iter(self.bloom.known([_key_file(base) for base in bases]))
+        known = iter(self.bloom.known([KeyFile.of(base) for base in bases]))
         logs = [log for slice_ in slices for log in slice_.row_logs]
         cached = iter(self.bloom.cached([log.path for log in logs], [log.size for log in logs]))
         return [
@@ -148,7 +148,3 @@ def _read(storage: Storage, cached: CachedKeys) -> FileKeys | None:
     except NotFound:
         pass  # the cache was made anew or dropped meanwhile
     return None
-
-
-def _key_file(base: BaseFile) -> KeyFile:
-    return KeyFile(base.partition_path, base.file_id, base.path, base.size, base.instant)

@@ -25,9 +25,8 @@ from random import SystemRandom
 from lakeward.clock import Clock
 from lakeward.commit.index_out_of_use import take_out_of_use
 from lakeward.commit.lock.table_lock import Guard
-from lakeward.daemon.jobs.index.running import index_spec, run_task
+from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tasks import IndexCheckSpec, RunIndexCheck
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
@@ -98,9 +97,7 @@ def check_indexes(
         outcome = run_task(dispatcher, run_check, spec, description="check of an index", guard=guard)
         if isinstance(outcome, LakewardError):
             if not isinstance(outcome, TryLater):
-                problem = problem_of(outcome)
-                text = f"The index {index.name} was not checked. {problem.text}"
-                checks.problems.append(WorkProblem(problem.kind, text))
+                checks.problems.append(problem_with(index, "checked", outcome))
             continue
         if outcome.wrong and table.is_serviced:
             why = f"At {format_iso_time(clock.now())} {outcome.told}"

@@ -25,9 +25,9 @@ from lakeward.verify.index_check_result import CheckSize, IndexCheck
 
 if TYPE_CHECKING:
     from lakeward.execute.indexing.building import OpenOwnIndex
+    from lakeward.index.index import Index
     from lakeward.storage.storage import Storage
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.index_check import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +75,30 @@ def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexU
 def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexCheck:
     """Hold the index of the table at `location` against its rows, in use or not; both are read twice where something is
     found."""
-    from lakeward.index.opening import open_index
-    from lakeward.index.overlay import current_index
     from lakeward.verify.index_check import Moment, check_index
 
     storage, base_path = open_storage(location)
-    of, clock = spec.index, SystemClock()
-    if of.type is not IndexType.POSTGRES:
+    with _judged_opener(storage, base_path, spec.index) as opens:
 
         def moment_now() -> Moment:
-            snapshot = _taken(storage, base_path, of)
-            return Moment(
-                snapshot, open_index(storage, snapshot, of.type, clock=clock, is_judged=True, record=of.record)
-            )
+            snapshot = _taken(storage, base_path, spec.index)
+            return Moment(snapshot, opens(snapshot))
 
         return check_index(storage, moment_now, spec.size)
-    with _opener(storage, base_path, of) as opens:
 
-        def moment_outside() -> Moment:
-            snapshot = _taken(storage, base_path, of)
-            return Moment(snapshot, current_index(storage, snapshot, opens(snapshot)))
 
-        return check_index(storage, moment_outside, spec.size)
+@contextmanager
+def _judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[Callable[[TableSnapshot], Index]]:
+    """Opens an index as of a snapshot for lookups, in use or not, with what it has not taken in yet."""
+    from lakeward.index.opening import open_index
+    from lakeward.index.overlay import current_index
+
+    if not spec.is_outside:
+        clock = SystemClock()
+        yield lambda snapshot: open_index(storage, snapshot, spec.type, clock=clock, is_judged=True, record=spec.record)
+        return
+    with _opener(storage, base_path, spec) as opens:
+        yield lambda snapshot: current_index(storage, snapshot, opens(snapshot))
 
 
 def _taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:

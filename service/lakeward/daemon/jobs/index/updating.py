@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from lakeward.commit.lock.table_lock import Guard
-from lakeward.daemon.jobs.index.running import index_spec, run_task
+from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tasks import IndexUpdated, RunIndexUpdate
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
@@ -104,8 +103,5 @@ def update_indexes(
             done.commits += outcome.commits
             done.is_tidied = done.is_tidied or outcome.is_tidied
         elif not isinstance(outcome, TryLater):
-            problem = problem_of(outcome)
-            text = f"The index {index.name} was not brought up to date. {problem.text}"
-            # A file group that it names is the index's trouble: compaction judges it by itself.
-            done.problems.append(WorkProblem(problem.kind, text))
+            done.problems.append(problem_with(index, "brought up to date", outcome))
     return done
