@@ -78,6 +78,9 @@ def test_what_a_commit_writes_for_it(table: Path) -> None:
     told = cost(table, IndexType.RECORD)
     assert told.commits >= 1 and told.commit_bytes is not None
     assert told.commit_bytes <= max(path.stat().st_size for path in deltas)
+    built, *later = sorted((path.stem.rpartition("_")[2], path.stat().st_size) for path in deltas)
+    assert [instant for instant, _ in later if instant == built[0]] == [], "what was built is one file"
+    assert (told.commits, told.commit_bytes) == (2, round(sum(size for _, size in later) / 2))
     assert cost(table, IndexType.POSTGRES).commit_bytes is None
 
 
