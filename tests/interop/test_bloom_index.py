@@ -14,8 +14,10 @@ import pytest
 from lakeward.clock import SystemClock
 from lakeward.commit.index.filter_cache_writer import drop_filter_cache
 from lakeward.execute.indexing.filter_caching import rebuild_filter_cache
+from lakeward.format.parquet import base_file
 from lakeward.index.base_files import BaseFiles
 from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.bloom.file_keys import KeyRange
 from lakeward.index.bloom.metadata_filters import MetadataFilters
 from lakeward.index.index import record_locations
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
@@ -61,6 +63,51 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
             again = tmp_path / "again.parquet"
             pq.write_table(pa.table({"id": ["k0000009"], "ts": [9], "part": ["p"], "v": ["ours"]}), again)
             assert command("write", str(table.path), "--input", str(again), "--writers", "stopped")[0] == 0
+
+
+def test_hudi_finds_long_keys_by_ranges_that_it_joins(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two row groups, one with a key and a value of more than 4 KiB: Hudi builds `column_stats` anew from the footer.
+    Then its queries skip no file that has the row, its bloom index finds every key by the metadata table, and so does
+    ours."""
+    monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 4)
+    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part"))
+    rows = tmp_path / "rows.parquet"
+    keys = [f"k{n}" for n in range(7)] + ["z" * 5000]
+    values = ["v"] * 6 + ["w" * 5000, "x"]
+    pq.write_table(pa.table({"id": keys, "ts": [1] * 8, "part": ["p"] * 8, "v": values}), rows)
+    words = ("--record-key", "id", "--partition", "part", "--ordering", "ts", "--type", "cow", "--name", "t")
+    words += ("--no-metadata-table", "--like", str(rows))
+    assert command("table", "create", str(table.path), *words)[0] == 0
+    assert command("write", str(table.path), "--input", str(rows), "--writers", "stopped")[0] == 0
+    (base,) = table.path.glob("p/*.parquet")
+    assert pq.read_metadata(base).num_row_groups == 2
+    by_metadata = {"hoodie.index.type": "BLOOM", "hoodie.bloom.index.use.metadata": "true", **METADATA}
+    options = {**by_metadata, "hoodie.metadata.index.column.stats.enable": "true"}
+    options |= {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.parquet.small.file.limit": "0"}
+    # A file of its own, so that the one of ours stays: with it Hudi builds the metadata table, from footers.
+    schema = "id string, ts bigint, part string, v string"
+    table.write(spark.createDataFrame([("new", 1, "q", "v")], schema), "upsert", **options)
+    storage, clock = LocalStorage(), SystemClock()
+    snapshot = take_snapshot(storage, str(table.path), clock=clock)
+    filters = MetadataFilters.of(storage, snapshot, clock=clock)
+    assert filters is not None
+    (of_base,) = filters.ranges(storage, list(BaseFiles.of(snapshot).within(["p"])))
+    assert of_base == KeyRange("k0", "z" * 255 + "{")
+    found = record_locations(storage, BloomIndex.of(storage, snapshot, clock=clock), pa.array(keys), ["p"])
+    assert sorted(found.column(RECORD_KEY).to_pylist()) == keys
+    skipping = {**METADATA, "hoodie.enable.data.skipping": "true"}
+    read = spark.read.format("hudi").options(**skipping).load(str(table.path))
+    for column, asked in (("id", ["k0", keys[-1]]), ("v", ["v", "w" * 5000, "x"])):
+        for value in asked:
+            expected = sorted(key for key, v in zip(keys, values, strict=True) if value in (key, v))
+            got = read.where(f"part = 'p' AND {column} = '{value}'").select("id").collect()
+            assert sorted(row.id for row in got) == expected, (column, value[:9])
+    came = [(key, 2, "p", "theirs") for key in keys]
+    table.write(spark.createDataFrame(came, schema), "upsert", **options)
+    read = spark.read.format("hudi").load(str(table.path)).where("part = 'p'")
+    assert (read.count(), read.where("v = 'theirs'").count()) == (len(keys), len(keys))
 
 
 def test_answers_are_those_of_hudis_tagging(

@@ -15,7 +15,9 @@ Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever th
             encoded the next is gathered; what is read is held for one batch;
          4. a row group has a quarter of `ROW_GROUP_ROWS` or more, unless its rows are wide or there are no more rows
             before the next row group that is copied;
-         5. the seal of a file that is sorted has the bytes of each row group as they went to the sink.
+         5. the seal of a file that is sorted has the bytes of each row group as they went to the sink;
+         6. the footer says of each row group, also where values are long, within which range its texts and bytes are
+            (`long_values`).
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from lakeward.format.parquet.behind import Behind
 from lakeward.format.parquet.counted_sink import CountedSink
 from lakeward.format.parquet.encoding import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
+from lakeward.format.parquet.long_values import Ranges, add_ranges, find_long
 from lakeward.format.parquet.pages import BadPage, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
@@ -128,6 +131,7 @@ class BaseFileWriter:
         self._encoder = Behind("lakeward-encoder")
         self._writer: pq.ParquetWriter | None = None
         self._encoded = 0
+        self._long: list[Ranges] = []
         self._copies = RowGroupCopies(self._stream, file_name=file_name)
         self._copied: list[int] = []
         self._names = (0, io.BytesIO())
@@ -232,12 +236,12 @@ class BaseFileWriter:
             self._writer.add_key_value_metadata(of_keys)
         if entries is not None:
             self._writer.add_key_value_metadata(dict(entries))
-        if self._copied:
-            at = self._sink.hold()
-            self._writer.close()
-            self._sink.write(self._copies.end(self._sink.release(), at))
-        else:
-            self._writer.close()
+        at = self._sink.hold()
+        self._writer.close()
+        ending = self._sink.release()
+        if any(self._long):
+            ending = add_ranges(ending, self._long, file_name=str(self._file_name[0]))
+        self._sink.write(self._copies.end(ending, at) if self._copied else ending)
         return BaseFileStats(
             rows=self._rows,
             size_bytes=self._sink.position,
@@ -306,6 +310,7 @@ class BaseFileWriter:
         assert self._writer is not None
         start = self._sink.begin_checksum()
         self._writer.write_table(table, row_group_size=table.num_rows)
+        self._long.append(find_long(table))
         if self._keys is not None:
             keys = table.column(_KEY_COLUMN)
             self._end_row_group(start, table.num_rows, keys[0].as_py().encode(), keys[-1].as_py().encode())

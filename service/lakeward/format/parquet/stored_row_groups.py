@@ -10,7 +10,8 @@ moves by as much as its column chunk did. One chunk is never carried over, that 
 Touches: the source it is given, by seeking and reading; the sink it is given, by writing behind what is there.
 Keeps:   1. a file of which anything is not understood gives no row groups, but `NotCopyable`: fields that are not known
             here, chunks that lie on one another or in another file, encryption;
-         2. the range of keys of a row group is exact, or the row group is no `StoredRowGroup`;
+         2. the range of keys of a row group is exact, and there are ranges of its other texts and bytes, or the row
+            group is no `StoredRowGroup`;
          3. two files of one form (`StoredRowGroups.form`) decode pages alike: the schema, the order of values and the
             library that wrote them are the same, byte by byte;
          4. what is held is a part of a chunk, what the footers say, and the indexes of the chunks that are copied: no
@@ -50,19 +51,23 @@ _INDEX_GROWTH = 100
 _ROWS, _GROUPS, _ENTRIES = 3, 4, 5
 _CHUNKS, _BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_STORED_BYTES, _ORDINAL = 1, 2, 3, 5, 6, 7
 _CHUNK_OFFSET, _FACTS, _OFFSET_INDEX, _OFFSET_INDEX_BYTES, _COLUMN_INDEX, _COLUMN_INDEX_BYTES = 2, 3, 4, 5, 6, 7
-_PATH, _VALUE_BYTES, _STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS = 3, 6, 7, 9, 11, 12
+_TYPE, _PATH, _VALUES, _VALUE_BYTES, _STORED_BYTES = 1, 3, 5, 6, 7
+_DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS = 9, 11, 12
 _NULLS, _MAX, _MIN, _MAX_IS_EXACT, _MIN_IS_EXACT = 3, 5, 6, 7, 8
 _INDEX_FIELDS = (_OFFSET_INDEX, _OFFSET_INDEX_BYTES, _COLUMN_INDEX, _COLUMN_INDEX_BYTES)
+
+_BYTES_TYPES = (6, 7)
+"""The types of text and bytes, of any and of one length."""
 
 # What is known of each: sorting columns (4) stay true, for what is written anew is one value in all rows.
 _KNOWN_OF_GROUP = {_CHUNKS, _BYTES, _GROUP_ROWS, 4, _GROUP_OFFSET, _GROUP_STORED_BYTES, _ORDINAL}
 _KNOWN_OF_CHUNK = {_CHUNK_OFFSET, _FACTS, *_INDEX_FIELDS}
 _KNOWN_OF_FACTS = {
-    1,
+    _TYPE,
     2,
     _PATH,
     4,
-    5,
+    _VALUES,
     _VALUE_BYTES,
     _STORED_BYTES,
     8,
@@ -354,6 +359,8 @@ def _stored(index: int, group: Struct, end: int) -> StoredRowGroup:
     is_exact = statistics.get(_MIN_IS_EXACT) is True and statistics.get(_MAX_IS_EXACT) is True
     if not is_exact or smallest is None or largest is None or statistics.get(_NULLS) != 0:
         raise NotCopyable(f"{where} has no exact range of its keys")
+    if not all(_has_range(chunk.get(_FACTS)) for chunk in chunks):
+        raise NotCopyable(f"{where} has a column of long values without a range")
     return StoredRowGroup(index, group.get(_GROUP_ROWS), group.get(_BYTES), smallest, largest, group)
 
 
@@ -366,6 +373,13 @@ def _is_understood(chunk: Struct) -> bool:
         and chunk.get(_CHUNK_OFFSET) == 0
         and facts.get(_DATA_OFFSET) >= _start(facts)
     )
+
+
+def _has_range(facts: Struct) -> bool:
+    """Files of before `long_values` have columns without."""
+    statistics = facts.get(_STATISTICS, Struct({}))
+    holds_nulls_alone = statistics.get(_NULLS) == facts.get(_VALUES)
+    return facts.get(_TYPE) not in _BYTES_TYPES or holds_nulls_alone or {_MIN, _MAX} <= statistics.fields.keys()
 
 
 def _path(chunk: Struct) -> list[bytes]:
