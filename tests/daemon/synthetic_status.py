@@ -29,6 +29,7 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
+from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
@@ -161,6 +162,13 @@ def table(
                 behind=Staleness(3, 5_000_000, 600.0),
                 behind_at=NOW - 60,
                 update=UpdateDecision(UpdateReason.OFF),
+            ),
+            IndexStatus(
+                IndexType.BLOOM,
+                behind=Staleness(1, 400_000, 20.0),
+                behind_at=NOW - 60,
+                coverage=CacheCoverage(34, 37, 0, 0, Staleness(1, 400_000, 20.0), unread=2),
+                update=UpdateDecision(UpdateReason.YOUNG, due_at=NOW + 10),
             ),
         ),
     )

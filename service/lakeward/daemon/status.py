@@ -27,6 +27,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
+from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
@@ -208,7 +209,7 @@ class IndexStatus:
     """An index of a table that says where keys are, and what was found of it."""
 
     type: IndexType
-    """A table has one of a type."""
+    """A table has one of a type. `BLOOM` stands for the cache of filters, where there is one."""
     checked_at: float | None = None
     """When it was held against the rows last; None: not yet by this daemon."""
     checked: int = 0
@@ -227,6 +228,8 @@ class IndexStatus:
     """How full its buckets are; None of an index without such."""
     unmerged: int = 0
     """Files that a lookup of one key asks beside the base file of its bucket."""
+    coverage: CacheCoverage | None = None
+    """How much of the table the cache of filters has; None of an index of another kind, and where it cannot be told."""
     update: UpdateDecision | None = None
     """Whether it is brought up to date, as of the last plan; None of one that is not Lakeward's."""
     problem: str = ""

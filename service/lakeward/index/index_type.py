@@ -32,5 +32,10 @@ class IndexType(StrEnum):
         """One of Lakeward's, which follows its table."""
         return self in OWN_TYPES
 
+    @property
+    def is_kept(self) -> bool:
+        """Lakeward brings it up to date: one of its own, or the cache of filters."""
+        return self.is_own or self is IndexType.BLOOM
+
 
 OWN_TYPES: Final = (IndexType.RECORD, IndexType.POSTGRES)

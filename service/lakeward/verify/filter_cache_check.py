@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from random import Random
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.index.bloom.cache_file import CachedKeys
-from lakeward.index.bloom.data_files import DataFile, data_files, read_file_keys
-from lakeward.index.bloom.file_keys import FileKeys
-from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
+from lakeward.index.bloom.cache_manifest import cache_folder
+from lakeward.index.bloom.cached_keys import CachedKeys
+from lakeward.index.bloom.data_files import DataFile, data_files
+from lakeward.index.bloom.file_keys import FileKeys, read_file_keys
+from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.index_check_result import CheckSize

@@ -17,11 +17,9 @@ from enum import StrEnum
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
-from lakeward.index.bloom.data_files import data_files
-from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
-from lakeward.index.index import Indexed
+from lakeward.index.bloom.cache_coverage import CacheCoverage, find_coverage
+from lakeward.index.bloom.cache_manifest import CacheManifest
 from lakeward.index.index_type import IndexType
-from lakeward.index.key_changes.table_commits import Staleness, staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
@@ -102,14 +100,14 @@ def _simple(snapshot: TableSnapshot) -> ListedIndex:
 
 def _bloom(storage: Storage, snapshot: TableSnapshot, clock: Clock, seed: int) -> Iterator[ListedIndex]:
     try:
-        cache = FilterCache.of(storage, cache_folder(snapshot.base_path))
+        found = find_coverage(storage, snapshot, clock=clock)
     except (BrokenFile, Unsupported) as error:
         yield from _footers(storage, snapshot, seed, f" {error.what} {error.why}")
         return
-    if cache is None:
+    if found is None:
         yield from _footers(storage, snapshot, seed)
     else:
-        yield _cached(storage, snapshot, cache, clock)
+        yield _cached(storage, snapshot, *found)
 
 
 def _footers(storage: Storage, snapshot: TableSnapshot, seed: int, more: str = "") -> Iterator[ListedIndex]:
@@ -137,27 +135,19 @@ def _footers(storage: Storage, snapshot: TableSnapshot, seed: int, more: str = "
     )
 
 
-def _cached(storage: Storage, snapshot: TableSnapshot, cache: FilterCache, clock: Clock) -> ListedIndex:
-    bases, manifest = _bases(snapshot), cache.manifest
-    rows = cache.rows_of([base.path for base in bases], [base.size for base in bases])
-    covered = sum(row is not None for row in rows)
-    is_told = snapshot.config.layout >= 2
-    behind = Staleness()
-    if is_told:
-        behind = staleness(storage, snapshot, Indexed(manifest.through), clock=clock)
-    logs = [file for file in data_files(snapshot, with_logs=manifest.with_logs) if file.is_log]
-    logs_covered = sum(row is not None for row in cache.rows_of([log.path for log in logs], [log.size for log in logs]))
-    gone = len(cache.entries) - covered - logs_covered
+def _cached(storage: Storage, snapshot: TableSnapshot, manifest: CacheManifest, has: CacheCoverage) -> ListedIndex:
     files = len(manifest.files)
     notes = [f"A cache of {files:,} file{'' if files == 1 else 's'}"]
     if manifest.with_logs:
-        notes.append(f"it has {logs_covered:,} of {len(logs):,} logs, too")
-    if gone:
-        notes.append(f"{gone:,} of its entries are of files that are gone")
-    if cache.broken:
-        notes.append(f"{len(cache.broken):,} of its files are broken")
-    if covered < len(bases) or logs_covered < len(logs):
-        notes.append("what it lacks is read from the files, until `lakeward index update`")
+        notes.append(f"it has {has.logs:,} of {has.of_logs:,} logs, too")
+    if has.gone:
+        notes.append(f"{has.gone:,} of its entries are of files that are gone")
+    if has.broken:
+        notes.append(f"{has.broken:,} of its files are broken")
+    if has.unread:
+        notes.append(f"{has.unread:,} of the table's files could not be read for it")
+    if has.behind.commits:
+        notes.append("what it lacks is read from the files, until it is brought up to date")
     why = why_out_of_use(storage, snapshot.base_path, IndexType.BLOOM)
     if why is not None:
         notes.append(f"it is out of use, and footers are read: {why.rstrip('.')}")
@@ -167,14 +157,14 @@ def _cached(storage: Storage, snapshot: TableSnapshot, cache: FilterCache, clock
         IndexState.IN_USE,
         True,
         "partition",
-        covered,
-        len(bases),
+        has.bases,
+        has.of_bases,
         "base files",
         manifest.size_bytes,
-        behind.commits if is_told else None,
+        has.behind.commits,
         f"{'; '.join(notes)}.",
-        behind.bytes,
-        behind.seconds,
+        has.behind.bytes,
+        has.behind.seconds,
     )
 
 

@@ -13,10 +13,11 @@ from lakeward.commit.index.filter_cache_writer import FilterCacheWriter, create_
 from lakeward.commit.index_out_of_use import take_out_of_use
 from lakeward.errors import BrokenFile, IndexMoved, LakewardError, Refused
 from lakeward.execute.indexing.filter_caching import build_filter_cache, rebuild_filter_cache, update_filter_cache
+from lakeward.index.bloom.cache_manifest import CACHE_FORM, cache_folder
 from lakeward.index.bloom.cache_merging import SMALL_MAX
-from lakeward.index.bloom.data_files import DataFile, data_files, read_file_keys
-from lakeward.index.bloom.file_keys import FileKeys, KeyRange
-from lakeward.index.bloom.filter_cache import CACHE_FORM, FilterCache, cache_folder, usable_cache
+from lakeward.index.bloom.data_files import DataFile, data_files
+from lakeward.index.bloom.file_keys import FileKeys, KeyRange, read_file_keys
+from lakeward.index.bloom.filter_cache import FilterCache, usable_cache
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import manifest_path
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
@@ -200,8 +201,8 @@ def test_two_at_once(table: Path) -> None:
     one, other, late = (FilterCacheWriter(STORAGE, folder, read) for _ in range(3))
     for writer, path in ((one, "p/1.parquet"), (other, "p/2.parquet"), (late, "p/3.parquet")):
         writer.add(path, 7, FileKeys(KeyRange("a", "b"), None))
-    one.publish(without=(), through="1", with_logs=False)
-    other.publish(without=(), through="2", with_logs=False)
+    one.publish(without=(), with_logs=False)
+    other.publish(without=(), with_logs=False)
     cache = FilterCache.of(STORAGE, folder)
     assert cache is not None and cache.entries.column("path").to_pylist() == ["p/2.parquet", "p/1.parquet"]
     assert cache.rows_of(["p/1.parquet", "p/1.parquet"], [7, 8]) == [1, None], "of another size it is another file"
@@ -210,7 +211,7 @@ def test_two_at_once(table: Path) -> None:
     dropping = replace(newest, is_dropped=True).numbered(newest.number + 1, by="drop")
     STORAGE.create(manifest_path(folder, dropping.number), CACHE_FORM.encode(dropping))
     with pytest.raises(IndexMoved, match="dropped it"):
-        late.publish(without=(), through="3", with_logs=False)
+        late.publish(without=(), with_logs=False)
     assert FilterCache.of(STORAGE, folder) is None
     assert rebuilt(scan(table)).covered == 2
 

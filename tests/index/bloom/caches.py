@@ -9,8 +9,9 @@ from lakeward.commit.index.filter_cache_writer import FilterCacheWriter
 from lakeward.execute.indexing.filter_caching import CacheChange, rebuild_filter_cache, update_filter_cache
 from lakeward.format.bloom_filter import BloomFilter
 from lakeward.format.bloom_lookup import TYPE_CODE, BloomRows
+from lakeward.index.bloom.cache_manifest import cache_folder
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
-from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
+from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -63,4 +64,4 @@ def mislead_cache(table: Path, how: str) -> None:
             empty = BloomRows.of_bytes(BloomFilter(5).to_bytes(), TYPE_CODE)
             keys = FileKeys(KeyRange("~", "~~"), keys.filter) if how == "range" else FileKeys(keys.range, empty)
         writer.add(entry["path"], entry["size"], keys)
-    writer.publish(without=cache.manifest.paths, through=cache.manifest.through, with_logs=False)
+    writer.publish(without=cache.manifest.paths, with_logs=False)

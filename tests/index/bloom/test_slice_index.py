@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.clock import SystemClock
-from lakeward.index.bloom.data_files import data_files, read_file_keys
+from lakeward.index.bloom.data_files import data_files
+from lakeward.index.bloom.file_keys import read_file_keys
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
 from lakeward.read.slice_keys import log_keys

@@ -41,8 +41,9 @@ def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: b
 
 def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: bool, as_json: bool) -> None:
     from lakeward.execute.indexing.filter_caching import rebuild_filter_cache
+    from lakeward.index.bloom.cache_manifest import cache_folder
     from lakeward.index.bloom.data_files import data_files
-    from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
+    from lakeward.index.bloom.filter_cache import FilterCache
 
     if not dry_run:
         with work_watched() as on_step:
@@ -59,7 +60,7 @@ def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: 
 
 def drop_cache(opened: ConfiguredTable, *, dry_run: bool, as_json: bool) -> None:
     from lakeward.commit.index.filter_cache_writer import drop_filter_cache
-    from lakeward.index.bloom.filter_cache import cache_folder
+    from lakeward.index.bloom.cache_manifest import cache_folder
 
     folder = cache_folder(opened.base_path)
     is_there = bool(opened.storage.list(folder)) if dry_run else drop_filter_cache(opened.storage, opened.base_path)

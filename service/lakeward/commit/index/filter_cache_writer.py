@@ -19,10 +19,11 @@ from lakeward.commit.creation import create_once
 from lakeward.commit.index.manifests import delete_unnamed, publish
 from lakeward.commit.index_out_of_use import put_in_use
 from lakeward.errors import BrokenFile, IndexMoved, NotFound, Unsupported
-from lakeward.index.bloom.cache_file import CacheFile, CacheFileBuilder
+from lakeward.index.bloom.cache_file import CacheFile
+from lakeward.index.bloom.cache_manifest import CACHE_FORM, CacheManifest, cache_folder
 from lakeward.index.bloom.cache_merging import FILE_BYTES
+from lakeward.index.bloom.cached_keys import CacheFileBuilder
 from lakeward.index.bloom.file_keys import FileKeys
-from lakeward.index.bloom.filter_cache import CACHE_FORM, CacheManifest, cache_folder
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import DATA_FOLDER, manifest_path
 from lakeward.storage.storage import Storage, join
@@ -48,19 +49,25 @@ class FilterCacheWriter:
         if self._builder.filter_bytes >= self._file_bytes:
             self._write()
 
-    def publish(self, *, without: Collection[str], through: str | None, with_logs: bool) -> CacheManifest:
+    def publish(
+        self,
+        *,
+        without: Collection[str],
+        with_logs: bool,
+        unread: tuple[tuple[str, int], ...] = (),
+    ) -> CacheManifest:
         """Make what was added part of the cache, if that changes it. Raises `IndexMoved` where others are always
         faster, or dropped it.
 
         Args:
             without: paths of files that are no part of it any more.
-            through: the completion time of the last commit of the table.
             with_logs: the cache is to have logs, too.
+            unread: path and size of the files that could not be read.
         """
         if self._builder.entries:
             self._write()
-        is_same = through == self._read.through and with_logs == self._read.with_logs
-        if not self._written and not without and is_same:
+        said = replace(self._read, with_logs=with_logs, unread=unread)
+        if self._read.is_built and not self._written and not without and said == self._read:
             return self._read
 
         def change(newest: CacheManifest) -> CacheManifest:
@@ -71,7 +78,7 @@ class FilterCacheWriter:
                 )
             written = {file.path for file in self._written}
             kept = (file for file in newest.files if file.path not in without and file.path not in written)
-            return replace(newest, files=(*kept, *self._written), through=through, with_logs=with_logs)
+            return replace(newest, files=(*kept, *self._written), with_logs=with_logs, unread=unread)
 
         manifest = publish(self._storage, self._folder, CACHE_FORM, self._read, change, by=token_hex(8))
         delete_unnamed(self._storage, self._folder, CACHE_FORM)

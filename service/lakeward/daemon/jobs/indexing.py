@@ -1,7 +1,7 @@
 """Indexes of one table kept by the daemon: is one to be brought up to date or checked, and the job that does both.
 
     jobs/index/statuses    which indexes the table has, and what is known of each
-    jobs/index/updating    Lakeward's own follow the commits of every writer
+    jobs/index/updating    Lakeward's own, and its cache of filters, follow the commits of every writer
     jobs/index/checking    a sample of rows and entries, now and then
     jobs/index/tasks       what of it runs elsewhere
 
@@ -58,7 +58,7 @@ def index_demand(
     found = find_indexes(storage, table, snapshot, cache.indexes, watermarks=watermarks, clock=clock)
     now = clock.now()
     indexes = tuple(
-        replace(index, update=decide_update(index, table, now=now)) if index.type.is_own else index for index in found
+        replace(index, update=decide_update(index, table, now=now)) if index.type.is_kept else index for index in found
     )
     cache.keep_indexes(indexes)
     see_indexes(table, cache, clock=clock)
@@ -121,7 +121,10 @@ def service_indexes(
     problems = (*updates.problems, *checks.problems)
     result = JobResult.COMMITTED if updates.did_something or checks.done else JobResult.NOTHING
     return JobReport(
-        JobResult.FAILED if problems else result, figures, problems=problems, reasons=tuple(checks.reasons)
+        JobResult.FAILED if problems else result,
+        figures,
+        problems=problems,
+        reasons=(*updates.reasons, *checks.reasons),
     )
 
 

@@ -338,6 +338,11 @@ def _behind(figure: Callable[[IndexStatus, float], float | None]) -> Callable[[T
     return read
 
 
+def _coverage(table: TableStatus, now: float) -> Reading:
+    found = {index.name: index.coverage for index in table.indexes if index.coverage is not None}
+    return {name: each.bases / each.of_bases if each.of_bases else 1.0 for name, each in found.items()} or None
+
+
 def _load(figure: Callable[[IndexLoad], float]) -> Callable[[TableStatus, float], Reading]:
     """A figure of each index of the table that has buckets of ours."""
 
@@ -607,7 +612,7 @@ TABLE_GAUGES = (
         _gauge(
             "lakeward_table_index_behind_commits",
             "Commits, rollbacks and restores that an index of Lakeward's, below the table or in the store's database, "
-            "does not have, as of the last plan.",
+            "does not have, as of the last plan; of the cache of filters (`bloom`) those of whose files it lacks any.",
             "table",
             "index",
         ),
@@ -617,7 +622,8 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_behind_bytes",
-            "What they wrote, which each lookup reads; beyond 256 MiB lookups are refused.",
+            "What they wrote, which each lookup reads; beyond 256 MiB lookups are refused. Of `bloom` the files that "
+            "it lacks, of which lookups read the footers.",
             "table",
             "index",
         ),
@@ -638,12 +644,25 @@ TABLE_GAUGES = (
         _gauge(
             "lakeward_table_index_unreadable",
             "1 while it cannot be told what an index of Lakeward's lacks, since its manifest or a commit of the table "
-            "cannot be read; lookups by it fail.",
+            "cannot be read; lookups by it fail. By `bloom` they read footers.",
             "table",
             "index",
         ),
-        lambda table, now: {each.name: float(bool(each.problem)) for each in table.indexes if each.type.is_own} or None,
+        lambda table, now: (
+            {each.name: float(bool(each.problem)) for each in table.indexes if each.type.is_kept} or None
+        ),
         max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_coverage_ratio",
+            "Base files of the table that the cache of filters (`bloom`) has, by all of them. Below 1 while it is not "
+            "behind, some could not be read.",
+            "table",
+            "index",
+        ),
+        _coverage,
+        min,
     ),
     TableGauge(
         _gauge(

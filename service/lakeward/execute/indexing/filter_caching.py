@@ -10,7 +10,8 @@ comes while the cache is filled, lookups read from the footers, and the next upd
 
 Touches: the folder of the cache; the table, reading: footers, eight at once, and logs.
 Keeps:   1. what the cache has of a file is what its footer, or the keys of the log, say;
-         2. after an update it has every file that was live when it began, whatever of it was broken.
+         2. after an update it has every file that was live when it began, whatever of it was broken, or says that the
+            file could not be read.
 Memory:  eight footers, or the keys of one log; and one file of the cache.
 See:     docs/decisions/0081-the-cache-of-filters.md
 """
@@ -27,13 +28,13 @@ from typing import Final
 from lakeward.commit.index.filter_cache_writer import FilterCacheWriter, create_filter_cache
 from lakeward.commit.index_out_of_use import put_in_use
 from lakeward.errors import BrokenFile, LakewardError, NotFound, Refused, Unsupported
-from lakeward.index.bloom.cache_file import CachedKeys
+from lakeward.index.bloom.cache_manifest import cache_folder
 from lakeward.index.bloom.cache_merging import FILE_BYTES, files_to_replace
-from lakeward.index.bloom.data_files import DataFile, data_files, read_file_keys
-from lakeward.index.bloom.file_keys import FileKeys
-from lakeward.index.bloom.filter_cache import FilterCache, cache_folder
+from lakeward.index.bloom.cached_keys import CachedKeys
+from lakeward.index.bloom.data_files import DataFile, data_files
+from lakeward.index.bloom.file_keys import FileKeys, read_file_keys
+from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.index.index_type import IndexType
-from lakeward.index.key_changes.table_commits import newest_change
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -56,6 +57,8 @@ class CacheChange:
     files: int
     """The files that it is in."""
     bytes: int
+    commits: int
+    """Commits of whose files any was read."""
     told: tuple[str, ...] = ()
     """What was broken: files of the cache, whose entries were read anew, and of the table, which are left out; so are
     logs that cannot be told."""
@@ -149,7 +152,8 @@ class _Filling:
         self._storage = storage
         self._snapshot = snapshot
         self._writer = writer
-        self._files = 0
+        self._files: list[DataFile] = []
+        self._unread: list[DataFile] = []
         self.covered = 0
         self.told: list[str] = []
 
@@ -178,14 +182,20 @@ class _Filling:
             self._take(log, self._keys_of(log))
 
     def published(self, *, without: Collection[str], gone: int, with_logs: bool) -> CacheChange:
-        commit = newest_change(self._snapshot.timeline)
-        through = None if commit is None else commit.completed
-        manifest = self._writer.publish(without=without, through=through, with_logs=with_logs)
-        told = tuple(dict.fromkeys(self.told))
-        return CacheChange(self.covered, self._files, gone, len(manifest.files), manifest.size_bytes, told)
+        unread = tuple((file.path, file.size) for file in sorted(self._unread))
+        manifest = self._writer.publish(without=without, with_logs=with_logs, unread=unread)
+        return CacheChange(
+            self.covered,
+            len(self._files),
+            gone,
+            len(manifest.files),
+            manifest.size_bytes,
+            commits=len({file.instant for file in self._files}),
+            told=tuple(dict.fromkeys(self.told)),
+        )
 
     def _keys_of(self, file: DataFile) -> FileKeys | LakewardError | None:
-        """None for a file that a clean took away meanwhile."""
+        """None for a file that is not there: a clean took it away meanwhile, or the table is damaged."""
         try:
             return read_file_keys(self._storage, self._snapshot, file)
         except (BrokenFile, Unsupported) as error:
@@ -195,9 +205,11 @@ class _Filling:
 
     def _take(self, file: DataFile, keys: FileKeys | LakewardError | None) -> None:
         if isinstance(keys, FileKeys):
-            self._files += 1
+            self._files.append(file)
             self._add(file, keys)
-        elif keys is not None:
+            return
+        self._unread.append(file)
+        if keys is not None:
             self.told.append(_sentence(keys))
 
     def _add(self, file: DataFile, keys: FileKeys) -> None:

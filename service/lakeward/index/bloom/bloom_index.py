@@ -33,7 +33,7 @@ from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.index.base_files import BaseFiles, KeyFile
-from lakeward.index.bloom.cache_file import CachedKeys
+from lakeward.index.bloom.cached_keys import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.index.bloom.filter_cache import FilterCache, tell_broken, usable_cache
 from lakeward.index.bloom.key_spans import KeySpans

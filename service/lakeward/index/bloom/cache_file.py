@@ -6,26 +6,24 @@
 What the manifest says of it has the place and the checksum of the entries, an entry those of its filter: the ranges of
 many base files are one read, and a filter is read only where the range leaves a key possible.
 
-Touches: nothing; storage, reading, where a filter is asked for.
+`cached_keys` puts one together and reads filters of it. Here are no kernels: how much of a table the cache has, the
+daemon tells by itself.
+
+Touches: storage, reading.
 Keeps:   what is read is what was added, or an error.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
-from typing import Any, Final, Self
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakeward.errors import BrokenFile
-from lakeward.format.bloom_lookup import BloomRows
-from lakeward.index.bloom.file_keys import FileKeys, KeyRange
-from lakeward.index.manifest_form import DATA_FOLDER
+from lakeward.errors import BrokenFile, NotFound
 from lakeward.storage.storage import Storage, join
 
 ENTRIES: Final = pa.schema(
@@ -40,6 +38,8 @@ ENTRIES: Final = pa.schema(
         pa.field("crc32", pa.int64()),
     ]
 )
+_BETWEEN = "\0"
+"""Stands in no path."""
 _NAME = re.compile(r"(?P<number>\d+)-[0-9a-f]{32}\.keys")
 
 
@@ -57,9 +57,12 @@ class CacheFile:
     """The checksum of the entries' bytes."""
 
     def read_entries(self, storage: Storage, folder: str) -> pa.Table:
-        """In `ENTRIES`. Raises `BrokenFile`, `NotFound`."""
+        """In `ENTRIES`. Raises `BrokenFile`, also where it is not there."""
         path = join(folder, self.path)
-        data = _read(storage, path, self.entries_at, self.size - self.entries_at, self.crc32)
+        try:
+            data = read_checked(storage, path, self.entries_at, self.size - self.entries_at, self.crc32)
+        except NotFound:
+            raise broken_file(path, "it is not there") from None
         try:
             with pa.ipc.open_stream(data) as stream:
                 found = stream.read_all()
@@ -70,89 +73,20 @@ class CacheFile:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class CachedKeys:
-    """What the cache has of one base file."""
-
-    range: KeyRange | None
-    filter_file: str
-    """The path of the file that the filter is in."""
-    filter_type: str | None
-    """None without a filter."""
-    offset: int
-    length: int
-    crc32: int
-
-    @classmethod
-    def of_entry(cls, folder: str, file: CacheFile, entry: Mapping[str, Any]) -> Self:
-        ends = entry["low"], entry["high"]
-        return cls(
-            None if None in ends else KeyRange(*ends),
-            join(folder, file.path),
-            entry["filter_type"],
-            entry["offset"],
-            entry["length"],
-            entry["crc32"],
-        )
-
-    def read(self, storage: Storage) -> FileKeys:
-        """With the filter. Raises `BrokenFile`, `NotFound`."""
-        if self.filter_type is None:
-            return FileKeys(self.range, None)
-        data = _read(storage, self.filter_file, self.offset, self.length, self.crc32)
-        try:
-            return FileKeys(self.range, BloomRows.of_bytes(data, self.filter_type))
-        except ValueError as error:
-            raise broken_file(self.filter_file, f"it has {error}") from None
-
-
-class CacheFileBuilder:
-    """Puts a file together in memory."""
-
-    def __init__(self) -> None:
-        self._filters = BytesIO()
-        self._rows: list[dict[str, Any]] = []
-
-    @property
-    def filter_bytes(self) -> int:
-        """What its filters take."""
-        return self._filters.tell()
-
-    @property
-    def entries(self) -> int:
-        return len(self._rows)
-
-    def add(self, path: str, size: int, keys: FileKeys) -> None:
-        row = {"path": path, "size": size, "offset": self._filters.tell(), "length": 0, "crc32": 0}
-        if keys.range is not None:
-            row |= {"low": keys.range.low, "high": keys.range.high}
-        if keys.filter is not None:
-            data = keys.filter.data.tobytes()
-            self._filters.write(data)
-            row |= {"filter_type": keys.filter.type_code, "length": len(data), "crc32": zlib.crc32(data)}
-        self._rows.append(row)
-
-    def finish(self, number: int) -> tuple[CacheFile, bytes]:
-        """The file, and its content.
-
-        Args:
-            number: of the manifest that the attempt has read.
-        """
-        entries_at = self._filters.tell()
-        with pa.ipc.new_stream(self._filters, ENTRIES) as stream:
-            stream.write_table(pa.Table.from_pylist(self._rows, ENTRIES))
-        content = self._filters.getvalue()
-        path = f"{DATA_FOLDER}/{number}-{hashlib.sha256(content).hexdigest()[:32]}.keys"
-        return CacheFile(path, len(content), len(self._rows), entries_at, zlib.crc32(content[entries_at:])), content
-
-
 def number_of(name: str) -> int | None:
     """The manifest that the attempt had read which wrote the file of this name; None where the name is none of ours."""
     match = _NAME.fullmatch(name)
     return None if match is None else int(match["number"])
 
 
-def _read(storage: Storage, path: str, offset: int, length: int, crc32: int) -> bytes:
+def entry_names(paths: pa.ChunkedArray | pa.Array, sizes: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """What an entry is found by: path and size of its file."""
+    names = pc.binary_join_element_wise(paths, sizes.cast(pa.string()), _BETWEEN)
+    return names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
+
+
+def read_checked(storage: Storage, path: str, offset: int, length: int, crc32: int) -> bytes:
+    """Raises `BrokenFile`, `NotFound`."""
     with storage.open_input(path) as source:
         source.seek(offset)
         data = source.read(length)

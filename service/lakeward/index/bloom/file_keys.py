@@ -1,9 +1,15 @@
-"""Which keys a base file may have, by what is said of it: the range of its keys, and its bloom filter.
+"""Which keys a base file or a log may have, by what is said of it: the range of its keys, and its bloom filter.
+
+    base file    range and filter of its footer
+    log          the keys of all its rows and deletes, whatever became of them: their range, and a filter as Hudi makes
+                 one for a base file. Logs themselves say neither
 
 What is missing or broken rules no key out.
 
-Touches: nothing; the footer of a base file, where it is read here.
+Touches: nothing; the footer of a base file, or a whole log, where it is read here.
 Keeps:   a key that is in the file is never ruled out by a range or a filter that was made of its keys.
+Memory:  the keys of one log.
+Source:  RFC-06 (bloom filters and ranges of log files)
 """
 
 from __future__ import annotations
@@ -15,11 +21,14 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE, BloomRows
 from lakeward.format.metadata.base_file_stats import read_footer_entries
-from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY
+from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, KeySummary
+from lakeward.index.bloom.data_files import DataFile
 from lakeward.index.bloom.java_order import java_order
-from lakeward.storage.storage import Storage
+from lakeward.read.slice_keys import log_keys
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,17 @@ class FileKeys:
         if self.filter is not None:
             keys = keys.filter(pa.array(self.filter.lookup(keys)))
         return keys
+
+
+def read_file_keys(storage: Storage, snapshot: TableSnapshot, file: DataFile) -> FileKeys:
+    """Raises `BrokenFile`, `NotFound`, and of a log `Unsupported`."""
+    if not file.is_log:
+        return FileKeys.of_file(storage, join(snapshot.base_path, file.path))
+    summary = KeySummary(keys_expected=None, bloom_type=TYPE_CODE)
+    for keys in log_keys(storage, snapshot, file.path):
+        if len(keys):
+            summary.add(keys)
+    return FileKeys.of_footer({name.encode(): value.encode() for name, value in summary.entries().items()})
 
 
 def filter_of(text: bytes, type_code: str) -> BloomRows | None:

@@ -1,7 +1,7 @@
 """The filters and ranges of a table's base files, gathered in a few files below the table, so that lookups open no
 footer for them; and those of logs, which have none of their own, where that is asked for.
 
-    .hoodie/.lakeward/index/bloom/manifest-…    which files the cache has (`index/manifest_form`)
+    .hoodie/.lakeward/index/bloom/manifest-…    which files the cache has (`cache_manifest`)
                                   data/…        `cache_file`
 
 It is a cache. What is not in it, or is broken, or belongs to a base file of another size, is read from the footer; what
@@ -15,82 +15,24 @@ See:     docs/decisions/0081-the-cache-of-filters.md
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import BrokenFile, LakewardError, NotFound, Unsupported
-from lakeward.index.bloom.cache_file import ENTRIES, CachedKeys, CacheFile, broken_file, number_of
+from lakeward.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.index.bloom.cache_file import ENTRIES, CacheFile, entry_names
+from lakeward.index.bloom.cache_manifest import CacheManifest, cache_folder, find_cache
+from lakeward.index.bloom.cached_keys import CachedKeys
 from lakeward.index.index_type import IndexType
-from lakeward.index.manifest_form import ManifestForm
-from lakeward.index.out_of_use import FOLDER, why_out_of_use
-from lakeward.storage.storage import Storage, join
-from lakeward.table.table_config import hoodie_folder
+from lakeward.index.out_of_use import why_out_of_use
+from lakeward.storage.storage import Storage
 
 _log = logging.getLogger(__name__)
 
-_FILE = "file"
-_BETWEEN = "\0"
-"""Stands in no path."""
-_LOOKS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class CacheManifest:
-    number: int
-    files: tuple[CacheFile, ...] = ()
-    through: str | None = None
-    """The completion time of the last commit of the table when it was brought up to date."""
-    with_logs: bool = False
-    """Whether it is to have logs, too."""
-    is_dropped: bool = False
-    by: str = ""
-    """The token of the attempt that wrote it."""
-
-    @property
-    def paths(self) -> Collection[str]:
-        return [file.path for file in self.files]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(file.size for file in self.files)
-
-    def numbered(self, number: int, *, by: str) -> Self:
-        return replace(self, number=number, by=by)
-
-
-def _document(manifest: CacheManifest) -> Mapping[str, Any]:
-    return {
-        "files": [[each.path, each.size, each.entries, each.entries_at, each.crc32] for each in manifest.files],
-        "through": manifest.through,
-        "with_logs": manifest.with_logs,
-        "is_dropped": manifest.is_dropped,
-        "by": manifest.by,
-    }
-
-
-def _manifest(number: int, document: Mapping[str, Any]) -> CacheManifest:
-    files = tuple(CacheFile(*row) for row in document["files"])
-    through, with_logs = document["through"], document["with_logs"]
-    return CacheManifest(number, files, through, with_logs, document["is_dropped"], document["by"])
-
-
-CACHE_FORM: Final = ManifestForm(
-    index="the cache of filters",
-    remedy="Restore the file, or build the index anew (`lakeward index rebuild TABLE --type bloom`): it is made of the "
-    "table alone.",
-    version=1,
-    document_of=_document,
-    manifest_of=_manifest,
-    number_of=number_of,
-)
-
-
-def cache_folder(base_path: str) -> str:
-    return join(hoodie_folder(base_path), FOLDER, IndexType.BLOOM)
+_FILE: Final = "file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +47,8 @@ class FilterCache:
     @classmethod
     def of(cls, storage: Storage, folder: str) -> Self | None:
         """The cache as it is; None where there is none. Raises `BrokenFile` and `Unsupported` for its manifest."""
-        for _ in range(_LOOKS):
-            try:
-                manifest = CACHE_FORM.read_newest(storage, folder)
-                if manifest is None or manifest.is_dropped:
-                    return None
-                return cls._read(storage, folder, manifest)
-            except NotFound:
-                pass  # it was replaced and deleted between the listing and the reading
-        return None
+        manifest = find_cache(storage, folder)
+        return None if manifest is None else cls._read(storage, folder, manifest)
 
     @classmethod
     def _read(cls, storage: Storage, folder: str, manifest: CacheManifest) -> Self:
@@ -124,8 +59,6 @@ class FilterCache:
                 entries = file.read_entries(storage, folder)
             except BrokenFile as error:
                 broken[file.path] = error
-            except NotFound:
-                broken[file.path] = broken_file(join(folder, file.path), "it is not there")
             else:
                 found.append(entries.append_column(_FILE, pa.array([number] * len(entries), pa.int32())))
         schema = ENTRIES.append(pa.field(_FILE, pa.int32()))
@@ -133,8 +66,8 @@ class FilterCache:
 
     def rows_of(self, paths: Sequence[str], sizes: Sequence[int]) -> list[int | None]:
         """The row that each of these base files has in `entries`."""
-        held = _names(self.entries.column("path"), self.entries.column("size"))
-        asked = _names(pa.array(paths, pa.string()), pa.array(sizes, pa.int64()))
+        held = entry_names(self.entries.column("path"), self.entries.column("size"))
+        asked = entry_names(pa.array(paths, pa.string()), pa.array(sizes, pa.int64()))
         rows: list[int | None] = pc.index_in(asked, value_set=held).to_pylist()
         return rows
 
@@ -171,8 +104,3 @@ def usable_cache(storage: Storage, base_path: str) -> FilterCache | None:
 
 def tell_broken(error: LakewardError) -> None:
     _log.warning("Footers are read instead: %s %s %s", error.what, error.why, error.remedy)
-
-
-def _names(paths: pa.ChunkedArray | pa.Array, sizes: pa.ChunkedArray | pa.Array) -> pa.Array:
-    names = pc.binary_join_element_wise(paths, sizes.cast(pa.string()), _BETWEEN)
-    return names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names

@@ -26,7 +26,7 @@ from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.index.base_files import KeyFile
 from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart, spans_of
-from lakeward.index.bloom.cache_file import CachedKeys
+from lakeward.index.bloom.cached_keys import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys
 from lakeward.index.bloom.filter_cache import tell_broken
 from lakeward.index.location import LOCATIONS

@@ -83,9 +83,10 @@ class Staleness:
     """How far an index is behind its table: the one definition, for gauge, command and page."""
 
     commits: int = 0
-    """Commits, rollbacks and restores that it does not have yet."""
+    """Commits, rollbacks and restores that it does not have yet; of the cache of filters, commits of whose files it
+    lacks any (`index/bloom/cache_coverage`)."""
     bytes: int = 0
-    """What these commits wrote."""
+    """What these commits wrote, or these files have."""
     seconds: float = field(default=0.0)
     """Since the first of them completed; 0 where there is none, or the table's zone is not known."""
 
@@ -143,11 +144,13 @@ def staleness(storage: Storage, snapshot: TableSnapshot, indexed: Indexed, *, cl
         return Staleness()
     # Of more commits than are read at once the others are taken to be as large as these.
     size = sum(commit.bytes for commit in behind.commits) * behind.count // len(behind.commits)
-    seconds = 0.0
-    if snapshot.zone.zone is not None:
-        first = parse_instant_time(behind.commits[0].completed, snapshot.zone.zone) / 1000
-        seconds = max(0.0, clock.now() - first)
-    return Staleness(behind.count, size, seconds)
+    return Staleness(behind.count, size, seconds_since(snapshot, behind.commits[0].completed, clock=clock))
+
+
+def seconds_since(snapshot: TableSnapshot, time: str, *, clock: Clock) -> float:
+    """Since that time on the table's timeline; 0 where the table's zone is not known."""
+    zone = snapshot.zone.zone
+    return 0.0 if zone is None else max(0.0, clock.now() - parse_instant_time(time, zone) / 1000)
 
 
 def known_undone(commits: Iterable[TableCommit], indexed: Indexed) -> frozenset[str]:

@@ -26,7 +26,7 @@ from lakeward.clock import Clock
 from lakeward.commit.index_out_of_use import take_out_of_use
 from lakeward.commit.lock.table_lock import Guard
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
-from lakeward.daemon.jobs.index.tasks import IndexCheckSpec, RunIndexCheck
+from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec, RunIndexCheck
 from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
@@ -36,12 +36,10 @@ from lakeward.errors import LakewardError, TryLater
 from lakeward.quantities import format_iso_time
 from lakeward.storage.storage import Storage
 from lakeward.verify.confidence import excluded_rate
-from lakeward.verify.index_check_result import CheckSize, IndexCheck
+from lakeward.verify.index_check_result import CheckSize
 
 CONFIDENCE = 0.99
 """How surely what is said to be found is found."""
-_REASONS = 3
-"""So many faults of an index are told in an event; `lakeward index verify` names more."""
 
 
 @dataclass(slots=True)
@@ -106,9 +104,9 @@ def check_indexes(
         cache.keep_indexes(tuple(found if each.type is index.type else each for each in cache.indexes))
         cache.keep_index_round(index.type, number)
         checks.done += 1
-        checks.keys += found.checked
-        checks.wrong += found.wrong
-        checks.reasons += [f"{index.name}: {fault.key}: {fault.what}" for fault in outcome.faults[:_REASONS]]
+        checks.keys += outcome.checked
+        checks.wrong += outcome.wrong
+        checks.reasons += [f"{index.name}: {fault}" for fault in outcome.faults]
     return checks
 
 
@@ -131,13 +129,11 @@ def _round(table: ServedTable, clock: Clock) -> int:
     return int((clock.now() + zlib.crc32(table.base_path.encode()) % every) // every)
 
 
-def _with_check(index: IndexStatus, check: IndexCheck, now: float) -> IndexStatus:
-    drawn = [each for each in (check.rows, check.entries) if each is not None]
-    rates = [each.excluded_rate for each in drawn]
+def _with_check(index: IndexStatus, check: IndexChecked, now: float) -> IndexStatus:
     return replace(
         index,
         checked_at=now,
-        checked=sum(each.checked for each in drawn),
+        checked=check.checked,
         wrong=check.wrong,
-        excluded_rate=None if check.wrong else max((rate for rate in rates if rate is not None), default=None),
+        excluded_rate=check.excluded_rate,
     )

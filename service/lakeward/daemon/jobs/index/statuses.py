@@ -1,12 +1,14 @@
-"""The indexes of one table that say where keys are, as a plan finds them: Hudi's record index, and Lakeward's own.
+"""The indexes of one table that say where keys are, as a plan finds them: Hudi's record index, Lakeward's own, and its
+cache of filters.
 
     metadata    in the metadata table: each commit brings its part
     record      below the table, or in the configured location: how far it is behind, and how full
     postgres    in the store's database: how far it is behind; while the store does not answer, what it said last stays
+    bloom       the cache of filters, where it was built: how much of the table it has, and what it lacks
 
 What earlier checks found of an index goes on, until it is in use again: then it is another one.
 
-Touches: the table, the folder of the record index and the store, reading.
+Touches: the table, the folders of the record index and of the cache, and the store, reading.
 Keeps:   1. what stands against telling of one index is told, and hides no other one;
          2. an index that was put in use again is one that was not checked yet.
 """
@@ -22,6 +24,7 @@ from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
 from lakeward.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.index.bloom.cache_coverage import find_coverage
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.key_changes.table_commits import staleness
@@ -52,7 +55,9 @@ def find_indexes(
         before: what the plan before found, with what was found of them since.
     """
     look = _Look(storage, table, snapshot, {index.type: index for index in before}, watermarks, clock)
-    return tuple(look.in_use_or_not(index) for index in (*look.of_hudi(), *look.below(), *look.in_database()))
+    return tuple(
+        look.in_use_or_not(index) for index in (*look.of_hudi(), *look.below(), *look.in_database(), *look.cached())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,18 @@ class _Look:
             return
         if INDEX_NAME in found:
             yield from self._with_staleness(index, Indexed.of(*found[INDEX_NAME]))
+
+    def cached(self) -> Iterator[IndexStatus]:
+        index = self._known(IndexType.BLOOM)
+        try:
+            found = find_coverage(self.storage, self.snapshot, clock=self.clock)
+        except _UNTOLD as error:
+            yield replace(index, behind=None, coverage=None, problem=problem_of(error).text)
+            return
+        if found is not None:
+            _, coverage = found
+            now = self.clock.now()
+            yield replace(index, behind=coverage.behind, behind_at=now, coverage=coverage, problem="")
 
     def in_use_or_not(self, index: IndexStatus) -> IndexStatus:
         record = self.table.settings.index.record.options

@@ -1,5 +1,5 @@
-"""What is done to an index where the daemon's work runs, a process of this machine or an executor: one of Lakeward's is
-brought up to date, and any that can be wrong is held against the rows.
+"""What is done to an index where the daemon's work runs, a process of this machine or an executor: one that Lakeward
+keeps is brought up to date, and any that can be wrong is held against the rows, or the files, that it is of.
 
 What a task needs beyond its spec is imported by it: with Numba and its kernels, which the daemon's process never has.
 So specs and results are plain values.
@@ -14,20 +14,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 from lakeward.clock import SystemClock
 from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
-from lakeward.verify.index_check_result import CheckSize, IndexCheck
+from lakeward.verify.confidence import excluded_rate
+from lakeward.verify.index_check_result import CheckSize
 
 if TYPE_CHECKING:
     from lakeward.execute.indexing.building import OpenOwnIndex
     from lakeward.index.index import Index
     from lakeward.storage.storage import Storage
     from lakeward.table.snapshot import TableSnapshot
+    from lakeward.verify.filter_cache_check import FilterCacheCheck
+    from lakeward.verify.index_check_result import IndexCheck
+
+_TOLD: Final = 3
+"""So many of what was found are told in an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +66,81 @@ class IndexUpdated:
     """Commits of the table that were taken in."""
     is_tidied: bool
     """Something was settled, forgotten or merged."""
+    told: tuple[str, ...] = ()
+    """What was found broken meanwhile, in sentences: the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChecked:
+    """What a check found."""
+
+    checked: int
+    """Rows and entries that were looked at."""
+    wrong: int = 0
+    excluded_rate: float | None = None
+    """The share that fewer are wrong than, with the confidence of the check, where none was."""
+    told: str = ""
+    """What is wrong, as the end of a sentence; empty where nothing is."""
+    faults: tuple[str, ...] = ()
+    """The first ones, and what was found broken; `lakeward index verify` names more."""
+
+    @classmethod
+    def of_rows(cls, check: IndexCheck) -> Self:
+        drawn = [each for each in (check.rows, check.entries) if each is not None]
+        rates = [each.excluded_rate for each in drawn if each.excluded_rate is not None]
+        return cls(
+            sum(each.checked for each in drawn),
+            check.wrong,
+            None if check.wrong else max(rates, default=None),
+            check.told if check.wrong else "",
+            tuple(f"{fault.key}: {fault.what}" for fault in check.faults[:_TOLD]),
+        )
+
+    @classmethod
+    def of_cache(cls, check: FilterCacheCheck, confidence: float) -> Self:
+        wrong = len(check.wrong)
+        faults = [*(f"{entry.path}: {entry.what}" for entry in check.wrong), *check.broken]
+        return cls(
+            check.checked,
+            wrong,
+            None if wrong or not check.checked else excluded_rate(check.checked, check.of, confidence),
+            check.told if wrong else "",
+            tuple(faults[:_TOLD]),
+        )
 
 
 def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexUpdated:
-    """Bring the index of the table at `location` up to date. Raises what `update_and_tidy` does."""
+    """Bring the index of the table at `location` up to date. Raises what `update_and_tidy` and `update_filter_cache`
+    do."""
     from lakeward.execute.indexing.building import update_and_tidy
+    from lakeward.execute.indexing.filter_caching import update_filter_cache
 
     storage, base_path = open_storage(location)
+    if spec.type is IndexType.BLOOM:
+        change = update_filter_cache(storage, _taken(storage, base_path, spec), on_file=lambda done, of: None)
+        return IndexUpdated(change.commits, bool(change.gone or change.told), change.told[:_TOLD])
     with _opener(storage, base_path, spec) as opens:
         done = update_and_tidy(storage, opens, lambda: _taken(storage, base_path, spec))
     return IndexUpdated(len(done.commits), done.is_tidied)
 
 
-def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexCheck:
+def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexChecked:
     """Hold the index of the table at `location` against its rows, in use or not; both are read twice where something is
-    found."""
+    found. Entries of the cache of filters are held against footers and logs, which never change."""
+    from lakeward.verify.filter_cache_check import check_filter_cache
     from lakeward.verify.index_check import Moment, check_index
 
     storage, base_path = open_storage(location)
+    if spec.index.type is IndexType.BLOOM:
+        found = check_filter_cache(storage, _taken(storage, base_path, spec.index), spec.size)
+        return IndexChecked(0) if found is None else IndexChecked.of_cache(found, spec.size.confidence)
     with _judged_opener(storage, base_path, spec.index) as opens:
 
         def moment_now() -> Moment:
             snapshot = _taken(storage, base_path, spec.index)
             return Moment(snapshot, opens(snapshot))
 
-        return check_index(storage, moment_now, spec.size)
+        return IndexChecked.of_rows(check_index(storage, moment_now, spec.size))
 
 
 @contextmanager
@@ -132,4 +188,4 @@ def _opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenO
 
 
 RunIndexUpdate = Callable[[IndexSpec, int], IndexUpdated]
-RunIndexCheck = Callable[[IndexCheckSpec, int], IndexCheck]
+RunIndexCheck = Callable[[IndexCheckSpec, int], IndexChecked]

@@ -1,5 +1,5 @@
-"""Lakeward's own indexes of one table brought up to date by the daemon: which are due, and the part of the job that
-does it.
+"""Lakeward's own indexes of one table, and its cache of filters, brought up to date by the daemon: which are due, and
+the part of the job that does it.
 
     plan    what an index lacks -> due, or when, or what stands against it (`index/update_choice`)
     job     each that is due: one task, on the engine that plans of what it lacks run on; of one in a database in a
@@ -39,6 +39,8 @@ class Updates:
     commits: int = 0
     """Commits that were taken in."""
     is_tidied: bool = False
+    reasons: list[str] = field(default_factory=list)
+    """What was found broken meanwhile, and is told."""
     problems: list[WorkProblem] = field(default_factory=list)
 
     @property
@@ -47,7 +49,7 @@ class Updates:
 
 
 def decide_update(index: IndexStatus, table: ServedTable, *, now: float) -> UpdateDecision:
-    """Whether an index of Lakeward's is to be brought up to date now."""
+    """Whether an index that Lakeward keeps is to be brought up to date now."""
     options, behind = table.settings.index.update_options, index.behind or Staleness()
     return choose_update(behind, index.unmerged, options, now=now, against=_against(index, table))
 
@@ -102,6 +104,7 @@ def update_indexes(
         if isinstance(outcome, IndexUpdated):
             done.commits += outcome.commits
             done.is_tidied = done.is_tidied or outcome.is_tidied
+            done.reasons += [f"{index.name}: {each}" for each in outcome.told]
         elif not isinstance(outcome, TryLater):
             done.problems.append(problem_with(index, "brought up to date", outcome))
     return done
