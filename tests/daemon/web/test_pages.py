@@ -249,10 +249,14 @@ def test_a_table_says_all_about_its_file_groups(pages: Pages):
 
 def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     """One of Lakeward's by commits, bytes and time, with how full its buckets are; those that Hudi keeps are not
-    behind. Why it cannot be told stands there instead, and with the tables."""
+    behind. Of the cache of filters it says how many files it has, and how many could not be read. Why it cannot be
+    told stands there instead, and with the tables."""
     text = Page(pages.one_table(detail(), GroupQuery())).text
-    of_hudi, _, ours = text.partition("Found Behind Full")[2].partition("record")
-    below, _, outside = ours.partition("postgres")
+    of_hudi, _, ours = text.partition("Found Covers Behind Full")[2].partition("record")
+    below, _, others = ours.partition("postgres")
+    outside, _, cache = others.partition("bloom")
+    assert "keys no" in of_hudi and "keys no" in below and "keys 3 commits" in outside
+    assert "34 of 37 base files; 2 could not be read 1 commit, 390.6 KiB, since 1 min; taken in soon" in cache
     assert of_hudi.rstrip().endswith("no no buckets")
     assert "no 31 %, fullest bucket 52 %" in below
     assert "3 commits, 4.8 MiB, since 11 min; not brought up to date, index.update is false no buckets" in outside

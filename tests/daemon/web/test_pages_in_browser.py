@@ -75,7 +75,8 @@ def test_the_page_of_all_tables_in_a_browser(served: Served, number: int, width:
 
 
 def test_the_page_of_one_table_in_a_browser(served: Served):
-    """It shows the file groups, each with its reason, and the storage over time as a picture of its own."""
+    """It shows the file groups, each with its reason, what its indexes cover, and the storage over time as a picture
+    of its own."""
     served.tables = varied_tables()
 
     seen = visit(f"{served.server.address}tables/orders?refresh=off&sort=group&choice=FULL")
@@ -83,6 +84,9 @@ def test_the_page_of_one_table_in_a_browser(served: Served):
     assert seen.console == ()
     assert '<th scope="col" aria-sort="ascending">' in seen.dom
     assert seen.dom.count("FULL, base and logs into a new base") == 46
+    assert (
+        '<td data-label="Covers" class="why">34 of 37 base files; <strong class="bad">2 could not be read' in seen.dom
+    )
     assert re.findall(r'<path class="of-(\w+)" d="M[^"]+Z"', seen.dom) == [
         *("live", "pinned", "retained", "dead", "uncommitted", "quarantined")
     ]
