@@ -18,6 +18,7 @@ from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks
 from lakeward.daemon.jobs.index.tasks import IndexUpdated, check_index_at, update_index_at
+from lakeward.daemon.jobs.index.tee_task import TeeCompared, compare_tee_at
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
@@ -124,6 +125,7 @@ class Serving:
         self.run_operation: Callable[..., OperationResult] = run_operation_at
         self.watermarks: IndexWatermarks = self.store.index_watermarks
         self.run_index_update: Callable[..., IndexUpdated] = update_index_at
+        self.run_comparison: Callable[..., TeeCompared] = compare_tee_at
         self.worker = worker = Worker(
             watcher=self.watcher,
             open_storage=open_storage,
@@ -134,6 +136,7 @@ class Serving:
                 lambda base_path: self.watermarks(base_path),
                 lambda base_path: lambda *given: self.run_index_update(base_path, *given),
                 lambda base_path: partial(check_index_at, base_path),
+                lambda base_path: lambda *given: self.run_comparison(base_path, *given),
                 self.index_store_url,
             ),
             identity=ServiceName(self.settings.service.name, self.store.store_id()),

@@ -93,7 +93,7 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Sto
     summary = summarise_job(asdict(synthetic.job().figures))
     assert done.text == f"20270115075640123: {summary}. compaction 7, release: it was silent"
     assert "9 LOG · 62 logs of 180.0 MiB merged" in done.text
-    assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke.")
+    assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke. compaction 7, release: it was silent")
 
 
 def test_a_job_without_instants_says_what_it_did(told: Told, store: Store) -> None:

@@ -50,6 +50,7 @@ def test_clean_commits_in_a_row(base: str, tee: Tee) -> None:
     assert compared(base, CLEAN, WRONG, CLEAN).clean == 1
     now = compared(base, CLEAN, replace(CLEAN, completed="15"))
     assert (now.clean, now.through, now.compared, now.wrong, now.last_wrong) == (3, "15", 5, 1, WRONG)
+    assert (now.keys, now.keys_wrong) == (15, 1)
     assert compared(base, WRONG).clean == 0
 
 
@@ -93,7 +94,7 @@ def test_two_at_once(base: str, tee: Tee) -> None:
     for stale, commits in ((held, [WRONG]), (tee, [CLEAN, CLEAN])):
         with pytest.raises(Conflict, match="meanwhile"):
             publish_compared(STORAGE, base, stale, commits)
-    assert read_tee(STORAGE, base) == made == replace(choice, number=3, through="11", compared=1, clean=1)
+    assert read_tee(STORAGE, base) == made == replace(choice, number=3, through="11", compared=1, clean=1, keys=3)
     assert STORAGE.stat(manifest_path(tee_folder(base), tee.number)) is not None
 
 

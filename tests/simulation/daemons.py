@@ -320,7 +320,12 @@ class Daemon:
             dispatchers=dispatchers,
             run_operation_at=lambda base_path: partial(merge_ids, open_storage(base_path)[0]),
             run_check_at=lambda base_path: partial(_no_check),
-            indexes=IndexAccess(lambda base_path: {}, lambda base_path: _no_check, lambda base_path: _no_check),
+            indexes=IndexAccess(
+                lambda base_path: {},
+                lambda base_path: _no_check,
+                lambda base_path: _no_check,
+                lambda base_path: _no_check,
+            ),
             identity=ServiceName("lakeward", run.store_id),
             processes=processes,
             state_folder=Path("/nowhere"),

@@ -45,6 +45,9 @@ def summarise_job(
     if of("index_keys_verified"):
         wrong = f", {number(of('index_keys_wrong'))} wrong" if of("index_keys_wrong") else ", all right"
         parts.append(f"{number(of('index_keys_verified'))} keys of indexes checked{wrong}")
+    if of("tee_keys_compared"):
+        wrong = f", {number(of('tee_keys_wrong'))} wrong" if of("tee_keys_wrong") else ", all right"
+        parts.append(f"{number(of('tee_keys_compared'))} keys of two indexes compared{wrong}")
     if of("groups_verified"):
         wrong = f", {number(of('groups_mismatched'))} wrong" if of("groups_mismatched") else ", all right"
         parts.append(f"{number(of('groups_verified'))} file groups checked{wrong}")

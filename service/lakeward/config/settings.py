@@ -571,7 +571,7 @@ class IndexSettings(_Section):
 
     update: Flag = True
     """Lakeward's indexes that are there, below the table and in the store's database, and its cache of filters, are
-    brought up to date. false: by `lakeward index update` alone."""
+    brought up to date. false: by `lakeward index update` alone, and `lakeward index tee` compares one on trial."""
     update_after: Duration = 60.0
     """So long the first of the commits that an index lacks may wait, so that one update takes several in; lookups cover
     them until then."""

@@ -43,6 +43,7 @@ from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.jobs.index.tasks import check_index_at, update_index_at
+from lakeward.daemon.jobs.index.tee_task import compare_tee_at
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.log import configure_logging
@@ -182,6 +183,7 @@ class App:
                 store.index_watermarks,
                 lambda base_path: partial(update_index_at, base_path),
                 lambda base_path: partial(check_index_at, base_path),
+                lambda base_path: partial(compare_tee_at, base_path),
                 settings.store_url,
             ),
             identity=ServiceName(settings.service.name, store.store_id()),

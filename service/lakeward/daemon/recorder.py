@@ -213,14 +213,14 @@ class Recorder:
         self._tell_end(ended, reasons)
 
     def _tell_end(self, ended: JobStatus, reasons: Sequence[str]) -> None:
-        """What a job achieved, or that it failed, is an event; that there was nothing to do, or that it is tried again
-        soon, is none."""
+        """What a job achieved, or that it failed and what it found all the same, is an event; that there was nothing to
+        do, or that it is tried again soon, is none."""
         assert ended.ended_at is not None and ended.end is not None, "only ended jobs are told of"
         if ended.end is JobEnd.COMMITTED:
             done = ". ".join(each for each in (summarise_job(asdict(ended.figures)), *reasons) if each)
             kind, text = ended.service.value, ": ".join(filter(None, (" and ".join(ended.instants), done)))
         elif ended.end in _FAILURES:
-            kind, text = "job-failed", f"{ended.service.value}: {ended.error}"
+            kind, text = "job-failed", f"{ended.service.value}: {' '.join([ended.error, *reasons])}"
         else:
             return
         event = EventRecord(

@@ -60,6 +60,7 @@ from lakeward.daemon.status import (
     ServiceStatus,
     SparkStatus,
     StorageSample,
+    TeeStatus,
 )
 from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import Worker
@@ -268,6 +269,7 @@ class Service:
                     write_amplification=self._written_of(table.name).amplification,
                     storage=self._storage(table.name),
                     indexes=self._indexes(table.name),
+                    tee=self._tee(table.name),
                 )
                 for table, view in tables
             ),
@@ -750,6 +752,10 @@ class Service:
     def _indexes(self, table: str) -> tuple[IndexStatus, ...]:
         cache = self._worker.caches.find(table)
         return () if cache is None else cache.indexes
+
+    def _tee(self, table: str) -> TeeStatus | None:
+        cache = self._worker.caches.find(table)
+        return None if cache is None else cache.tee
 
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())

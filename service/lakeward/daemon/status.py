@@ -31,6 +31,7 @@ from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
+from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Decision
@@ -145,6 +146,9 @@ class JobFigures:
     index_keys_verified: int = 0
     """Rows and entries of indexes that were held against each other."""
     index_keys_wrong: int = 0
+    tee_keys_compared: int = 0
+    """Keys of commits for which an index on trial was asked beside the one that writes go by."""
+    tee_keys_wrong: int = 0
 
     @property
     def operations(self) -> int:
@@ -247,6 +251,29 @@ class IndexStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class TeeStatus:
+    """Two indexes of a table side by side, and how far the one on trial was held against the other."""
+
+    tee: Tee
+    """What was chosen, and what was found; nothing where that cannot be read."""
+    behind: Staleness = field(default_factory=Staleness)
+    """Commits that were still to be compared at the last plan."""
+    due: UpdateDecision | None = None
+    """Whether they are compared now; None where something stands against it."""
+    against: str = ""
+    """What stands against it, in a sentence; empty where nothing does."""
+
+    @property
+    def chosen(self) -> tuple[IndexType | None, IndexType | None]:
+        """The primary, and the shadow, which is on trial."""
+        return self.tee.primary, self.tee.shadow
+
+    @property
+    def shadow_name(self) -> str:
+        return "" if self.tee.shadow is None else self.tee.shadow.value
+
+
+@dataclass(frozen=True, slots=True)
 class TableStatus:
     view: TableView
     """What the scheduler says of it: state, reason, next action, failures, parked groups."""
@@ -272,6 +299,8 @@ class TableStatus:
     """The newest count; None before the first."""
     indexes: tuple[IndexStatus, ...] = ()
     """The indexes that say where keys are, as of the newest plan."""
+    tee: TeeStatus | None = None
+    """None where no index is on trial."""
 
     @property
     def name(self) -> str:

@@ -22,6 +22,7 @@ from lakeward.daemon.status import (
     StorageSample,
     TableDetail,
     TableStatus,
+    TeeStatus,
 )
 from lakeward.plan.compaction.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.quantities import format_time
@@ -44,6 +45,7 @@ def table_status(
     write_amplification: float | None,
     storage: StorageSample | None,
     indexes: tuple[IndexStatus, ...],
+    tee: TeeStatus | None,
 ) -> TableStatus:
     return TableStatus(
         view=view,
@@ -60,6 +62,7 @@ def table_status(
         shown_as=table.shown_as,
         storage=storage,
         indexes=indexes,
+        tee=tee,
     )
 
 

@@ -17,6 +17,7 @@ that no later call sees.
     what could be archived    the same                it was archived, enough commits, or minutes
     what cleans say           a plan                  they leave the timeline
     indexes, their checks     a plan; a check         the next
+    the index on trial        a plan; a comparison    the next
     what holds the storage    a plan or poll          the next count
 
 Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from lakeward.daemon.status import IndexStatus, StorageSample
+from lakeward.daemon.status import IndexStatus, StorageSample, TeeStatus
 from lakeward.index.index_type import IndexType
 from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
@@ -106,6 +107,7 @@ class TableCache:
         self._retentions: Mapping[str, StatedRetention] = {}
         self._indexes: tuple[IndexStatus, ...] = ()
         self._index_rounds: Mapping[IndexType, int] = {}
+        self._tee: TeeStatus | None = None
         self._storage: StorageSample | None = None
         self._storage_due_at = 0.0
         self._storage_is_behind = False
@@ -200,6 +202,15 @@ class TableCache:
     def keep_index_round(self, type_: IndexType, number: int) -> None:
         with self._lock:
             self._index_rounds = {**self._index_rounds, type_: number}
+
+    @property
+    def tee(self) -> TeeStatus | None:
+        """The index on trial as of the last plan or comparison; None where there is none."""
+        return self._tee
+
+    def keep_tee(self, tee: TeeStatus | None) -> None:
+        with self._lock:
+            self._tee = tee
 
     @property
     def storage(self) -> StorageSample | None:

@@ -60,6 +60,10 @@ class Tee:
     """and the last one of these."""
     clean: int = 0
     """Clean commits in a row, up to the last one that was compared."""
+    keys: int = 0
+    """Keys of these commits for which both were asked,"""
+    keys_wrong: int = 0
+    """and locations of which the shadow was wrong."""
     by: str = field(default="", compare=False)
     """The token of the attempt that wrote it."""
 
@@ -67,6 +71,14 @@ class Tee:
     def paths(self) -> Collection[str]:
         """It has no files but manifests."""
         return ()
+
+    @property
+    def told(self) -> str:
+        """What was found, in a sentence."""
+        return (
+            f"{self.compared:,} commits compared by {self.keys:,} keys, of {self.wrong:,} the shadow was wrong, in "
+            f"{self.keys_wrong:,} locations; {self.clean:,} clean in a row."
+        )
 
     def numbered(self, number: int, *, by: str) -> Tee:
         return replace(self, number=number, by=by)
@@ -85,6 +97,8 @@ class Tee:
             wrong=self.wrong + len(wrong),
             last_wrong=wrong[-1] if wrong else self.last_wrong,
             clean=last if wrong else self.clean + last,
+            keys=self.keys + sum(commit.keys for commit in commits),
+            keys_wrong=self.keys_wrong + sum(commit.shadow_wrong for commit in commits),
         )
 
 
@@ -134,7 +148,10 @@ def _document(tee: Tee) -> Mapping[str, Any]:
 
 
 def _tee(number: int, document: Mapping[str, Any]) -> Tee:
-    said = {name: document[name] for name in ("through", "is_cut_over", "compared", "wrong", "clean", "by")}
+    named = ("through", "is_cut_over", "compared", "wrong", "clean", "by")
+    said = {name: document[name] for name in named}
+    # The first manifests of these counted commits alone.
+    said |= {name: document.get(name, 0) for name in ("keys", "keys_wrong")}
     primary, shadow = (None if (of := document[name]) is None else IndexType(of) for name in ("primary", "shadow"))
     last = document["last_wrong"]
     return Tee(number, primary, shadow, last_wrong=None if last is None else ComparedCommit(**last), **said)

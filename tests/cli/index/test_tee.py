@@ -62,7 +62,7 @@ def test_an_index_on_trial(table: Path, call: Any) -> None:
     """From the beginning on writes go by the primary and the shadow has them; what another writer commits is compared,
     too. A shadow that is wrong is named, and is not cut over to; built anew and clean it is, and writes go by it; back
     it goes at once. Keeps 2 of cli/index/tee_command."""
-    assert call("tee")["primary"] is None
+    assert call("tee")["primary"] is None and call("list")["tee"] is None
     begun = call("tee", "--primary", "simple", "--shadow", "record")
     assert (begun["primary"], begun["shadow"], begun["clean_in_a_row"]) == ("simple", "record", 0)
     call("cut-over", "--after-clean", "1", code=2)
@@ -78,12 +78,16 @@ def test_an_index_on_trial(table: Path, call: Any) -> None:
     assert [each["shadow_wrong"] for each in found["now"]] == [0, 0]
     assert (found["clean_in_a_row"], found["commits_left"]) == (2, 0)
     assert call("tee")["now"] == []
+    listed = call("list")["tee"]
+    assert (listed["primary"], listed["shadow"]) == ("simple", "record")
+    assert (listed["keys_compared"], listed["keys_wrong"], listed["commits_left"]) == (found["keys_compared"], 0, 0)
+    assert found["keys_compared"] == sum(each["keys"] for each in found["now"]) > 0
 
     call("update", "--type", "record")
     lose(table, "k4", "b")
     put(table, [("k4", 4, "b", "w"), ("k6", 4, "b", "w")])
     wrong = call("tee", code=6)
-    assert (wrong["commits_wrong"], wrong["clean_in_a_row"]) == (1, 0)
+    assert (wrong["commits_wrong"], wrong["clean_in_a_row"], wrong["keys_wrong"]) == (1, 0, 1)
     assert [each["key"] for each in wrong["differences"]] == ["k4"]
     assert "index rebuild TABLE --type record" in call("cut-over", "--after-clean", "2", code=2)
 
@@ -139,4 +143,9 @@ def test_an_index_that_the_table_says(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "the record index is held against it" in capfd.readouterr().out
     put(table, [("k2", 2, "a", "y")])
     assert run(["index", "tee", str(table)]) == 0
-    assert "1 commits compared, of 0 the shadow was wrong; 1 clean in a row" in capfd.readouterr().out
+    told = "1 commits compared by 2 keys, of 0 the shadow was wrong, in 0 locations; 1 clean in a row."
+    assert told in capfd.readouterr().out
+    write(table, [("k3", 3, "a", "y")])
+    assert run(["index", "list", str(table)]) == 0
+    listed = " ".join(capfd.readouterr().out.split())
+    assert f"Writes go by the bloom index; the record index is held against it. {told} 1 are still to be" in listed

@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import ParkedGroup, TableState
-from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, JobFigures, ServicePhase
+from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, JobFigures, ServicePhase, TeeStatus
 from lakeward.daemon.web.pages import (
     CHOICE_SIGNS,
     END_SIGNS,
@@ -33,6 +33,8 @@ from lakeward.daemon.web.pages import (
     why,
 )
 from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import Staleness
+from lakeward.index.tee import Tee
 from lakeward.plan.compaction.decision import Choice, Reason
 from tests.daemon.synthetic_status import (
     LIMITATION,
@@ -264,6 +266,25 @@ def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     broken = table("orders", indexes=(IndexStatus(IndexType.RECORD, problem="The manifest is broken."),))
     assert "not known : The manifest is broken." in Page(pages.one_table(detail(broken), GroupQuery())).text
     assert "index record cannot be read" in Page(pages.all_tables(service(broken))).text
+
+
+def test_a_table_says_what_was_found_of_an_index_on_trial(pages: Pages):
+    """How many commits and keys were compared, what waits and why; one that was wrong stands with the tables, too. A
+    choice that cannot be read is told."""
+    tee = Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12)
+    right = table("orders", tee=TeeStatus(tee, Staleness(2, 10, 60.0), against="The index record is out of use."))
+    text = Page(pages.one_table(detail(right), GroupQuery())).text
+    assert "Writes go by the index metadata; record is on trial: 12 commits compared by 3,400 keys, of 0 the" in text
+    assert "12 clean in a row. 2 commits are still to be compared. The index record is out of use." in text
+    assert "on trial" not in Page(pages.all_tables(service(right))).text
+
+    wrong = table("orders", tee=TeeStatus(replace(tee, wrong=1, keys_wrong=5, clean=0)))
+    assert "record is on trial: it was wrong . 12 commits" in Page(pages.one_table(detail(wrong), GroupQuery())).text
+    assert "index record, on trial, was wrong" in Page(pages.all_tables(service(wrong))).text
+
+    broken = table("orders", indexes=(), tee=TeeStatus(Tee(), against="The file is damaged."))
+    told = Page(pages.one_table(detail(broken), GroupQuery())).text
+    assert "The choice of the table's indexes cannot be read. The file is damaged." in told
 
 
 def test_a_table_that_was_not_scanned_yet_has_a_page(pages: Pages):

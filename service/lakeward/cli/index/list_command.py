@@ -27,7 +27,9 @@ def list_indexes(
     from lakeward.cli.views.index.listed import listed_as_json, render_listed
     from lakeward.cli.views.terminal import Terminal
     from lakeward.clock import SystemClock
+    from lakeward.index.index import Indexed
     from lakeward.index.index_type import IndexType
+    from lakeward.index.key_changes.table_commits import staleness
     from lakeward.index.tee import read_tee
     from lakeward.verify.index_listing import list_indexes
 
@@ -41,7 +43,10 @@ def list_indexes(
     tee = read_tee(opened.storage, opened.base_path)
     roles = {tee.shadow: "shadow", tee.primary: "primary"}
     found = tuple(replace(each, role=roles.get(IndexType(each.type), "") if each.locates else "") for each in found)
+    left = 0
+    if tee.shadow is not None:
+        left = staleness(opened.storage, snapshot, Indexed(tee.through), clock=SystemClock()).commits
     if as_json:
-        print_json(listed_as_json(opened.base_path, found))
+        print_json(listed_as_json(opened.base_path, found, tee, left))
     else:
-        render_listed(found, Terminal())
+        render_listed(found, tee, left, Terminal())

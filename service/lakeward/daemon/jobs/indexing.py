@@ -1,7 +1,9 @@
-"""Indexes of one table kept by the daemon: is one to be brought up to date or checked, and the job that does both.
+"""Indexes of one table kept by the daemon: is one to be brought up to date, compared or checked, and the job that does
+all of it.
 
     jobs/index/statuses    which indexes the table has, and what is known of each
     jobs/index/updating    Lakeward's own, and its cache of filters, follow the commits of every writer
+    jobs/index/comparing   one on trial is held against the one that writes go by
     jobs/index/checking    a sample of rows and entries, now and then
     jobs/index/tasks       what of it runs elsewhere
 
@@ -19,13 +21,15 @@ from functools import partial
 from lakeward.clock import Clock
 from lakeward.commit.lock.table_lock import Guard
 from lakeward.daemon.jobs.index.checking import check_indexes, is_check_due, see_indexes
+from lakeward.daemon.jobs.index.comparing import compare_tee, find_tee, is_comparison_due, told_comparison
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks, find_indexes
 from lakeward.daemon.jobs.index.tasks import RunIndexCheck, RunIndexUpdate
+from lakeward.daemon.jobs.index.tee_task import RunTeeComparison
 from lakeward.daemon.jobs.index.updating import decide_update, told_due, update_indexes
 from lakeward.daemon.reports import JobReport
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import IndexStatus, JobFigures
+from lakeward.daemon.status import IndexStatus, JobFigures, TeeStatus
 from lakeward.daemon.table_cache import TableCache
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.storage.storage import Storage
@@ -40,6 +44,7 @@ class IndexAccess:
     watermarks: IndexWatermarks
     run_update_at: Callable[[str], RunIndexUpdate]
     run_check_at: Callable[[str], RunIndexCheck]
+    run_comparison_at: Callable[[str], RunTeeComparison]
     store_url: str = field(default="", repr=False)
     """Its database has indexes, too."""
 
@@ -53,16 +58,20 @@ def index_demand(
     watermarks: IndexWatermarks,
     clock: Clock,
 ) -> ServiceDemand:
-    """Whether indexes are to be brought up to date or checked. What the table has of them is kept for pages and
-    metrics."""
+    """Whether indexes are to be brought up to date, compared or checked. What the table has of them is kept for pages
+    and metrics."""
     found = find_indexes(storage, table, snapshot, cache.indexes, watermarks=watermarks, clock=clock)
     now = clock.now()
     indexes = tuple(
         replace(index, update=decide_update(index, table, now=now)) if index.type.is_kept else index for index in found
     )
     cache.keep_indexes(indexes)
+    tee = find_tee(storage, table, snapshot, indexes, clock=clock)
+    cache.keep_tee(tee)
     see_indexes(table, cache, clock=clock)
     due = told_due(indexes)
+    if tee is not None and is_comparison_due(tee):
+        due.append(told_comparison(tee))
     due += [
         f"The index {index.name} is to be held against the rows"
         for index in indexes
@@ -70,8 +79,9 @@ def index_demand(
     ]
     if due:
         return ServiceDemand(True, ". ".join(due))
-    times = [index.update.due_at for index in indexes if index.update is not None and index.update.due_at is not None]
-    return ServiceDemand(False, _told(indexes), due_at=min(times, default=None))
+    updates = [*(index.update for index in indexes), None if tee is None else tee.due]
+    times = [update.due_at for update in updates if update is not None and update.due_at is not None]
+    return ServiceDemand(False, _told(indexes, tee), due_at=min(times, default=None))
 
 
 def service_indexes(
@@ -87,8 +97,8 @@ def service_indexes(
     clock: Clock,
     guard: Guard,
 ) -> JobReport:
-    """Bring up to date what was due at the plan, and check what is due. An index that is found to be wrong is no
-    failure of the job: it found it.
+    """Bring up to date what was due at the plan, hold the one on trial against the other one, and check what is due.
+    An index that is found to be wrong is no failure of the job: it found it.
 
     Args:
         choose: the dispatcher for work that reads so many bytes.
@@ -105,6 +115,18 @@ def service_indexes(
         store_url=access.store_url,
         guard=guard,
     )
+    compared = compare_tee(
+        storage,
+        base_path,
+        table,
+        cache,
+        choose=choose,
+        here=here,
+        run_comparison=access.run_comparison_at(base_path),
+        store_url=access.store_url,
+        left=updates.left,
+        guard=guard,
+    )
     checks = check_indexes(
         storage,
         base_path,
@@ -117,18 +139,25 @@ def service_indexes(
         clock=clock,
         guard=guard,
     )
-    figures = JobFigures(index_commits=updates.commits, index_keys_verified=checks.keys, index_keys_wrong=checks.wrong)
-    problems = (*updates.problems, *checks.problems)
-    result = JobResult.COMMITTED if updates.did_something or checks.done else JobResult.NOTHING
+    figures = JobFigures(
+        index_commits=updates.commits,
+        index_keys_verified=checks.keys,
+        index_keys_wrong=checks.wrong,
+        tee_keys_compared=compared.keys,
+        tee_keys_wrong=compared.wrong,
+    )
+    problems = (*updates.problems, *compared.problems, *checks.problems)
+    did_something = updates.did_something or compared.commits or checks.done
+    result = JobResult.COMMITTED if did_something else JobResult.NOTHING
     return JobReport(
         JobResult.FAILED if problems else result,
         figures,
         problems=problems,
-        reasons=(*updates.reasons, *checks.reasons),
+        reasons=(*updates.reasons, *compared.reasons, *checks.reasons),
     )
 
 
-def _told(indexes: tuple[IndexStatus, ...]) -> str:
+def _told(indexes: tuple[IndexStatus, ...], tee: TeeStatus | None) -> str:
     wrong = [
         f"The index {index.name} is wrong{f' in {index.wrong:,} of {index.checked:,} keys' if index.wrong else ''}: "
         f"writers that go by it insert rows again, or miss them. {index.out_of_use}".rstrip()
@@ -136,4 +165,8 @@ def _told(indexes: tuple[IndexStatus, ...]) -> str:
         if index.wrong or index.out_of_use
     ]
     untold = [f"What the index {each.name} lacks cannot be told. {each.problem}" for each in indexes if each.problem]
+    if tee is not None and tee.tee.wrong:
+        wrong.append(f"The index {tee.shadow_name} is on trial, and was wrong. {tee.tee.told}")
+    if tee is not None and tee.tee.shadow is None:
+        untold.append(f"The choice of the table's indexes cannot be read. {tee.against}")
     return " ".join([*wrong, *untold])

@@ -19,7 +19,7 @@ from enum import StrEnum
 
 from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.scheduling.events import TableState
-from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus
+from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus, TeeStatus
 from lakeward.index.record.scaling import IndexLoad
 from lakeward.plan.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS
@@ -343,6 +343,16 @@ def _coverage(table: TableStatus, now: float) -> Reading:
     return {name: each.bases / each.of_bases if each.of_bases else 1.0 for name, each in found.items()} or None
 
 
+def _on_trial(figure: Callable[[TeeStatus], int]) -> Callable[[TableStatus, float], Reading]:
+    """A figure of the index that is on trial."""
+
+    def read(table: TableStatus, now: float) -> Reading:
+        tee = table.tee
+        return None if tee is None or tee.tee.shadow is None else {tee.shadow_name: float(figure(tee))}
+
+    return read
+
+
 def _load(figure: Callable[[IndexLoad], float]) -> Callable[[TableStatus, float], Reading]:
     """A figure of each index of the table that has buckets of ours."""
 
@@ -663,6 +673,45 @@ TABLE_GAUGES = (
         ),
         _coverage,
         min,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_shadow_compared_keys",
+            "Keys of commits by which an index on trial was held against the one that writes go by, since the two were "
+            "chosen; nothing of a table without one.",
+            "table",
+            "index",
+        ),
+        _on_trial(lambda tee: tee.tee.keys),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_shadow_wrong_keys",
+            "Locations of these of which it was wrong, by the rows.",
+            "table",
+            "index",
+        ),
+        _on_trial(lambda tee: tee.tee.keys_wrong),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_shadow_clean_commits",
+            "Commits in a row of whose keys it was wrong of none, up to the last one that was compared.",
+            "table",
+            "index",
+        ),
+        _on_trial(lambda tee: tee.tee.clean),
+        min,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_shadow_behind_commits",
+            "Commits that are still to be compared, as of the last plan.",
+            "table",
+            "index",
+        ),
+        _on_trial(lambda tee: tee.behind.commits),
+        max,
     ),
     TableGauge(
         _gauge(

@@ -123,6 +123,8 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
             found.append(f"index {index.name} is wrong")
         elif index.problem:
             found.append(f"index {index.name} cannot be read")
+    if table.tee is not None and table.tee.tee.wrong:
+        found.append(f"index {table.tee.shadow_name}, on trial, was wrong")
     if table.is_breached(now):
         found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
     if table.view.scan_overdue:

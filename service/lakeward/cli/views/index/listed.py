@@ -12,8 +12,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.cli.views.index.teed import render_tee, tee_as_json
 from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
+from lakeward.index.tee import Tee
 from lakeward.quantities import format_duration, format_size
 from lakeward.verify.index_listing import ListedIndex
 
@@ -29,11 +31,16 @@ _COLUMNS = {
 }
 
 
-def listed_as_json(base_path: str, indexes: Sequence[ListedIndex]) -> dict[str, Any]:
-    return {"base_path": base_path, "indexes": [asdict(index) for index in indexes]}
+def listed_as_json(base_path: str, indexes: Sequence[ListedIndex], tee: Tee, left: int) -> dict[str, Any]:
+    """
+    Args:
+        left: commits that are still to be compared for the index on trial, if there is one.
+    """
+    on_trial = None if tee.shadow is None else tee_as_json(tee, left)
+    return {"base_path": base_path, "indexes": [asdict(index) for index in indexes], "tee": on_trial}
 
 
-def render_listed(indexes: Sequence[ListedIndex], console: Console) -> None:
+def render_listed(indexes: Sequence[ListedIndex], tee: Tee, left: int, console: Console) -> None:
     table = new_table(_COLUMNS)
     for index in indexes:
         cells = (
@@ -48,6 +55,8 @@ def render_listed(indexes: Sequence[ListedIndex], console: Console) -> None:
         )
         table.add_row(*(Text(shown(cell)) for cell in cells))
     console.print(table)
+    if tee.shadow is not None:
+        render_tee(tee, left, console)
 
 
 def _covers(index: ListedIndex) -> str:

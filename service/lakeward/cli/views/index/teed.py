@@ -18,9 +18,12 @@ from lakeward.index.tee import Tee
 from lakeward.verify.tee_check import TeeCheck
 
 
-def teed_as_json(base_path: str, tee: Tee, found: TeeCheck) -> dict[str, Any]:
+def tee_as_json(tee: Tee, left: int) -> dict[str, Any]:
+    """
+    Args:
+        left: commits that are still to be compared.
+    """
     return {
-        "base_path": base_path,
         "primary": tee.primary,
         "shadow": tee.shadow,
         "is_cut_over": tee.is_cut_over,
@@ -28,7 +31,16 @@ def teed_as_json(base_path: str, tee: Tee, found: TeeCheck) -> dict[str, Any]:
         "compared_through": tee.through,
         "commits_compared": tee.compared,
         "commits_wrong": tee.wrong,
-        "commits_left": found.left,
+        "keys_compared": tee.keys,
+        "keys_wrong": tee.keys_wrong,
+        "commits_left": left,
+    }
+
+
+def teed_as_json(base_path: str, tee: Tee, found: TeeCheck) -> dict[str, Any]:
+    return {
+        "base_path": base_path,
+        **tee_as_json(tee, found.left),
         "now": [asdict(commit) for commit in found.commits],
         "differences": [
             {"key": each.key, "said": [places(each.first), places(each.second)], "rows": places(each.rows)}
@@ -44,7 +56,6 @@ def render_teed(tee: Tee, found: TeeCheck, console: Console) -> None:
     if tee.shadow is None:
         console.print(f"Writes go by the {tee.primary} index. No other one is held against it.")
         return
-    console.print(f"Writes go by the {tee.primary} index; the {tee.shadow} index is held against it.")
     if found.commits:
         table = new_table(
             {
@@ -63,7 +74,10 @@ def render_teed(tee: Tee, found: TeeCheck, console: Console) -> None:
         truth = f"its row is in {told_places(each.rows)}" if each.rows else "no row of it was found"
         said = f"{tee.primary} says {told_places(each.first)}, {tee.shadow} says {told_places(each.second)}"
         console.print(Text(shown(f"{each.key}: {said}; {truth}.")))
-    console.print(
-        f"{tee.compared:,} commits compared, of {tee.wrong:,} the shadow was wrong; {tee.clean:,} clean in a row."
-        + (f" {found.left:,} are still to be compared." if found.left else "")
-    )
+    render_tee(tee, found.left, console)
+
+
+def render_tee(tee: Tee, left: int, console: Console) -> None:
+    """What holds while one is on trial."""
+    console.print(f"Writes go by the {tee.primary} index; the {tee.shadow} index is held against it.")
+    console.print(tee.told + (f" {left:,} are still to be compared." if left else ""))

@@ -117,10 +117,10 @@ def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexU
 
     storage, base_path = open_storage(location)
     if spec.type is IndexType.BLOOM:
-        change = update_filter_cache(storage, _taken(storage, base_path, spec), on_file=lambda done, of: None)
+        change = update_filter_cache(storage, taken(storage, base_path, spec), on_file=lambda done, of: None)
         return IndexUpdated(change.commits, bool(change.gone or change.told), change.told[:_TOLD])
     with _opener(storage, base_path, spec) as opens:
-        done = update_and_tidy(storage, opens, lambda: _taken(storage, base_path, spec))
+        done = update_and_tidy(storage, opens, lambda: taken(storage, base_path, spec))
     return IndexUpdated(len(done.commits), done.is_tidied)
 
 
@@ -132,19 +132,19 @@ def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> In
 
     storage, base_path = open_storage(location)
     if spec.index.type is IndexType.BLOOM:
-        found = check_filter_cache(storage, _taken(storage, base_path, spec.index), spec.size)
+        found = check_filter_cache(storage, taken(storage, base_path, spec.index), spec.size)
         return IndexChecked(0) if found is None else IndexChecked.of_cache(found, spec.size.confidence)
-    with _judged_opener(storage, base_path, spec.index) as opens:
+    with judged_opener(storage, base_path, spec.index) as opens:
 
         def moment_now() -> Moment:
-            snapshot = _taken(storage, base_path, spec.index)
+            snapshot = taken(storage, base_path, spec.index)
             return Moment(snapshot, opens(snapshot))
 
         return IndexChecked.of_rows(check_index(storage, moment_now, spec.size))
 
 
 @contextmanager
-def _judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[Callable[[TableSnapshot], Index]]:
+def judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[Callable[[TableSnapshot], Index]]:
     """Opens an index as of a snapshot for lookups, in use or not, with what it has not taken in yet."""
     from lakeward.index.opening import open_index
     from lakeward.index.overlay import current_index
@@ -157,7 +157,8 @@ def _judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterato
         yield lambda snapshot: current_index(storage, snapshot, opens(snapshot))
 
 
-def _taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:
+def taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:
+    """The table as it is now, read as the spec says."""
     from lakeward.table.snapshot import take_snapshot
 
     return take_snapshot(storage, base_path, timezone=spec.timezone, clock=SystemClock(), listing=spec.listing)

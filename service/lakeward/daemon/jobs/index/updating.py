@@ -27,6 +27,7 @@ from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import TryLater
+from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason, choose_update
 from lakeward.quantities import format_size
@@ -41,6 +42,8 @@ class Updates:
     is_tidied: bool = False
     reasons: list[str] = field(default_factory=list)
     """What was found broken meanwhile, and is told."""
+    left: list[IndexType] = field(default_factory=list)
+    """Indexes that lack commits still: another process changes them, or what stands among the problems."""
     problems: list[WorkProblem] = field(default_factory=list)
 
     @property
@@ -105,6 +108,8 @@ def update_indexes(
             done.commits += outcome.commits
             done.is_tidied = done.is_tidied or outcome.is_tidied
             done.reasons += [f"{index.name}: {each}" for each in outcome.told]
-        elif not isinstance(outcome, TryLater):
+            continue
+        done.left.append(index.type)
+        if not isinstance(outcome, TryLater):
             done.problems.append(problem_with(index, "brought up to date", outcome))
     return done

@@ -1,0 +1,189 @@
+"""The daemon holds an index on trial against the one that writes go by, for the commits of every writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakeward.commit.index.choices import publish_choice, publish_compared
+from lakeward.commit.index_out_of_use import take_out_of_use
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.jobs.index.tee_task import TeeCompared, TeeSpec, compare_tee_at
+from lakeward.daemon.metrics.specs import TABLE_GAUGES
+from lakeward.daemon.status import JobEnd, TeeStatus
+from lakeward.errors import Refused, TryLater
+from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import newest_change
+from lakeward.index.record.record_options import RecordOptions
+from lakeward.index.tee import ComparedCommit, Tee, read_tee, tee_folder
+from lakeward.index.update_choice import UpdateReason
+from tests.daemon.jobs.index.test_updating import Kept, raising
+from tests.our_reader import scan
+from tests.write.own_record_index import STORAGE, plant
+
+
+def on_trial(kept: Kept, *, primary: IndexType = IndexType.SIMPLE, shadow: IndexType = IndexType.RECORD) -> None:
+    """From here on one index is held against the other one."""
+    base = str(kept.base)
+    newest = newest_change(scan(kept.base).timeline)
+    assert newest is not None
+    choice = Tee(primary=primary, shadow=shadow, through=newest.completed)
+    publish_choice(STORAGE, base, read_tee(STORAGE, base), choice)
+
+
+def status_of(kept: Kept) -> TeeStatus:
+    tee = kept.serving.status().tables[0].tee
+    assert tee is not None
+    return tee
+
+
+def held(kept: Kept) -> Tee:
+    return read_tee(STORAGE, str(kept.base))
+
+
+def gauges(kept: Kept) -> dict[str, float]:
+    """What is said of the shadow: keys compared and wrong, clean commits, commits behind."""
+    head, table = "lakeward_table_index_shadow_", kept.serving.status().tables[0]
+    found = {each.spec.name: each.read(table, 0.0) for each in TABLE_GAUGES if each.spec.name.startswith(head)}
+    readings = {name.removeprefix(head): reading for name, reading in found.items()}
+    assert all(isinstance(each, dict) and each.keys() == {"record"} for each in readings.values())
+    return {name: each["record"] for name, each in readings.items() if isinstance(each, dict)}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    kept = Kept(tmp_path)
+    on_trial(kept)
+    return kept
+
+
+def test_commits_of_other_writers_are_compared(kept: Kept) -> None:
+    """Not before both have them, a minute later, and then once; what was found is counted with the table, and shown. A
+    shadow that was wrong is told of in events, on the page, and by the gauge that the alert goes by."""
+    kept.write(("k4", 5, "p", "x"), ("k1", 5, "p", "y"))
+    kept.serving.run(30.0)
+    assert (held(kept).compared, status_of(kept).behind.commits) == (0, 1)
+    assert "brought up to date first" in status_of(kept).against
+
+    kept.serving.run(60.0)
+    tee = held(kept)
+    assert (tee.compared, tee.keys_wrong, tee.clean, status_of(kept).tee) == (1, 0, 1, tee)
+    assert tee.keys >= 2, "k4 came, and rows of both file groups are drawn"
+    job = kept.serving.status().tables[0].last_job
+    assert job is not None and (job.service, job.end) == (JobKind.INDEX, JobEnd.COMMITTED)
+    assert (job.figures.index_commits, job.figures.tee_keys_compared) == (1, tee.keys)
+    kept.serving.run(200.0, step=10.0)
+    assert held(kept) == tee, "there is nothing new"
+    assert gauges(kept) == {"compared_keys": tee.keys, "wrong_keys": 0, "clean_commits": 1, "behind_commits": 0}
+
+    plant(kept.base, "k1", RecordOptions())
+    kept.write(("k2", 6, "p", "z"))
+    kept.serving.run(90.0)
+    assert (held(kept).compared, held(kept).wrong, held(kept).clean) == (2, 1, 0)
+    assert gauges(kept)["wrong_keys"] == held(kept).keys_wrong > 0
+    assert gauges(kept)["clean_commits"] == 0
+    events = [each.text for each in kept.serving.store.events.latest(str(kept.base), 50)]
+    assert any("k1: simple says " in each and "; its row is in " in each and " wrong. " in each for each in events)
+
+
+def test_both_that_need_no_update(tmp_path: Path) -> None:
+    """Indexes that each commit brings its part are compared after the same minute, or once as many commits wait."""
+    kept = Kept(tmp_path, **{"defaults.index.update_after_commits": "3"})
+    on_trial(kept, shadow=IndexType.BLOOM)
+    kept.write(("k4", 5, "p", "x"))
+    kept.serving.run(30.0)
+    status = status_of(kept)
+    assert status.due is not None and status.due.reason is UpdateReason.YOUNG and held(kept).compared == 0
+    kept.serving.run(45.0)
+    assert held(kept).compared == 1
+    for number in range(3):
+        kept.write((f"k{number + 5}", 7, "q", "x"))
+    kept.serving.run(25.0)
+    assert (held(kept).compared, held(kept).clean) == (4, 4)
+
+
+def without_writers(kept: Kept) -> None:
+    locks = kept.serving.settings.locks.model_copy(update={"writers": None})
+    kept.serving.service.apply(kept.serving.settings.model_copy(update={"locks": locks}))
+
+
+def out_of_use(kept: Kept) -> None:
+    take_out_of_use(STORAGE, str(kept.base), IndexType.RECORD, "It was wrong.", RecordOptions())
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "shadow", "against"),
+    [
+        ({"defaults.index.update": "false"}, None, IndexType.RECORD, "index.update is false"),
+        ({}, without_writers, IndexType.RECORD, "Nothing is said about the table's writers"),
+        ({}, out_of_use, IndexType.RECORD, "The index record is out of use"),
+        ({}, None, IndexType.POSTGRES, "The index postgres is not known to this daemon"),
+        ({"defaults.index.update_after": "1h"}, None, IndexType.RECORD, "The index record lacks commits"),
+    ],
+)
+def test_what_is_not_compared(
+    tmp_path: Path, settings: dict[str, str], change: Callable[[Kept], None] | None, shadow: IndexType, against: str
+) -> None:
+    """Keeps 1 of daemon/jobs/index/comparing: what stands against it is told, and how many commits wait."""
+    kept = Kept(tmp_path, **settings)
+    on_trial(kept, shadow=shadow)
+    if change is not None:
+        change(kept)
+    kept.write(("k4", 5, "p", "x"))
+    kept.serving.run(200.0, step=5.0)
+    assert held(kept).compared == 0
+    assert status_of(kept).against.startswith(against) and status_of(kept).behind.commits == 1
+
+
+def test_a_comparison_that_fails(kept: Kept) -> None:
+    """Keeps 2 of daemon/jobs/index/comparing: the job fails with the index's name, the update stays, and it is tried
+    again; that another process changes an index is no failure."""
+    kept.serving.run_comparison = raising(Refused("A commit cannot be told."))
+    kept.write(("k4", 5, "p", "x"))
+    kept.serving.run(90.0)
+    table = kept.serving.status().tables[0]
+    assert table.last_job is not None and table.last_job.end is JobEnd.REFUSED
+    assert table.last_job.error.startswith("The index record, on trial, was not compared. A commit cannot be told.")
+    assert kept.indexed_commits() == 1 and kept.is_covered_alone() and held(kept).compared == 0
+
+    kept.serving.run_comparison = raising(TryLater("Another process changes the index."))
+    kept.serving.run(300.0, step=10.0)
+    assert kept.jobs("nothing") >= 1 and kept.jobs("temporary") == 0
+    kept.serving.run_comparison = compare_tee_at
+    kept.serving.run(1500.0, step=10.0)
+    assert held(kept).clean == 1 and kept.serving.status().tables[0].view.service_troubles == ()
+
+
+def test_a_commit_is_counted_once(kept: Kept) -> None:
+    """Keeps 2 of daemon/jobs/index/comparing: where the command was faster, what the daemon found is dropped; and an
+    index that another process brings up to date meanwhile is not compared before it has what it lacked."""
+    by_hand = ComparedCommit("1", "20300101000000000", keys=7, shadow_wrong=0, primary_wrong=0)
+
+    def beside(location: str, spec: TeeSpec, attempt: int) -> TeeCompared:
+        found = compare_tee_at(location, spec, attempt)
+        assert len(found.commits) == 1
+        publish_compared(STORAGE, location, held(kept), [by_hand])
+        return found
+
+    kept.serving.run_comparison = beside
+    kept.write(("k4", 5, "p", "x"))
+    update, kept.serving.run_index_update = kept.serving.run_index_update, raising(TryLater("Another one does it."))
+    kept.serving.run(90.0)
+    assert held(kept).compared == 0 and kept.jobs("nothing") >= 1
+    kept.serving.run_index_update = update
+    kept.serving.run(300.0, step=10.0)
+    assert (held(kept).compared, held(kept).keys, kept.jobs("failed")) == (1, 7, 0)
+
+
+def test_a_choice_that_cannot_be_read(kept: Kept) -> None:
+    """It is told with the table, and everything else goes on."""
+    (manifest,) = (path for path in Path(tee_folder(str(kept.base))).iterdir() if path.name.endswith("1.json"))
+    manifest.write_bytes(b"{}")
+    kept.write(("k4", 5, "p", "x"))
+    kept.serving.run(90.0)
+    assert kept.indexed_commits() == 1
+    assert status_of(kept).tee == Tee() and status_of(kept).against
+    demand = kept.serving.status().tables[0].view.demand
+    assert demand is not None and "choice of the table's indexes cannot be read" in str(demand)
