@@ -30,6 +30,7 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.index.bloom.cache_coverage import CacheCoverage
+from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
@@ -171,6 +172,7 @@ def table(
                 update=UpdateDecision(UpdateReason.YOUNG, due_at=NOW + 10),
             ),
         ),
+        index_builds={IndexType.RECORD: BuildProgress(12, 46, NOW - 300)},
     )
     return replace(usual, **changes)
 

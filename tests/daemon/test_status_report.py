@@ -55,7 +55,15 @@ def test_a_table_as_it_stands() -> None:
     view = synthetic.table("orders", TableState.PARKED, "five times", view={"retry_at": NOW + 60}).view
 
     status = table_status(
-        served(load()), view, synthetic.backlog(), jobs, write_amplification=1.5, storage=None, indexes=(), tee=None
+        served(load()),
+        view,
+        synthetic.backlog(),
+        jobs,
+        write_amplification=1.5,
+        storage=None,
+        indexes=(),
+        index_builds={},
+        tee=None,
     )
 
     assert (status.name, status.base_path, status.watched_since) == ("orders", "/data/orders", NOW - 100)

@@ -66,6 +66,8 @@ from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import Worker
 from lakeward.errors import Cancelled, EngineLost
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.index.build_state import BuildProgress
+from lakeward.index.index_type import IndexType
 from lakeward.state.records import ControlRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
@@ -269,6 +271,7 @@ class Service:
                     write_amplification=self._written_of(table.name).amplification,
                     storage=self._storage(table.name),
                     indexes=self._indexes(table.name),
+                    index_builds=self._index_builds(table.name),
                     tee=self._tee(table.name),
                 )
                 for table, view in tables
@@ -752,6 +755,10 @@ class Service:
     def _indexes(self, table: str) -> tuple[IndexStatus, ...]:
         cache = self._worker.caches.find(table)
         return () if cache is None else cache.indexes
+
+    def _index_builds(self, table: str) -> Mapping[IndexType, BuildProgress]:
+        cache = self._worker.caches.find(table)
+        return {} if cache is None else cache.index_builds
 
     def _tee(self, table: str) -> TeeStatus | None:
         cache = self._worker.caches.find(table)

@@ -28,6 +28,7 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
 from lakeward.index.bloom.cache_coverage import CacheCoverage
+from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
@@ -299,6 +300,8 @@ class TableStatus:
     """The newest count; None before the first."""
     indexes: tuple[IndexStatus, ...] = ()
     """The indexes that say where keys are, as of the newest plan."""
+    index_builds: Mapping[IndexType, BuildProgress] = field(default_factory=dict)
+    """How far builds of indexes are that are under way, or were stopped, as of the newest plan."""
     tee: TeeStatus | None = None
     """None where no index is on trial."""
 

@@ -24,6 +24,8 @@ from lakeward.daemon.status import (
     TableStatus,
     TeeStatus,
 )
+from lakeward.index.build_state import BuildProgress
+from lakeward.index.index_type import IndexType
 from lakeward.plan.compaction.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.quantities import format_time
 from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
@@ -45,6 +47,7 @@ def table_status(
     write_amplification: float | None,
     storage: StorageSample | None,
     indexes: tuple[IndexStatus, ...],
+    index_builds: Mapping[IndexType, BuildProgress],
     tee: TeeStatus | None,
 ) -> TableStatus:
     return TableStatus(
@@ -62,6 +65,7 @@ def table_status(
         shown_as=table.shown_as,
         storage=storage,
         indexes=indexes,
+        index_builds=index_builds,
         tee=tee,
     )
 

@@ -35,6 +35,7 @@ from datetime import tzinfo
 from typing import Any
 
 from lakeward.daemon.status import IndexStatus, StorageSample, TeeStatus
+from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
@@ -106,6 +107,7 @@ class TableCache:
         self._archive_look: ArchiveLook | None = None
         self._retentions: Mapping[str, StatedRetention] = {}
         self._indexes: tuple[IndexStatus, ...] = ()
+        self._index_builds: Mapping[IndexType, BuildProgress] = {}
         self._index_rounds: Mapping[IndexType, int] = {}
         self._tee: TeeStatus | None = None
         self._storage: StorageSample | None = None
@@ -194,6 +196,15 @@ class TableCache:
     def keep_indexes(self, indexes: tuple[IndexStatus, ...]) -> None:
         with self._lock:
             self._indexes = indexes
+
+    @property
+    def index_builds(self) -> Mapping[IndexType, BuildProgress]:
+        """How far builds of indexes were at the last plan."""
+        return self._index_builds
+
+    def keep_index_builds(self, builds: Mapping[IndexType, BuildProgress]) -> None:
+        with self._lock:
+            self._index_builds = builds
 
     def index_round(self, type_: IndexType) -> int | None:
         """The round of checks in which the index was checked last, or was first seen."""

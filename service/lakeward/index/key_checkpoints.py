@@ -25,7 +25,7 @@ import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -56,6 +56,8 @@ class KeyCheckpoint:
     """That the keys were read of; as many as keys, where none is there twice."""
     bytes: int = 0
     """What the file takes."""
+    made_at: float = field(default=0.0, compare=False)
+    """When the file was last written to."""
 
     @property
     def name(self) -> str:
@@ -80,7 +82,7 @@ def list_checkpoints(storage: Storage, folder: str) -> dict[str, KeyCheckpoint]:
     found: dict[str, KeyCheckpoint] = {}
     for status in storage.list(folder):
         if not status.is_folder and (match := _NAME.fullmatch(status.name)) is not None:
-            found[match["digest"]] = KeyCheckpoint(match["digest"], int(match["rows"]), status.size)
+            found[match["digest"]] = KeyCheckpoint(match["digest"], int(match["rows"]), status.size, status.modified)
     return found
 
 

@@ -77,6 +77,9 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
         "lakeward_table_index_shadow_wrong_keys",
         "lakeward_table_index_shadow_clean_commits",
         "lakeward_table_index_shadow_behind_commits",
+        "lakeward_table_index_build_file_groups",
+        "lakeward_table_index_build_read_file_groups",
+        "lakeward_table_index_build_progress_timestamp_seconds",
         "lakeward_table_index_load_ratio",
         "lakeward_table_index_fullest_bucket_ratio",
     }, "no writer wrote while it watched, it has no metadata table, and no consumer is configured"

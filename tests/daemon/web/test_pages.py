@@ -251,9 +251,10 @@ def test_a_table_says_all_about_its_file_groups(pages: Pages):
 
 def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     """One of Lakeward's by commits, bytes and time, with how full its buckets are; those that Hudi keeps are not
-    behind. Of the cache of filters it says how many files it has, and how many could not be read. Why it cannot be
-    told stands there instead, and with the tables."""
+    behind. Of the cache of filters it says how many files it has, and how many could not be read. How far a build
+    is stands above. Why it cannot be told stands there instead, and with the tables."""
     text = Page(pages.one_table(detail(), GroupQuery())).text
+    assert "record : A build has read 12 of 46 file groups, the last one 5 min ago." in text
     of_hudi, _, ours = text.partition("Found Covers Behind Full")[2].partition("record")
     below, _, others = ours.partition("postgres")
     outside, _, cache = others.partition("bloom")

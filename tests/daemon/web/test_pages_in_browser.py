@@ -75,8 +75,8 @@ def test_the_page_of_all_tables_in_a_browser(served: Served, number: int, width:
 
 
 def test_the_page_of_one_table_in_a_browser(served: Served):
-    """It shows the file groups, each with its reason, what its indexes cover, and the storage over time as a picture
-    of its own."""
+    """It shows the file groups, each with its reason, what its indexes cover and how far a build of one is, and the
+    storage over time as a picture of its own."""
     served.tables = varied_tables()
 
     seen = visit(f"{served.server.address}tables/orders?refresh=off&sort=group&choice=FULL")
@@ -84,9 +84,8 @@ def test_the_page_of_one_table_in_a_browser(served: Served):
     assert seen.console == ()
     assert '<th scope="col" aria-sort="ascending">' in seen.dom
     assert seen.dom.count("FULL, base and logs into a new base") == 46
-    assert (
-        '<td data-label="Covers" class="why">34 of 37 base files; <strong class="bad">2 could not be read' in seen.dom
-    )
+    assert ' class="why">34 of 37 base files; <strong class="bad">2 could not be read</strong></td>' in seen.dom
+    assert "</strong>: A build has read 12 of 46 file groups, the last one 5 min ago.</p>" in seen.dom
     assert re.findall(r'<path class="of-(\w+)" d="M[^"]+Z"', seen.dom) == [
         *("live", "pinned", "retained", "dead", "uncommitted", "quarantined")
     ]

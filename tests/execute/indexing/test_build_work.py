@@ -10,8 +10,9 @@ import pytest
 from lakeward.clock import SystemClock
 from lakeward.dispatch.dispatcher import Done, Engine, Progress
 from lakeward.errors import NotFound, TryLater
-from lakeward.execute.indexing.build_work import BuildState, BuildWork, build_state, make_missing, remove_checkpoints
+from lakeward.execute.indexing.build_work import BuildWork, build_state, make_missing, remove_checkpoints
 from lakeward.execute.indexing.building import build_index
+from lakeward.index.build_state import BuildState
 from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot

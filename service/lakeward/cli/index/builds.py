@@ -23,7 +23,8 @@ from lakeward.quantities import format_size, parse_size
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.dispatch.engine_rule import EngineRule
-    from lakeward.execute.indexing.build_work import BuildState, BuildWork
+    from lakeward.execute.indexing.build_work import BuildWork
+    from lakeward.index.build_state import BuildState
     from lakeward.index.index_type import IndexType
     from lakeward.table.snapshot import TableSnapshot
 
@@ -89,10 +90,10 @@ def _parse_rate(text: str) -> int | None:
 
 def under_way_told(opened: ConfiguredTable, snapshot: TableSnapshot, folder: str) -> str:
     """A sentence on a build that is under way, or was stopped; empty where nothing is there of any."""
-    from lakeward.execute.indexing.build_work import build_under_way
+    from lakeward.index.build_state import build_under_way
 
-    state = build_under_way(opened.storage, snapshot, folder)
-    return "" if state is None else f" A build has read {len(state.made):,} of {len(state.slices):,} file groups."
+    found = build_under_way(opened.storage, snapshot, folder)
+    return "" if found is None else f" {found.told(SystemClock().now())}"
 
 
 def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:

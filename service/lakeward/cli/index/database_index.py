@@ -95,7 +95,9 @@ class DatabasePlace:
 
     @property
     def build_folder(self) -> str:
-        return postgres_build_folder(self.opened)
+        from lakeward.index.build_state import build_folder
+
+        return build_folder(self.opened.base_path, IndexType.POSTGRES, self.opened.table.index.record.options)
 
     def is_there(self) -> bool:
         from lakeward.state.index_entries import list_indexes
@@ -140,25 +142,13 @@ def index_in_use(opened: ConfiguredTable, kind: IndexType) -> None:
     put_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
 
 
-def postgres_build_folder(opened: ConfiguredTable) -> str:
-    """The folder of a build, below the table or where its record index is: tasks know nothing of the database."""
-    from lakeward.index.key_checkpoints import BUILD_FOLDER
-    from lakeward.index.out_of_use import FOLDER
-    from lakeward.storage.storage import join
-    from lakeward.table.table_config import hoodie_folder
-
-    options = opened.table.index.record.options
-    if options.location is None:
-        return join(hoodie_folder(opened.base_path), FOLDER, f"{IndexType.POSTGRES}-{BUILD_FOLDER}")
-    return f"{options.folder(opened.base_path)}-{IndexType.POSTGRES}-{BUILD_FOLDER}"
-
-
 def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: str | None) -> tuple[ListedIndex, ...]:
     """The indexes of the table in the database that is named, or that the store is in. A store that does not answer
     has none to tell, and that is said."""
     if url is None and not opened.settings.store_url.startswith("postgresql"):
         return ()
     from lakeward.cli.index.builds import under_way_told
+    from lakeward.index.build_state import build_folder
     from lakeward.index.index import Indexed
     from lakeward.index.key_changes.table_commits import Staleness, staleness
     from lakeward.index.out_of_use import why_out_of_use
@@ -181,7 +171,8 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
         return ()
     in_use = INDEX_NAME if indexed != Indexed() else None
     why = why_out_of_use(opened.storage, opened.base_path, IndexType.POSTGRES, opened.table.index.record.options)
-    under_way = under_way_told(opened, snapshot, postgres_build_folder(opened))
+    folder = build_folder(opened.base_path, IndexType.POSTGRES, opened.table.index.record.options)
+    under_way = under_way_told(opened, snapshot, folder)
     return tuple(
         ListedIndex(
             IndexType.POSTGRES.value,

@@ -19,9 +19,9 @@ from lakeward.commit.index.record_index_writer import (
     moved_record_index,
 )
 from lakeward.errors import BrokenFile, Refused, Unsupported
+from lakeward.index.build_state import build_folder
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
-from lakeward.index.key_checkpoints import BUILD_FOLDER
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
@@ -53,7 +53,7 @@ class RecordPlace:
     @property
     def build_folder(self) -> str:
         """It goes with the index."""
-        return join(self.folder, BUILD_FOLDER)
+        return build_folder(self.opened.base_path, IndexType.RECORD, self.options)
 
     def is_there(self) -> bool:
         return find_manifest(self.opened.storage, self._folder) is not None

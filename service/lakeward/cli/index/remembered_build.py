@@ -20,7 +20,7 @@ from lakeward.errors import Cancelled
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.execute.indexing.build_work import BuildState
+    from lakeward.index.build_state import BuildState
     from lakeward.index.index_type import IndexType
     from lakeward.state.store import Store
 

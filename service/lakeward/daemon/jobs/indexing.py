@@ -22,7 +22,7 @@ from lakeward.clock import Clock
 from lakeward.commit.lock.table_lock import Guard
 from lakeward.daemon.jobs.index.checking import check_indexes, is_check_due, see_indexes
 from lakeward.daemon.jobs.index.comparing import compare_tee, find_tee, is_comparison_due, told_comparison
-from lakeward.daemon.jobs.index.statuses import IndexWatermarks, find_indexes
+from lakeward.daemon.jobs.index.statuses import IndexWatermarks, find_builds, find_indexes
 from lakeward.daemon.jobs.index.tasks import RunIndexCheck, RunIndexUpdate
 from lakeward.daemon.jobs.index.tee_task import RunTeeComparison
 from lakeward.daemon.jobs.index.updating import decide_update, told_due, update_indexes
@@ -34,6 +34,10 @@ from lakeward.daemon.table_cache import TableCache
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
+
+_BUILD_LOOK_SECONDS = 60.0
+_BUILD_RESTS_AFTER = 900.0
+"""A build in which nothing was read for so long is looked at with the other plans of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +62,16 @@ def index_demand(
     watermarks: IndexWatermarks,
     clock: Clock,
 ) -> ServiceDemand:
-    """Whether indexes are to be brought up to date, compared or checked. What the table has of them is kept for pages
-    and metrics."""
+    """Whether indexes are to be brought up to date, compared or checked. What the table has of them, and how far builds
+    are, is kept for pages and metrics; of a build in which something was read lately the next look comes soon."""
     found = find_indexes(storage, table, snapshot, cache.indexes, watermarks=watermarks, clock=clock)
     now = clock.now()
     indexes = tuple(
         replace(index, update=decide_update(index, table, now=now)) if index.type.is_kept else index for index in found
     )
+    builds = find_builds(storage, table, snapshot)
     cache.keep_indexes(indexes)
+    cache.keep_index_builds(builds)
     tee = find_tee(storage, table, snapshot, indexes, clock=clock)
     cache.keep_tee(tee)
     see_indexes(table, cache, clock=clock)
@@ -81,6 +87,8 @@ def index_demand(
         return ServiceDemand(True, ". ".join(due))
     updates = [*(index.update for index in indexes), None if tee is None else tee.due]
     times = [update.due_at for update in updates if update is not None and update.due_at is not None]
+    if any(now - build.newest_at < _BUILD_RESTS_AFTER for build in builds.values()):
+        times.append(now + _BUILD_LOOK_SECONDS)
     return ServiceDemand(False, _told(indexes, tee), due_at=min(times, default=None))
 
 

@@ -20,6 +20,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus, TeeStatus
+from lakeward.index.build_state import BuildProgress
 from lakeward.index.record.scaling import IndexLoad
 from lakeward.plan.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS
@@ -349,6 +350,15 @@ def _on_trial(figure: Callable[[TeeStatus], int]) -> Callable[[TableStatus, floa
     def read(table: TableStatus, now: float) -> Reading:
         tee = table.tee
         return None if tee is None or tee.tee.shadow is None else {tee.shadow_name: float(figure(tee))}
+
+    return read
+
+
+def _builds(figure: Callable[[BuildProgress], float]) -> Callable[[TableStatus, float], Reading]:
+    """A figure of each build of an index that is under way, or was stopped."""
+
+    def read(table: TableStatus, now: float) -> Reading:
+        return {kind.value: float(figure(build)) for kind, build in table.index_builds.items()} or None
 
     return read
 
@@ -712,6 +722,35 @@ TABLE_GAUGES = (
         ),
         _on_trial(lambda tee: tee.behind.commits),
         max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_build_file_groups",
+            "File groups whose keys a build of an index of Lakeward's reads, as of the last plan; nothing where none "
+            "is under way, and none was stopped.",
+            "table",
+            "index",
+        ),
+        _builds(lambda build: build.of),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_build_read_file_groups",
+            "The same of those that are read.",
+            "table",
+            "index",
+        ),
+        _builds(lambda build: build.read),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_index_build_progress_timestamp_seconds",
+            "When a build read a file group last; one whose process died stays where it is.",
+            "table",
+            "index",
+        ),
+        _builds(lambda build: build.newest_at),
+        min,
     ),
     TableGauge(
         _gauge(

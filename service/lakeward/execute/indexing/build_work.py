@@ -14,59 +14,25 @@ Keeps:   1. a slice whose checkpoint is there is not read again, and no other on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from lakeward.clock import Clock, SystemClock
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
 from lakeward.errors import NotFound, Refused
+from lakeward.index.build_state import BuildState
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.reading import check_deletes_are_known
-from lakeward.index.key_changes.table_commits import TableCommit, check_can_be_followed, newest_change
-from lakeward.index.key_checkpoints import KeyCheckpoint, list_checkpoints, slice_digest
+from lakeward.index.key_changes.table_commits import check_can_be_followed
+from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.read.keys_input import keys_input
-from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage
-from lakeward.table.file_group import FileSlice
-from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.key_checkpoint_spec import CheckpointSpec
 
 _LOOK_SECONDS = 10.0
 """How often it is looked which checkpoints there are while tasks run."""
-
-
-@dataclass(frozen=True)
-class BuildState:
-    """What a build reads of a snapshot, and how far that is."""
-
-    commit: TableCommit | None
-    """The newest one; None of a table without any."""
-    slices: Mapping[str, FileSlice]
-    """What is read of each file group, by the digest of its files."""
-    made: Mapping[str, KeyCheckpoint]
-    """The checkpoints that are there of these slices."""
-
-    @cached_property
-    def missing(self) -> dict[str, FileSlice]:
-        return {digest: slice_ for digest, slice_ in self.slices.items() if digest not in self.made}
-
-    @property
-    def of_groups(self) -> list[tuple[GroupId, KeyCheckpoint]]:
-        """The checkpoint of each file group, of a build that has all."""
-        return [(slice_.group_id, self.made[digest]) for digest, slice_ in self.slices.items()]
-
-    @property
-    def bytes(self) -> int:
-        """What the files take that are read, of which the columns of keys are a part."""
-        return sum(slice_.bytes for slice_ in self.slices.values())
-
-    @property
-    def bytes_missing(self) -> int:
-        """The same of those that have yet to be read."""
-        return sum(slice_.bytes for slice_ in self.missing.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +74,7 @@ def build_state(storage: Storage, snapshot: TableSnapshot, folder: str, *, besid
             why=f"Which keys the file group {file_id} in partition {partition_path!r} has cannot be told: {why}",
             remedy="See to that file group first (`lakeward inspect`).",
         )
-    return _state(storage, snapshot, table, folder, besides)
-
-
-def build_under_way(storage: Storage, snapshot: TableSnapshot, folder: str) -> BuildState | None:
-    """What a build has read that is under way, or was stopped; None where nothing is there of any."""
-    if not list_checkpoints(storage, folder):
-        return None
-    return _state(storage, snapshot, TableFiles.of(snapshot), folder)
-
-
-def _state(
-    storage: Storage, snapshot: TableSnapshot, table: TableFiles, folder: str, besides: Collection[str] = ()
-) -> BuildState:
-    slices = (table.newest[group] for group in sorted(table.newest) if group[0] not in besides)
-    rules, made_of = merge_rules(snapshot), snapshot.config.made_key_fields
-    by_digest = {slice_digest(slice_, rules, made_of): slice_ for slice_ in slices}
-    return BuildState(newest_change(snapshot.timeline), by_digest, _made(storage, folder, by_digest))
+    return BuildState.of(storage, snapshot, table, folder, besides)
 
 
 def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, work: BuildWork) -> BuildState:
@@ -155,10 +105,10 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
         work.on_group(len(state.made) + progress.finished, len(state.slices))
         if work.clock.monotonic() - looked >= _LOOK_SECONDS:
             looked = work.clock.monotonic()
-            work.on_state(_as_it_is(storage, state, work.folder))
+            work.on_state(state.as_it_is(storage, work.folder))
 
     outcomes = dispatcher.run(work.run_task, specs, description="keys of file groups for an index", on_progress=report)
-    complete = _as_it_is(storage, state, work.folder)
+    complete = state.as_it_is(storage, work.folder)
     work.on_state(complete)
     for outcome in outcomes:
         if isinstance(outcome, Failure):
@@ -175,11 +125,3 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
 def remove_checkpoints(storage: Storage, folder: str) -> None:
     """What was read is of no use any more: the index that was built is in its place."""
     storage.delete_folder(folder)
-
-
-def _as_it_is(storage: Storage, state: BuildState, folder: str) -> BuildState:
-    return BuildState(state.commit, state.slices, _made(storage, folder, state.slices))
-
-
-def _made(storage: Storage, folder: str, slices: Mapping[str, FileSlice]) -> dict[str, KeyCheckpoint]:
-    return {digest: found for digest, found in list_checkpoints(storage, folder).items() if digest in slices}

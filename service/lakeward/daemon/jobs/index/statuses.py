@@ -6,9 +6,12 @@ cache of filters.
     postgres    in the store's database: how far it is behind; while the store does not answer, what it said last stays
     bloom       the cache of filters, where it was built: how much of the table it has, and what it lacks
 
+Of an index of Lakeward's own that is built, or built anew beside the old one, the folder of the build says how many
+file groups are read, and when the last of them was: in one whose process died nothing is read any more.
+
 What earlier checks found of an index goes on, until it is in use again: then it is another one.
 
-Touches: the table, the folders of the record index and of the cache, and the store, reading.
+Touches: the table, the folders of the record index, of the cache and of builds, and the store, reading.
 Keeps:   1. what stands against telling of one index is told, and hides no other one;
          2. an index that was put in use again is one that was not checked yet.
 """
@@ -25,8 +28,9 @@ from lakeward.daemon.status import IndexStatus
 from lakeward.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import find_coverage
+from lakeward.index.build_state import BuildProgress, build_folder, build_under_way
 from lakeward.index.index import Indexed
-from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.record_manifest import find_manifest
@@ -58,6 +62,14 @@ def find_indexes(
     return tuple(
         look.in_use_or_not(index) for index in (*look.of_hudi(), *look.below(), *look.in_database(), *look.cached())
     )
+
+
+def find_builds(storage: Storage, table: ServedTable, snapshot: TableSnapshot) -> Mapping[IndexType, BuildProgress]:
+    """Builds of Lakeward's own indexes that are under way, or were stopped."""
+    record = table.settings.index.record.options
+    folders = {kind: build_folder(snapshot.base_path, kind, record) for kind in OWN_TYPES}
+    found = {kind: build_under_way(storage, snapshot, folder) for kind, folder in folders.items()}
+    return {kind: build for kind, build in found.items() if build is not None}
 
 
 @dataclass(frozen=True, slots=True)
