@@ -28,12 +28,14 @@ from lakeward.daemon.status import (
     StorageSample,
     TableDetail,
     TableStatus,
+    TeeStatus,
 )
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
+from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Choice, Decision, Reason
@@ -173,6 +175,9 @@ def table(
             ),
         ),
         index_builds={IndexType.RECORD: BuildProgress(12, 46, NOW - 300)},
+        tee=TeeStatus(
+            Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12), Staleness(2, 10, 60.0)
+        ),
     )
     return replace(usual, **changes)
 
