@@ -109,6 +109,22 @@ def test_what_the_indexes_of_a_table_have(database: Database, postgresql_url: st
     assert open_store("sqlite://", clock=SkippingClock()).index_watermarks(TABLE) == {}
 
 
+def test_what_commits_put(entries: IndexEntries) -> None:
+    """The rows of the newest commits that are whole and not settled, counted, and by their sizes; an attempt that is
+    under way, and what was built, are none."""
+    assert entries.newest_put(20) == (0, 0, 0)
+    entries.finish(entries.begin(T1), T1, is_settled=True)
+    update(entries, T2, batch(("k1", "p", "a-0"), ("k2", "p", "a-0")))
+    *counted, size = entries.newest_put(20)
+    assert counted == [1, 2] and size > 2 * len("k1") + 2 * 12
+    update(entries, "20260101000300000", batch(("k" * 1000, "p", "a-0")))
+    entries.put(entries.begin("20261121060000000"), batch(("k9", "p", "a-0")))
+    *both, size_of_both = entries.newest_put(20)
+    *newest, size_of_newest = entries.newest_put(1)
+    assert (both, newest) == ([2, 3], [1, 1])
+    assert size_of_both == size + size_of_newest and size_of_newest > 1000
+
+
 def test_an_index_takes_the_place_of_another(database: Database) -> None:
     """In one step: before it the old one is the one of that name, after it the new one, and of the old one nothing is
     left; done again, it comes to the same, and one that was dropped takes no place."""

@@ -14,7 +14,7 @@ from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.index.index_type import IndexType
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.verify.index_cost import IndexCost, index_cost
+from lakeward.verify.index_cost import IndexCost, PutByCommits, index_cost
 from tests.clocks import SkippingClock
 from tests.our_reader import scan
 from tests.write.writing import new_table, write
@@ -38,7 +38,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def cost(table: Path, kind: IndexType) -> IndexCost:
     folder = RecordPlace.of(open_table(str(table), None)).folder
-    return index_cost(STORAGE, scan(table), kind, record_folder=folder, clock=SkippingClock())
+    put = PutByCommits(4, 10, 500)
+    snapshot, clock = scan(table), SkippingClock()
+    return index_cost(STORAGE, snapshot, kind, record_folder=folder, in_database=lambda number: put, clock=clock)
 
 
 def test_what_is_read_to_build_it(table: Path) -> None:
@@ -57,8 +59,8 @@ def test_what_is_read_to_build_it(table: Path) -> None:
 
 
 def test_what_a_commit_writes_for_it(table: Path) -> None:
-    """Filters of base files; the record index's part of commits on the metadata table; delta files. What a database
-    writes is not told."""
+    """Filters of base files; the record index's part of commits on the metadata table; delta files; rows in a
+    database, as it says."""
     filters = []
     for path in table.glob("*/*.parquet"):
         with path.open("rb") as file:
@@ -81,7 +83,9 @@ def test_what_a_commit_writes_for_it(table: Path) -> None:
     built, *later = sorted((path.stem.rpartition("_")[2], path.stat().st_size) for path in deltas)
     assert [instant for instant, _ in later if instant == built[0]] == [], "what was built is one file"
     assert (told.commits, told.commit_bytes) == (2, round(sum(size for _, size in later) / 2))
-    assert cost(table, IndexType.POSTGRES).commit_bytes is None
+    assert told.commit_entries == 1, "each of both commits changed the place of one key, or wrote it over in place"
+    told = cost(table, IndexType.POSTGRES)
+    assert (told.commit_bytes, told.commits, told.commit_entries) == (125, 4, 2)
 
 
 def test_before_any_commit(tmp_path: Path) -> None:

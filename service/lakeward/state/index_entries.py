@@ -249,6 +249,32 @@ class IndexEntries:
 
         return self._read(read)
 
+    def newest_put(self, number: int) -> tuple[int, int, int]:
+        """The newest commits, the entries that they put, and the bytes that these take as the database says of each,
+        without the trees that find them.
+
+        Args:
+            number: of so many commits, which are not settled yet: of settled ones later commits deleted entries.
+        """
+
+        def read(connection: Connection) -> tuple[int, int, int]:
+            cursor = _cursor(connection)
+            cursor.execute(
+                "SELECT id FROM lakeward_index.commits WHERE index_id = %s AND state = 'whole'"
+                " ORDER BY completed DESC NULLS LAST, id DESC LIMIT %s",
+                (self._number, number),
+            )
+            ids = [each for (each,) in cursor]
+            row = cursor.execute(
+                f"SELECT count(*), coalesce(sum(pg_column_size(e)), 0)::bigint FROM {self._entries} e"
+                " WHERE commit_id = ANY(%s)",
+                (Integers.of(np.array(ids, np.int32)),),
+            ).fetchone()
+            assert row is not None, "an aggregate has one row"
+            return len(ids), *row
+
+        return self._read(read)
+
     def _read(self, work: Callable[[Connection], R]) -> R:
         try:
             return self._database.read(work)

@@ -4,15 +4,18 @@
     bloom       nothing to build, since the filters come with the base files; a commit writes those of its base files
     metadata    the keys of all rows; a commit writes the record index's part of its commit on the metadata table
     record      the keys of all rows; a commit writes a delta file for each bucket that it touches, and a manifest
-    postgres    the keys of all rows; what the database writes is not told
+    postgres    the keys of all rows; a commit puts a row for each key that it changes, of the size that the database
+                says, to which come its trees and its log
 
 Of base files a sample of footers is opened, and stands for the others by their sizes; so figures are estimates.
 
-Touches: storage, reading: footers of base files, commits on the timeline of the metadata table, a manifest.
+Touches: storage, reading: footers of base files, commits on the timeline of the metadata table, a manifest; the
+         database, by what it is given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -48,28 +51,50 @@ class IndexCost:
     """Bytes that a commit writes for it: the mean of the newest ones; None where that is not told."""
     commits: int
     """So many commits that is the mean of."""
+    commit_entries: int | None = None
+    """Entries that such a commit puts into an index of Lakeward's; None where that is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutByCommits:
+    """What the newest commits put into an index, together."""
+
+    commits: int
+    entries: int
+    bytes: int
+    """What these take; of rows in a database without the trees that find them."""
 
 
 def index_cost(
-    storage: Storage, snapshot: TableSnapshot, kind: IndexType, *, record_folder: str, clock: Clock
+    storage: Storage,
+    snapshot: TableSnapshot,
+    kind: IndexType,
+    *,
+    record_folder: str,
+    in_database: Callable[[int], PutByCommits] | None,
+    clock: Clock,
 ) -> IndexCost:
     """Raises `BrokenFile`, and `Unsupported` of a metadata table that cannot be read.
 
     Args:
         record_folder: where Lakeward's record index of the table is, if there is one.
+        in_database: what so many of the newest commits put into the index in a database, if there is one.
     """
+    if kind is IndexType.SIMPLE:
+        return IndexCost(0, 0, 0)
+    if kind is IndexType.BLOOM:
+        return IndexCost(0, *_filters(storage, snapshot))
+    read = _key_bytes(storage, snapshot)
     match kind:
-        case IndexType.SIMPLE:
-            return IndexCost(0, 0, 0)
-        case IndexType.BLOOM:
-            return IndexCost(0, *_filters(storage, snapshot))
         case IndexType.METADATA:
-            written = _metadata_commits(storage, snapshot, clock)
+            return IndexCost(read, *_metadata_commits(storage, snapshot, clock))
         case IndexType.RECORD:
-            written = _deltas(storage, record_folder)
+            put = _deltas(storage, record_folder)
         case IndexType.POSTGRES:
-            written = (None, 0)
-    return IndexCost(_key_bytes(storage, snapshot), *written)
+            put = PutByCommits(0, 0, 0) if in_database is None else in_database(COMMITS)
+    if not put.commits:
+        return IndexCost(read, None, 0)
+    return IndexCost(read, round(put.bytes / put.commits), put.commits, round(put.entries / put.commits))
 
 
 def _key_bytes(storage: Storage, snapshot: TableSnapshot) -> int:
@@ -138,13 +163,9 @@ def _metadata_commits(storage: Storage, snapshot: TableSnapshot, clock: Clock) -
     return (round(sum(sizes) / len(sizes)), len(sizes)) if sizes else (None, 0)
 
 
-def _deltas(storage: Storage, folder: str) -> tuple[int | None, int]:
+def _deltas(storage: Storage, folder: str) -> PutByCommits:
     """The commits whose delta files are not merged yet."""
     found = find_manifest(storage, folder)
-    if found is None:
-        return None, 0
-    deltas = [file for file in found[1].files if file.kind is FileKind.DELTA]
+    deltas = [] if found is None else [file for file in found[1].files if file.kind is FileKind.DELTA]
     instants = {file.instant for file in deltas}
-    if not instants:
-        return None, 0
-    return round(sum(file.size for file in deltas) / len(instants)), len(instants)
+    return PutByCommits(len(instants), sum(file.entries for file in deltas), sum(file.size for file in deltas))

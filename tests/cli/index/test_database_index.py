@@ -63,6 +63,9 @@ def test_an_index_of_a_table(
     assert call("verify", "--all")["faults"] == []
     compared = call("compare", "--type", "bloom")
     assert (compared["keys"], compared["differing"]) == (6, 0)
+    bloom, ours = (each["cost"] for each in compared["indexes"])
+    assert (ours["commits"], ours["commit_entries"], bloom["commit_entries"]) == (2, 1, None)
+    assert 30 < ours["commit_bytes"] < 100, "a row of one short key and three numbers"
     assert everything(table) == before
     write(table, [("k5", 4, "b", "x")])
     assert run(["index", "list", str(table), "--url", postgresql_url, "--json"]) == 0

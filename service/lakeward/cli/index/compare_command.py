@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.database_index import DatabaseOption, index_opener, listed_in_database
+from lakeward.cli.index.database_index import DatabaseOption, index_opener, listed_in_database, put_in_database
 from lakeward.cli.index.group import (
     KeysFileOption,
     PartitionsOption,
@@ -79,7 +79,14 @@ def compare(
 
         def compared_index(at: int) -> ComparedIndex:
             kind = types[at]
-            cost = index_cost(opened.storage, snapshot, kind, record_folder=folder, clock=clock)
+            cost = index_cost(
+                opened.storage,
+                snapshot,
+                kind,
+                record_folder=folder,
+                in_database=partial(put_in_database, opened, url),
+                clock=clock,
+            )
             return ComparedIndex(kind.value, lambda storage: openers[at](snapshot), stored.get(kind.value), cost)
 
         if keys_file is not None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakeward.index.index import Index
     from lakeward.state.engine import Database
     from lakeward.table.snapshot import TableSnapshot
+    from lakeward.verify.index_cost import PutByCommits
     from lakeward.verify.index_listing import ListedIndex
 
 DatabaseOption = Annotated[
@@ -84,6 +85,15 @@ def index_opener(
     with index_database(opened, url) as database:
         external = opens_external(opened, database, None)
         yield lambda snapshot: current_index(opened.storage, snapshot, external(snapshot))
+
+
+def put_in_database(opened: ConfiguredTable, url: str | None, number: int) -> PutByCommits:
+    """What so many of the newest commits put into the index."""
+    from lakeward.state.index_entries import open_entries
+    from lakeward.verify.index_cost import PutByCommits
+
+    with index_database(opened, url) as database:
+        return PutByCommits(*open_entries(database, opened.base_path, INDEX_NAME).newest_put(number))
 
 
 @dataclass(frozen=True, slots=True)

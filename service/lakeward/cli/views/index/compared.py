@@ -74,6 +74,11 @@ def _commit_bytes(each: Answers, keys: int) -> str:
     return "" if told is None else format_size(told)
 
 
+def _commit_entries(each: Answers, keys: int) -> str:
+    told = None if each.cost is None else each.cost.commit_entries
+    return "" if told is None else f"{told:,}"
+
+
 _LINES: Final[dict[str, Callable[[Answers, int], str]]] = {
     "keys found": lambda each, keys: f"{each.keys_found:,}",
     "hit rate": _rate,
@@ -88,6 +93,7 @@ _LINES: Final[dict[str, Callable[[Answers, int], str]]] = {
     "stored for it alone": lambda each, keys: "" if each.stored_bytes is None else format_size(each.stored_bytes),
     "read to build it": lambda each, keys: "" if each.cost is None else format_size(each.cost.build_bytes),
     "written a commit": _commit_bytes,
+    "entries a commit": _commit_entries,
 }
 
 
