@@ -7,6 +7,7 @@ Then all are asked for 100,000 keys, nine in ten of which are there:
     lakeward record, metadata, simple, bloom    in this process, opened anew for each run; `metadata` is Hudi's record
                                                 index, which we read
     lakeward bloom, cached                      after `index build --type bloom`
+    lakeward record, metadata, by tasks on Spark    a task for each file of a bucket, of a file group, on the same JVM
     hudi record index, hudi bloom               tagging as Hudi's Spark writers do it, in one JVM of two cores: the
                                                 first run, and the best of those after it
 
@@ -30,10 +31,16 @@ import pyarrow as pa
 
 from benchmarks.measure import keep_report, machine, measure
 from lakeward.clock import SystemClock
-from lakeward.index.index import record_locations
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.local import places_of_machine
+from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.dispatch.spark_memory import SparkMemory
+from lakeward.execute.indexing.looking_up import look_up_by_job
+from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_type import IndexType
-from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.opening import open_index
+from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.storage.opening import open_storage
 from lakeward.table.snapshot import take_snapshot
 from tests.hudi.spark import start_spark
@@ -77,6 +84,11 @@ def main() -> int:
         for kind in _OURS:
             seconds, answers[f"lakeward {kind}"] = _ours(base, kind, asked, arguments.times)
             figures[f"lakeward {kind}"] = _told(seconds)
+        spark_of_ours = SparkDispatcher("local[2]", memory=SparkMemory.on(places_of_machine(), MEMORY_BYTES))
+        for kind in (IndexType.RECORD, IndexType.METADATA):
+            name = f"lakeward {kind}, by tasks on Spark"
+            seconds, answers[name] = _ours(base, kind, asked, arguments.times, by=spark_of_ours)
+            figures[name] = _told(seconds)
         measure([*_INDEX, "build", str(base), "--type", "bloom"])
         seconds, answers["lakeward bloom, cached"] = _ours(base, IndexType.BLOOM, asked, arguments.times)
         figures["lakeward bloom, cached"] = _told(seconds)
@@ -150,13 +162,20 @@ def _build(base: Path, rows: int) -> dict[str, Any]:
     }
 
 
-def _ours(base: Path, kind: IndexType, asked: dict[str, str], times: int) -> tuple[list[float], Places]:
+def _ours(
+    base: Path, kind: IndexType, asked: dict[str, str], times: int, *, by: Dispatcher | None = None
+) -> tuple[list[float], Places]:
+    """In this process, or by tasks of the dispatcher."""
     storage, path = open_storage(str(base))
     keys, clock = pa.array(list(asked), pa.string()), SystemClock()
 
     def look_up() -> pa.Table:
         snapshot = take_snapshot(storage, path, timezone=None, clock=clock)
-        return record_locations(storage, open_index(storage, snapshot, kind, clock=clock), keys)
+        index = open_index(storage, snapshot, kind, clock=clock)
+        if by is None:
+            return record_locations(storage, index, keys)
+        assert isinstance(index, HashedIndex), "of these types each is one"
+        return pa.Table.from_batches(look_up_by_job(path, index, keys, None, lambda size: by), LOCATIONS)
 
     runs = [_timed(look_up) for _ in range(times + 1)]
     found = runs[0][1]
