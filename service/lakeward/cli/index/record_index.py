@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING
 
 from lakeward.cli.index.database_index import index_in_use
 from lakeward.clock import SystemClock
-from lakeward.commit.index.record_index_writer import (
-    RecordIndexWriter,
-    create_record_index,
-    drop_record_index,
-    end_drop,
-    moved_record_index,
-)
 from lakeward.errors import BrokenFile, Refused, Unsupported
 from lakeward.index.build_state import build_folder
 from lakeward.index.index_type import IndexType
@@ -32,6 +25,7 @@ from lakeward.verify.index_listing import IndexState, ListedIndex, unreadable
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.commit.index.record_index_writer import RecordIndexWriter
     from lakeward.table.snapshot import TableSnapshot
 
 _BUILT = "built-"
@@ -59,6 +53,8 @@ class RecordPlace:
         return find_manifest(self.opened.storage, self._folder) is not None
 
     def create(self, *, is_global: bool) -> None:
+        from lakeward.commit.index.record_index_writer import create_record_index
+
         found = find_manifest(self.opened.storage, self._folder)
         scope = KeyScope.GLOBAL if is_global else KeyScope.PARTITION
         if found is not None and not found[1].files and not found[1].commits and found[1].scope is scope:
@@ -71,14 +67,20 @@ class RecordPlace:
         create_record_index(self.opened.storage, self._folder, empty)
 
     def open(self, snapshot: TableSnapshot) -> RecordIndexWriter:
+        from lakeward.commit.index.record_index_writer import RecordIndexWriter
+
         return RecordIndexWriter.of(self.opened.storage, snapshot, self._folder, options=self.options.lookup)
 
     def drop(self) -> bool:
+        from lakeward.commit.index.record_index_writer import drop_record_index
+
         was_there = drop_record_index(self.opened.storage, self._folder)
         index_in_use(self.opened, IndexType.RECORD)
         return was_there
 
     def beside(self) -> RecordPlace:
+        from lakeward.commit.index.record_index_writer import drop_record_index, end_drop
+
         assert not self.below, "one is built at a time"
         end_drop(self.opened.storage, self.folder)
         # Each has a name of its own: of two processes that build it anew at once the first finds its folder gone.
@@ -90,6 +92,8 @@ class RecordPlace:
         return replace(self, below=f"{_BUILT}{token_hex(4)}")
 
     def take_place(self) -> None:
+        from lakeward.commit.index.record_index_writer import moved_record_index
+
         moved_record_index(self.opened.storage, self.folder, self.below)
         index_in_use(self.opened, IndexType.RECORD)
 

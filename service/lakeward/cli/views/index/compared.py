@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -16,7 +16,9 @@ from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
 from lakeward.quantities import format_size
 from lakeward.table.file_system_view import GroupId
-from lakeward.verify.index_comparison import Answers, Comparison
+
+if TYPE_CHECKING:
+    from lakeward.verify.index_comparison import Answers, Comparison
 
 _NAMED = 20
 """How many keys with different answers are named on a terminal; JSON has more."""

@@ -6,7 +6,7 @@ Touches: the given console.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -15,7 +15,9 @@ from lakeward.cli.views.index.compared import places, told_places
 from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
 from lakeward.index.tee import Tee
-from lakeward.verify.tee_check import TeeCheck
+
+if TYPE_CHECKING:
+    from lakeward.verify.tee_check import TeeCheck
 
 
 def tee_as_json(tee: Tee, left: int) -> dict[str, Any]:
