@@ -235,17 +235,19 @@ def test_a_daemon_has_no_kernels_in_memory() -> None:
 
 
 def test_an_index_is_kept_at_pace(tmp_path: Path) -> None:
-    """What another writer commits is in the record index soon, by a process of the daemon's, which itself has no
-    kernels in memory afterwards."""
+    """What another writer commits is in the record index and in the cache of filters soon, by processes of the
+    daemon's, which itself has no kernels in memory afterwards."""
     table = new_table(tmp_path / "tables" / "orders")
     write(table, [("k1", 1, "a", "x")])
-    assert run(["index", "build", str(table), "--type", "record"]) == 0
-    write(table, [("k2", 2, "a", "x")])
+    for kind in ("record", "bloom"):
+        assert run(["index", "build", str(table), "--type", kind]) == 0
+    write(table, [("k2", 2, "b", "x")])
     settings = 'timezone = "UTC"\n\n[defaults.index]\nupdate_after = "1s"\n'
     (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path) + settings)
     daemon = Daemon(tmp_path)
     try:
-        daemon.wait_until("/metrics", 'lakeward_indexed_commits_total{table="orders"} 1.0')
+        daemon.wait_until("/metrics", 'lakeward_indexed_commits_total{table="orders"} 2.0')
+        daemon.wait_until("/metrics", 'lakeward_table_index_coverage_ratio{index="bloom",table="orders"} 1.0')
         daemon.wait_until("/metrics", 'lakeward_table_index_behind_commits{index="record",table="orders"} 0.0')
         assert b"llvmlite" not in Path(f"/proc/{daemon.process.pid}/maps").read_bytes()
     finally:
