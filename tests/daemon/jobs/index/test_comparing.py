@@ -7,21 +7,30 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.cli.main import run
 from lakeward.commit.index.choices import publish_choice, publish_compared
 from lakeward.commit.index_out_of_use import take_out_of_use
 from lakeward.config.job_kind import JobKind
+from lakeward.daemon.jobs.index.comparing import compare_tee
 from lakeward.daemon.jobs.index.tee_task import TeeCompared, TeeSpec, compare_tee_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.status import JobEnd, TeeStatus
 from lakeward.errors import Refused, TryLater
-from lakeward.index.index_type import IndexType
-from lakeward.index.key_changes.table_commits import newest_change
+from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.key_changes.table_commits import Staleness, newest_change
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import ComparedCommit, Tee, read_tee, tee_folder
-from lakeward.index.update_choice import UpdateReason
-from tests.daemon.jobs.index.test_updating import Kept, raising
+from lakeward.index.update_choice import UpdateDecision, UpdateReason
+from lakeward.state.engine import open_database
+from lakeward.state.index_entries import open_entries
+from tests.daemon.jobs.index.test_updating import Kept, Telling, raising
+from tests.daemon.serving import Serving
+from tests.daemon.test_worker import Bench
 from tests.our_reader import scan
 from tests.write.own_record_index import STORAGE, plant
+from tests.write.writing import write
+
+WRONG = ComparedCommit("1", "20300101000000000", keys=9, shadow_wrong=2, primary_wrong=0)
 
 
 def on_trial(kept: Kept, *, primary: IndexType = IndexType.SIMPLE, shadow: IndexType = IndexType.RECORD) -> None:
@@ -187,3 +196,57 @@ def test_a_choice_that_cannot_be_read(kept: Kept) -> None:
     assert status_of(kept).tee == Tee() and status_of(kept).against
     demand = kept.serving.status().tables[0].view.demand
     assert demand is not None and "choice of the table's indexes cannot be read" in str(demand)
+
+
+@pytest.mark.parametrize("shadow", [IndexType.RECORD, IndexType.POSTGRES])
+def test_where_it_runs(tmp_path: Path, shadow: IndexType) -> None:
+    """With an index in a database on this machine alone, which is given the address; that is not told, and the spec of
+    the other index has none."""
+    bench = Bench(tmp_path)
+    base, cache = str(bench.path), bench.worker.caches.of("orders")
+    choice = publish_choice(STORAGE, base, Tee(), Tee(primary=IndexType.SIMPLE, shadow=shadow))
+    cache.keep_tee(TeeStatus(choice, Staleness(1, 10, 99.0), UpdateDecision(UpdateReason.AGE)))
+    there, here = Telling(), Telling()
+    done = compare_tee(
+        STORAGE,
+        base,
+        bench.table,
+        cache,
+        choose=lambda size: there,
+        here=here,
+        run_comparison=lambda spec, attempt: TeeCompared((WRONG,), ("k1: no",)),
+        store_url="postgresql://user:secret@host/db",
+        left=[],
+        guard=lambda: None,
+    )
+    assert (done.commits, done.keys, done.wrong, done.reasons) == (1, 9, 2, ["k1: no"])
+    assert cache.tee is not None and cache.tee.tee == read_tee(STORAGE, base)
+    used, unused = (here, there) if shadow is IndexType.POSTGRES else (there, here)
+    ((spec,), nothing) = (used.specs, unused.specs)
+    assert nothing == [] and "secret" not in repr(spec)
+    told: TeeSpec = spec
+    assert told.primary.store_url == "" and bool(told.shadow.store_url) == (shadow is IndexType.POSTGRES)
+
+
+@pytest.mark.services
+def test_an_index_in_the_database_on_trial(tmp_path: Path, postgresql_url: str) -> None:
+    """The task opens the store's database itself; an entry that went is found with the commit of its file group."""
+    kept = Kept(tmp_path)
+    base = str(kept.base)
+    assert run(["index", "build", base, "--type", "postgres", "--url", postgresql_url]) == 0
+    on_trial(kept, shadow=IndexType.POSTGRES)
+    settings = {"defaults.timezone": "UTC", "defaults.services": '["index"]', "defaults.interval": "10s"}
+    serving = Serving(tmp_path / "tables", tmp_path / "more", settings=settings, index_store_url=postgresql_url)
+    database = open_database(postgresql_url, create=False)
+    entries = open_entries(database, base, INDEX_NAME)
+    serving.watermarks = lambda base_path: {INDEX_NAME: entries.commits()}
+    serving.clock.sleep(kept.serving.clock.now() - serving.clock.now())
+    write(kept.base, [("k4", 5, "p", "x")], clock=serving.clock)
+    serving.run(90.0)
+    assert (held(kept).compared, held(kept).clean) == (1, 1)
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM lakeward_index.entries_1 WHERE record_key = 'k1'::bytea")
+    write(kept.base, [("k2", 6, "p", "y")], clock=serving.clock)
+    serving.run(90.0)
+    assert (held(kept).compared, held(kept).wrong, held(kept).keys_wrong) == (2, 1, 1)
+    database.close()
