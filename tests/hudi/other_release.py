@@ -117,10 +117,10 @@ class OtherTable:
         """Hudi's procedure `run_compaction`, by the table's own settings. Returns the instant."""
         return str(self._ask("compaction", what=what, options=options))
 
-    def procedure(self, what: str) -> None:
+    def procedure(self, what: str, **options: str) -> None:
         """One of Hudi's, as `create_savepoint(path => '{path}', commit_time => '1')`; `{path}` is the table's,
-        `{table}` a name that the table has for that long."""
-        self._ask("procedure", what=what, options={})
+        `{table}` a name that the table has for that long. The options are set in the session meanwhile."""
+        self._ask("procedure", what=what, options=options)
 
     def _ask(self, call: str, **arguments: object) -> Any:
         shape = {name: value for name, value in asdict(self.shape).items() if name != "options"}
@@ -151,7 +151,11 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
             spark.sql(f"DROP TABLE IF EXISTS {name}")  # of a call that failed
             if "{table}" in more["what"]:
                 spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+            for option, value in options.items():
+                spark.conf.set(option, value)
             spark.sql(f"CALL {more['what'].format(path=path, table=name)}").collect()
+            for option in options:
+                spark.conf.unset(option)
             spark.sql(f"DROP TABLE IF EXISTS {name}")
             return None
     raise ValueError(call)

@@ -20,6 +20,7 @@ from lakeward.index.key_checkpoints import BUILD_FOLDER, KeyCheckpoint, list_che
 from lakeward.index.out_of_use import FOLDER
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.quantities import format_duration
+from lakeward.read.committed_writes import committed_writes
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
@@ -66,7 +67,8 @@ class BuildState:
         """
         slices = (table.newest[group] for group in sorted(table.newest) if group[0] not in besides)
         rules, made_of = merge_rules(snapshot), snapshot.config.made_key_fields
-        by_digest = {slice_digest(slice_, rules, made_of): slice_ for slice_ in slices}
+        committed = committed_writes(snapshot.timeline, snapshot.config.version)
+        by_digest = {slice_digest(slice_, rules, made_of, committed): slice_ for slice_ in slices}
         return cls(newest_change(snapshot.timeline), by_digest, {}).as_it_is(storage, folder)
 
     def as_it_is(self, storage: Storage, folder: str) -> BuildState:

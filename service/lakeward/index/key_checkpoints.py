@@ -33,6 +33,7 @@ import pyarrow as pa
 from lakeward.errors import BrokenFile
 from lakeward.index.location import KEY_COLUMN
 from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.read.committed_writes import CommittedWrites
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 
@@ -64,15 +65,21 @@ class KeyCheckpoint:
         return f"{self.digest}.{self.rows}.keys"
 
 
-def slice_digest(slice_: FileSlice, rules: MergeRules, made_of: tuple[str, ...]) -> str:
+def slice_digest(
+    slice_: FileSlice, rules: MergeRules, made_of: tuple[str, ...], committed: CommittedWrites | None = None
+) -> str:
     """The digest of what the keys of the slice are read from.
 
     Args:
         rules: by which its files are merged.
         made_of: the fields of which keys are made.
+        committed: the writes whose blocks count, where a log has those of several: one may complete and leave its
+            files as they are.
     """
     files = [[file.path, file.size] for file in slice_.files]
     told = [FORM_VERSION, slice_.partition_path, slice_.file_id, files, asdict(rules), made_of]
+    if committed is not None and slice_.row_logs:
+        told.append(asdict(committed))
     text = json.dumps(told, sort_keys=True, separators=(",", ":"), default=sorted)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

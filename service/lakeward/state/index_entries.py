@@ -1,11 +1,12 @@
 """Entries of indexes in a PostgreSQL database: what `index/external` asks of a store, as tables of their own.
 
     lakeward_index.indexes        one row an index: table, name, whether a key is one in all of the table, format
-    lakeward_index.commits        one row a try at a commit: its instant, when it completed, and its state
+    lakeward_index.commits        one row a try at a commit: its instant, when it completed, its state, and what an
+                                  index of a table of version 6 had seen with it, as JSON
     lakeward_index.places_N       places of index N by number: a partition path and a file id; without one the partition
     lakeward_index.entries_N      key, partition, commit -> place; 0 for no place: the key is gone
 
-    building, writing --finish--> whole --settle--> settled      a build is settled by `finish`
+    building, writing --finish--> whole --settle--> settled      or at once, with all entries before it of its keys gone
            |                        |
            +-------- forget --------+--> dropped --sweep--> no row
 
@@ -28,6 +29,7 @@ See:     docs/decisions/0077-an-index-in-postgresql.md
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -73,7 +75,8 @@ CREATE TABLE IF NOT EXISTS lakeward_index.commits (
     index_id integer NOT NULL REFERENCES lakeward_index.indexes ON DELETE CASCADE,
     instant text NOT NULL,
     completed text,
-    state text NOT NULL
+    state text NOT NULL,
+    seen text
 );
 CREATE INDEX IF NOT EXISTS commits_of_index ON lakeward_index.commits (index_id, state);
 """
@@ -209,18 +212,18 @@ def read_watermarks(connection: Connection, base_path: str) -> dict[str, Waterma
     if not _has_tables(cursor):
         return {}
     cursor.execute(
-        "SELECT i.name, c.instant, c.completed, c.state = 'settled'"
+        "SELECT i.name, c.instant, c.completed, c.state = 'settled', c.seen"
         " FROM lakeward_index.indexes i JOIN lakeward_index.commits c ON c.index_id = i.id"
-        " WHERE i.base_path = %s AND c.state IN ('settled', 'whole')",
+        " WHERE i.base_path = %s AND c.state IN ('settled', 'whole') ORDER BY c.completed",
         (base_path,),
     )
     found: dict[str, Watermark] = {}
-    for name, instant, completed, is_settled in cursor:
-        settled, unsettled = found.get(name, (None, {}))
+    for name, instant, completed, is_settled, seen in cursor:
+        settled, unsettled, last = found.get(name, (None, {}, None))
         if is_settled:
-            found[name] = (max(filter(None, (settled, completed)), default=None), unsettled)
+            found[name] = completed, unsettled, _document(seen)
         else:
-            found[name] = (settled, {**unsettled, instant: completed})
+            found[name] = settled, {**unsettled, instant: completed}, last
     return found
 
 
@@ -272,6 +275,17 @@ class IndexEntries:
             ).fetchone()
             assert row is not None, "an aggregate has one row"
             return len(ids), *row
+
+        return self._read(read)
+
+    def seen(self) -> Mapping[str, Any] | None:
+        def read(connection: Connection) -> Mapping[str, Any] | None:
+            (seen,) = _cursor(connection).execute(
+                "SELECT seen FROM lakeward_index.commits WHERE index_id = %s AND state = 'settled'"
+                " ORDER BY completed DESC LIMIT 1",
+                (self._number,),
+            ).fetchone() or (None,)
+            return _document(seen)
 
         return self._read(read)
 
@@ -383,15 +397,13 @@ class IndexEntries:
         if len(keys):
             self._database.repeat(put)
 
-    def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
-        state = "settled" if is_settled else "whole"
-
+    def finish(self, attempt: int, completed: str | None) -> None:
         def finish(connection: Connection) -> None:
             cursor = _cursor(connection)
             row = cursor.execute(
-                "UPDATE lakeward_index.commits SET state = %(state)s, completed = %(completed)s"
-                " WHERE id = %(id)s AND state IN ('building', 'writing', %(state)s) RETURNING instant",
-                {"state": state, "completed": completed, "id": attempt},
+                "UPDATE lakeward_index.commits SET state = 'whole', completed = %s"
+                " WHERE id = %s AND state IN ('building', 'writing', 'whole') RETURNING instant",
+                (completed, attempt),
             ).fetchone()
             _ensure_ours(row is not None)
             assert row is not None
@@ -399,6 +411,25 @@ class IndexEntries:
                 "UPDATE lakeward_index.commits SET state = 'dropped'"
                 " WHERE index_id = %s AND instant = %s AND state = 'whole' AND id <> %s",
                 (self._number, row[0], attempt),
+            )
+
+        self._database.repeat(finish)
+
+    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
+        def finish(connection: Connection) -> None:
+            cursor = _cursor(connection)
+            row = cursor.execute(
+                "SELECT state FROM lakeward_index.commits WHERE id = %s FOR UPDATE", (attempt,)
+            ).fetchone()
+            _ensure_ours(row is not None and row[0] in ("building", "settled"))
+            assert row is not None
+            if row[0] == "settled":
+                return
+            if self._has_settled(cursor):  # a build has no tombstones
+                self._clear_for(cursor, attempt)
+            cursor.execute(
+                "UPDATE lakeward_index.commits SET state = 'settled', completed = %s, seen = %s WHERE id = %s",
+                (completed, None if seen is None else json.dumps(seen), attempt),
             )
 
         self._database.repeat(finish)
@@ -424,25 +455,31 @@ class IndexEntries:
             ).fetchone()
             if row is None:
                 return
-            cursor.execute("SET LOCAL statement_timeout = 0")
-            older = cursor.execute(
-                "SELECT 1 FROM lakeward_index.commits WHERE index_id = %s AND state = 'settled' LIMIT 1",
-                (self._number,),
-            ).fetchone()
-            if older is not None:
-                cursor.execute(
-                    f"DELETE FROM {self._entries} o USING {self._entries} n, lakeward_index.commits c"
-                    " WHERE n.commit_id = %(id)s AND o.record_key = n.record_key"
-                    " AND (o.partition_id = n.partition_id OR n.partition_id = 0)"
-                    " AND c.id = o.commit_id AND c.state = 'settled'",
-                    {"id": row[0]},
-                )
-            cursor.execute(f"DELETE FROM {self._entries} WHERE commit_id = %s AND place_id = 0", (row[0],))
+            self._clear_for(cursor, row[0])
             cursor.execute(
                 "UPDATE lakeward_index.commits SET state = 'settled', completed = %s WHERE id = %s", (completed, row[0])
             )
 
         self._database.repeat(settle)
+
+    def _has_settled(self, cursor: psycopg.Cursor[Any]) -> bool:
+        found = cursor.execute(
+            "SELECT 1 FROM lakeward_index.commits WHERE index_id = %s AND state = 'settled' LIMIT 1", (self._number,)
+        ).fetchone()
+        return found is not None
+
+    def _clear_for(self, cursor: psycopg.Cursor[Any], commit: int) -> None:
+        """A commit settles: nothing older of its keys stays, and no tombstone of its own."""
+        cursor.execute("SET LOCAL statement_timeout = 0")
+        if self._has_settled(cursor):
+            cursor.execute(
+                f"DELETE FROM {self._entries} o USING {self._entries} n, lakeward_index.commits c"
+                " WHERE n.commit_id = %(id)s AND o.record_key = n.record_key"
+                " AND (o.partition_id = n.partition_id OR n.partition_id = 0)"
+                " AND c.id = o.commit_id AND c.state = 'settled'",
+                {"id": commit},
+            )
+        cursor.execute(f"DELETE FROM {self._entries} WHERE commit_id = %s AND place_id = 0", (commit,))
 
     def get(self, keys: pa.Array) -> pa.RecordBatch:
         def get(connection: Connection) -> pa.RecordBatch:
@@ -584,6 +621,10 @@ class _Places:
         at = pc.index_in(pa.array(numbers), pa.array(self._ids))
         assert not at.null_count, "each number that an entry has is of a place"
         return self._partition_paths.take(at), self._file_ids.take(at)
+
+
+def _document(seen: str | None) -> Mapping[str, Any] | None:
+    return None if seen is None else json.loads(seen)
 
 
 def _joined(partition_paths: pa.Array, file_ids: pa.Array) -> pa.Array:

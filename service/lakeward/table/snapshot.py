@@ -4,8 +4,8 @@ The order matters while writers are at work. The timeline is listed before the f
 completes in between shows files of an instant that counts as uncommitted (hidden now, seen by the next snapshot)
 and never the reverse: a completed instant whose files were listed too early.
 
-    properties -> timeline -> plans of pending instants -> newest schema -> partitions and files -> history
-               -> what the completed writes say of the files
+    properties -> end of the archive, in layout 1 -> timeline -> plans of pending instants -> newest schema
+               -> partitions and files -> history -> what the completed writes say of the files
 
 Touches: storage, reading only: one listing a folder, or the metadata table in its place; all completed writes of the
          active timeline and the plans of log compactions are opened, of data files only the last bytes of those base
@@ -42,6 +42,7 @@ from lakeward.table.partition import Partition
 from lakeward.table.schema_history import SchemaHistory, load_schema_history
 from lakeward.table.table_config import LoadedConfig, TableConfig, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+from lakeward.table.timeline.archived_log import ArchiveEnd, load_archive_end
 from lakeward.table.timeline.reader import (
     LogCompaction,
     ParsedPlans,
@@ -101,6 +102,8 @@ class TableSnapshot:
     """Paths of the files that each savepoint pins, by its instant."""
     files: tuple[PartitionFiles, ...] = field(default=(), compare=False)
     """All data files of the partitions, those too that are in no slice, in no order."""
+    archive_end: ArchiveEnd | None = field(default=None, compare=False)
+    """The end of the archive before the timeline was listed, of a table of layout 1 that was scanned just now."""
 
     @property
     def config(self) -> TableConfig:
@@ -233,6 +236,7 @@ def _scan(
     accept_damaged_logs: bool,
 ) -> TableSnapshot:
     loaded = load_table_config(storage, base_path, clock=clock)
+    archive_end = load_archive_end(storage, base_path, loaded.config) if loaded.config.layout < 2 else None
     timeline = load_timeline(storage, base_path, loaded.config)
     reader = TimelineReader(storage, base_path, loaded.config, timeline, plans=known.plans)
     content = reader.read()
@@ -273,6 +277,7 @@ def _scan(
         broken=reader.broken,
         damage=damage,
         accept_damaged_logs=accept_damaged_logs,
+        archive_end=archive_end,
     )
 
 
@@ -298,6 +303,7 @@ def assemble_snapshot(
     broken: Sequence[BrokenInstant],
     damage: Mapping[str, Sequence[DamagedFile]],
     accept_damaged_logs: bool = False,
+    archive_end: ArchiveEnd | None = None,
 ) -> TableSnapshot:
     """What was scanned, as one value: the same whether it was scanned just now or has been watched for days.
 
@@ -359,6 +365,7 @@ def assemble_snapshot(
         replaced_groups=view.replaced,
         savepointed=content.savepointed,
         files=tuple(files),
+        archive_end=archive_end,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -20,37 +20,43 @@ class Process(Protocol):
 
 class CalledEntries:
     def __init__(self, inner: MemoryEntries, process: Process) -> None:
-        self._inner = inner
+        self.inner = inner
         self._process = process
         self.is_global = inner.is_global
 
     def commits(self) -> tuple[str | None, Mapping[str, str | None]]:
-        return self._read("commits", self._inner.commits)
+        return self._read("commits", self.inner.commits)
+
+    def seen(self) -> Mapping[str, Any] | None:
+        return self._read("seen", self.inner.seen)
 
     def begun_beside_others(self) -> Collection[str]:
-        return self._read("begun", self._inner.begun_beside_others)
+        return self._read("begun", self.inner.begun_beside_others)
 
     def get(self, keys: pa.Array) -> pa.RecordBatch:
-        return self._read("get", lambda: self._inner.get(keys))
+        return self._read("get", lambda: self.inner.get(keys))
 
     def scan(self) -> Iterator[pa.RecordBatch]:
-        return self._read("scan", self._inner.scan)
+        return self._read("scan", self.inner.scan)
 
     def begin(self, instant: str, *, beside_others: bool = False) -> int:
-        return self._change("begin", lambda: self._inner.begin(instant, beside_others=beside_others))
+        return self._change("begin", lambda: self.inner.begin(instant, beside_others=beside_others))
 
     def put(self, attempt: int, changes: pa.RecordBatch) -> None:
         half = changes.slice(0, changes.num_rows // 2)
-        self._change("put", lambda: self._inner.put(attempt, changes), lambda: self._inner.put(attempt, half))
+        self._change("put", lambda: self.inner.put(attempt, changes), lambda: self.inner.put(attempt, half))
 
-    def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
-        self._change("finish", lambda: self._inner.finish(attempt, completed, is_settled=is_settled))
+    def finish(self, attempt: int, completed: str | None) -> None:
+        self._change("finish", lambda: self.inner.finish(attempt, completed))
+
+    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
+        self._change("finish_settled", lambda: self.inner.finish_settled(attempt, completed, seen))
 
     def forget(self, instant: str) -> None:
-        self._change("forget", lambda: self._inner.forget(instant))
+        self._change("forget", lambda: self.inner.forget(instant))
 
     def settle(self, instant: str, completed: str) -> None:
-        self._change("settle", lambda: self._inner.settle(instant, completed))
+        self._change("settle", lambda: self.inner.settle(instant, completed))
 
     def _read(self, name: str, act: Callable[[], T]) -> T:
         return self._process.call("read", f"index/{name}", act)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ class Commit:
     instant: str
     state: str = "building"
     completed: str | None = None
+    seen: Mapping[str, Any] | None = None
     places: dict[tuple[str, str | None], tuple[str | None, str | None]] = field(default_factory=dict)
     """The place of each key, and where a key is one in its partition of each of its partition paths; None: of all."""
 
@@ -29,6 +31,10 @@ class MemoryEntries:
         return max(settled, default=None), {
             each.instant: each.completed for each in self.tries if each.state == "whole"
         }
+
+    def seen(self) -> Mapping[str, Any] | None:
+        settled = [(each.completed, each.seen) for each in self.tries if each.state == "settled"]
+        return max(settled, key=lambda each: each[0], default=(None, None))[1]
 
     def begin(self, instant: str, *, beside_others: bool = False) -> int:
         state = "writing" if beside_others else "building"
@@ -48,14 +54,20 @@ class MemoryEntries:
             if file_id is not None or at not in places:
                 places[at] = (partition_path, file_id)
 
-    def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
+    def finish(self, attempt: int, completed: str | None) -> None:
         done = self.tries[attempt]
-        state = "settled" if is_settled else "whole"
-        assert done.state in ("building", "writing", state)
+        assert done.state in ("building", "writing", "whole")
         for each in self.tries:
             if each.instant == done.instant and each.state == "whole":
                 each.state = "dropped"
-        done.state, done.completed = state, completed
+        done.state, done.completed = "whole", completed
+
+    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
+        done = self.tries[attempt]
+        assert done.state in ("building", "settled")
+        if done.state == "building":
+            self._settle(done, completed)
+            done.seen = seen
 
     def forget(self, instant: str) -> None:
         for each in self.tries:
@@ -65,13 +77,16 @@ class MemoryEntries:
     def settle(self, instant: str, completed: str) -> None:
         for each in self.tries:
             if each.instant == instant and each.state == "whole":
-                each.state, each.completed = "settled", completed
-                for older in self.tries:
-                    if older.state == "settled" and older is not each:
-                        for at in [at for at in older.places if at in each.places or (at[0], None) in each.places]:
-                            del older.places[at]
-                for at in [at for at, (_, file_id) in each.places.items() if file_id is None]:
-                    del each.places[at]
+                self._settle(each, completed)
+
+    def _settle(self, each: Commit, completed: str) -> None:
+        each.state, each.completed = "settled", completed
+        for older in self.tries:
+            if older.state == "settled" and older is not each:
+                for at in [at for at in older.places if at in each.places or (at[0], None) in each.places]:
+                    del older.places[at]
+        for at in [at for at, (_, file_id) in each.places.items() if file_id is None]:
+            del each.places[at]
 
     def get(self, keys: pa.Array) -> pa.RecordBatch:
         return self._batch(set(keys.to_pylist()))

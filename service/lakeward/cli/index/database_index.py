@@ -160,7 +160,8 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     from lakeward.cli.index.builds import under_way_told
     from lakeward.index.build_state import build_folder
     from lakeward.index.index import Indexed
-    from lakeward.index.key_changes.table_commits import Staleness, staleness
+    from lakeward.index.key_changes.table_commits import Staleness
+    from lakeward.index.key_changes.unseen_commits import index_staleness
     from lakeward.index.out_of_use import why_out_of_use
     from lakeward.state.index_entries import list_indexes
     from lakeward.verify.index_listing import IndexState, ListedIndex, unreadable
@@ -171,7 +172,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
             behind, indexed = Staleness(), Indexed()
             if any(row.name == INDEX_NAME for row in rows):
                 indexed = opens_external(opened, database, None)(snapshot).indexed()
-                behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock())
+                behind = index_staleness(opened.storage, snapshot, indexed, clock=SystemClock())
     except (BrokenFile, Refused, Unsupported) as error:
         return (unreadable(IndexType.POSTGRES, error),)
     except AWAY as error:

@@ -14,7 +14,7 @@ from lakeward.clock import SystemClock
 from lakeward.errors import BrokenFile, Refused, Unsupported
 from lakeward.index.build_state import build_folder
 from lakeward.index.index_type import IndexType
-from lakeward.index.key_changes.table_commits import staleness
+from lakeward.index.key_changes.unseen_commits import index_staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
@@ -112,7 +112,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
         if found is None:
             return ()
         _, manifest = found
-        behind = staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
+        behind = index_staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
     except (BrokenFile, Refused, Unsupported) as error:
         return (unreadable(IndexType.RECORD, error),)
     why = why_out_of_use(opened.storage, opened.base_path, IndexType.RECORD, place.options)

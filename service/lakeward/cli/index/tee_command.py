@@ -68,10 +68,11 @@ def tee(
     opened = open_table(table, config)
     held = read_tee(opened.storage, opened.base_path)
     if primary is not None and shadow is not None:
-        from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
+        from lakeward.index.key_changes.table_commits import check_can_be_followed, check_tells_commits, newest_change
 
         snapshot = opened.snapshot(timezone=timezone)
         check_can_be_followed(snapshot)
+        check_tells_commits(snapshot)
         _check_go_together(opened, snapshot, primary, shadow, url)
         newest = newest_change(snapshot.timeline)
         choice = Tee(primary=primary, shadow=shadow, through=None if newest is None else newest.completed)

@@ -3,7 +3,8 @@
     build    snapshot -> the keys of each live file group, by tasks, a checkpoint each (`build_work`) -> merged by keys
              (`merged_keys`) -> one commit of the index, which is settled: it has what completed on the table up to that
              snapshot
-    update   `updating.update_index`, then what was rolled back is forgotten and what was archived is settled
+    update   `updating.update_index`, or `advancing.advance_index` of a table of version 6; then what was rolled back is
+             forgotten and what was archived is settled
 
 *Stopped anywhere* in a build, the index has no commit, and the next build reads what has no checkpoint, or was written
 since; a lookup is right meanwhile, or refused, as of an index that is far behind. The checkpoints go when the index is
@@ -25,10 +26,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakeward.errors import NotFound, TryLater
+from lakeward.execute.indexing.advancing import advance_index
 from lakeward.execute.indexing.build_work import BuildWork, build_state, make_missing
 from lakeward.execute.indexing.merged_keys import located_keys
 from lakeward.execute.indexing.updating import IndexUpdate, update_index
 from lakeward.index.index import OwnIndex
+from lakeward.index.key_changes.unseen_commits import seen_of
 from lakeward.index.settling import check_not_built
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
@@ -78,7 +81,7 @@ def while_files_stay(build: Callable[[TableSnapshot], IndexBuild], take: Callabl
 
 def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
     """Bring the index up to date. One process at a time. Raises what `update_index` does."""
-    done = update_index(storage, open_index, take)
+    done = advance_index(storage, open_index, take) or update_index(storage, open_index, take)
     if done.through is None:
         return done
     snapshot = take()
@@ -101,5 +104,5 @@ def _build(storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, 
             entries += batch.num_rows
             yield batch
 
-    index.build(commit.instant, locations(), completed=commit.completed)
+    index.build(commit.instant, locations(), completed=commit.completed, seen=seen_of(snapshot))
     return IndexBuild(commit.instant, len(made.slices), entries, len(begun.made))

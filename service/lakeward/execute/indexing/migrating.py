@@ -31,6 +31,7 @@ from lakeward.execute.indexing.merged_keys import located_keys
 from lakeward.index.index import Index
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
+from lakeward.index.key_changes.unseen_commits import seen_of
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, group_names
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -113,7 +114,7 @@ def _migrate(
                 entries += batch.num_rows
                 yield batch
 
-    open_index(snapshot).build(newest.instant, locations(), completed=newest.completed)
+    open_index(snapshot).build(newest.instant, locations(), completed=newest.completed, seen=seen_of(snapshot))
     index = open_index(snapshot)
     held = sum(found.num_rows for part in index.parts(None) for found in index.look_up(storage, part, None))
     if held != entries:

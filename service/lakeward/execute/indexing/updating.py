@@ -137,15 +137,23 @@ def _index_commit(
         index_then: the index as of the moment before the commit completed.
     """
     commit = chosen.commit
-
-    def located(groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:
-        return _located_in(storage, index_then, groups)
-
-    changes = reader.changes(chosen, is_global=index.is_global, located=located)
-    told = (_told(storage, index_then, batch, commit.instant) for batch in changes)
-    index.update(commit.instant, (batch for batch in told if batch.num_rows), completed=commit.completed)
+    index.update(commit.instant, told_changes(storage, index_then, reader, chosen), completed=commit.completed)
     for undone in sorted(commit.undone.instants if commit.undone is not None else ()):
         index.rollback(undone)
+
+
+def told_changes(
+    storage: Storage, index: WritableIndex, reader: KeyReader, chosen: CommitChanges
+) -> Iterator[pa.RecordBatch]:
+    """The changes as an index takes them: without those that are none to it. While they are read, it is looked into."""
+
+    def located(groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:
+        return _located_in(storage, index, groups)
+
+    for batch in reader.changes(chosen, is_global=index.is_global, located=located):
+        told = _told(storage, index, batch, chosen.commit.instant)
+        if told.num_rows:
+            yield told
 
 
 def _located_in(storage: Storage, index: WritableIndex, groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:

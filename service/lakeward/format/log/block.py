@@ -97,9 +97,13 @@ class CorruptBlock:
     length: int
 
 
-def scan_blocks(file: BinaryIO, size: int, *, name: str) -> Iterator[LogBlock | CorruptBlock]:
-    """The blocks of a log file of `size` bytes, in file order. `name` is how errors call the file."""
-    position = 0
+def scan_blocks(file: BinaryIO, size: int, *, name: str, position: int = 0) -> Iterator[LogBlock | CorruptBlock]:
+    """The blocks of a log file of `size` bytes, in file order.
+
+    Args:
+        name: how errors call the file.
+        position: where a block begins, the first one that is asked for.
+    """
     while position < size:
         if size - position < len(MAGIC):
             # Hudi takes a magic cut short for the end of the file.

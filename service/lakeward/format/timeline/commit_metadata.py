@@ -243,7 +243,7 @@ _REPLACE_METADATA = {
 
 def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetadata:
     """The content of a completed commit, deltacommit or replacecommit. Raises `BrokenFile`, `UntrustedName`."""
-    return _from_fields(_read_fields(data, file=file, layout=layout))
+    return commit_metadata_of(_read_fields(data, file=file, layout=layout))
 
 
 def read_written_files(data: bytes, *, file: str, layout: int) -> WrittenFiles:
@@ -317,7 +317,8 @@ def _set_values(record: Any) -> Any:
     return [_set_values(each) for each in record] if isinstance(record, list) else record
 
 
-def _from_fields(fields: RecordFields) -> CommitMetadata:
+def commit_metadata_of(fields: RecordFields) -> CommitMetadata:
+    """What a record says that was read, in whatever file it is. Raises `BrokenFile`, `UntrustedName`."""
     stats = fields.records_by_key("partitionToWriteStats")
     replaced = fields.texts_by_key("partitionToReplaceFileIds")
     return CommitMetadata(

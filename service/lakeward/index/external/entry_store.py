@@ -19,7 +19,7 @@ Source:  RFC-08; SparkHoodieHBaseIndex (Hudi 1.2)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -42,6 +42,9 @@ class EntryStore(Protocol):
         """The completion time up to which commits are settled, and those that are whole and not settled, each with its
         completion time, where that was known when it was written."""
 
+    def seen(self) -> Mapping[str, Any] | None:
+        """What was told with the last commit that is settled."""
+
     def begin(self, instant: str, *, beside_others: bool = False) -> int:
         """Another try at a commit; what tries before it left is no entry and goes.
 
@@ -56,10 +59,14 @@ class EntryStore(Protocol):
     def put(self, attempt: int, changes: pa.RecordBatch) -> None:
         """Entries of the attempt, as `LOCATIONS` has them. Done again, it comes to the same."""
 
-    def finish(self, attempt: int, completed: str | None, *, is_settled: bool = False) -> None:
-        """
+    def finish(self, attempt: int, completed: str | None) -> None: ...
+
+    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
+        """It is never forgotten, and the newest settled one: of its keys no older entry is kept, and no tombstone.
+        Nothing that is not settled may be there.
+
         Args:
-            is_settled: it is the first commit of all, and never forgotten.
+            seen: kept with it, as it is.
         """
 
     def forget(self, instant: str) -> None: ...

@@ -36,6 +36,7 @@ from lakeward.index.external.entry_store import ENTRIES, SETTLED, EntryStore
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, differs, group_names
+from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.index.settling import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -97,7 +98,7 @@ class ExternalIndex:
                 yield found
 
     def indexed(self) -> Indexed:
-        return Indexed.of(*self._entries.commits())
+        return Indexed.of(*self._entries.commits(), self._entries.seen())
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
         """Raises `Refused` for a commit that completed before one that is settled. One without a completion time is no
@@ -110,9 +111,23 @@ class ExternalIndex:
         if completed is not None:
             self._counted[instant] = completed
 
-    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
+    def build(
+        self,
+        instant: str,
+        locations: Iterable[pa.RecordBatch],
+        *,
+        completed: str,
+        seen: SeenTimeline | None = None,
+    ) -> None:
         check_not_built(self.indexed())
-        self._entries.finish(self._put(instant, locations), completed, is_settled=True)
+        self._entries.finish_settled(self._put(instant, locations), completed, None if seen is None else seen.document)
+
+    def advance(
+        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
+    ) -> None:
+        through, _ = self._entries.commits()
+        check_not_late(instant, completed, through)
+        self._entries.finish_settled(self._put(instant, changes), completed, None if seen is None else seen.document)
 
     def rollback(self, instant: str) -> None:
         self._entries.forget(instant)

@@ -200,7 +200,7 @@ def _changes(commit: TableCommit, table: TableFiles, known: Collection[str]) -> 
     for file in commit.files:
         by_group.setdefault(file.group, []).append(file)
     for group, files in sorted(by_group.items()):
-        _check_not_frozen(group, table)
+        check_not_frozen(group, table)
         if group in table.newest:
             of = _compacted if commit.is_compaction else _written
             yield from of(commit, group, files, table)
@@ -213,14 +213,15 @@ def _undone_groups(commit: TableCommit, table: TableFiles, known: Collection[str
         return ()
     if any(action in _BRINGING_BACK for action in undone.instants.values()):
         for group in table.frozen:
-            _check_not_frozen(group, table)
+            check_not_frozen(group, table)
         return table.newest
     for group in undone.groups:
-        _check_not_frozen(group, table)
+        check_not_frozen(group, table)
     return undone.groups & table.newest.keys()
 
 
-def _check_not_frozen(group: GroupId, table: TableFiles) -> None:
+def check_not_frozen(group: GroupId, table: TableFiles) -> None:
+    """Raise `Refused` for a file group whose slices cannot be told."""
     if group in table.frozen:
         raise Refused(
             f"The keys of file group {group[1]} in partition '{group[0]}' cannot be told.",

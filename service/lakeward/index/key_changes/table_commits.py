@@ -102,6 +102,7 @@ def commits_behind(
     Raises `Refused` for a table of version 6, and `BrokenFile` where a commit cannot be read.
     """
     check_can_be_followed(snapshot)
+    check_tells_commits(snapshot)
     archived = load_archived_commits(
         storage,
         snapshot.base_path,
@@ -132,14 +133,18 @@ def commits_behind(
             completed, action, file_name = active[time]
             data = contents.read(file_name)
             where = join(timeline_folder(snapshot.base_path, snapshot.config), file_name)
-        commits.append(_commit(snapshot, time, completed, action, data, where))
+        commits.append(read_table_commit(snapshot, time, completed, action, data, where))
     unread = archived.count - len(archived.rows)
     return CommitsBehind(tuple(commits), len(lacking) + unread)
 
 
 def staleness(storage: Storage, snapshot: TableSnapshot, indexed: Indexed, *, clock: Clock) -> Staleness:
-    """How far the index is behind, as of the snapshot. Raises what `commits_behind` does."""
-    behind = commits_behind(storage, snapshot, indexed)
+    """How far behind is what follows the commits of a table, as of the snapshot. Raises what `commits_behind` does."""
+    return staleness_of(snapshot, commits_behind(storage, snapshot, indexed), clock=clock)
+
+
+def staleness_of(snapshot: TableSnapshot, behind: CommitsBehind, *, clock: Clock) -> Staleness:
+    """How far an index is behind that lacks these, as of the snapshot."""
     if not behind.commits:
         return Staleness()
     # Of more commits than are read at once the others are taken to be as large as these.
@@ -186,14 +191,19 @@ def newest_change(timeline: Timeline) -> TableCommit | None:
     return TableCommit(instant, completed, "")
 
 
-def check_can_be_followed(snapshot: TableSnapshot) -> None:
-    """Raise `Refused` for a table whose commits do not say what they did to keys."""
+def check_tells_commits(snapshot: TableSnapshot) -> None:
+    """Raise `Refused` for a table of which it is not known what each of its commits did to keys."""
     if snapshot.config.layout < 2:
         raise Refused(
-            f"An index cannot follow a table of version {snapshot.config.version.number}.",
+            f"What the commits of a table of version {snapshot.config.version.number} did to keys cannot be told, each "
+            "by itself.",
             why="Its timeline does not tell when a commit completed, and its writes share log files.",
-            remedy="Upgrade the table (`lakeward upgrade`), or use the simple or the bloom index.",
+            remedy="Upgrade the table with Hudi; its indexes need it not, which take in all commits at once.",
         )
+
+
+def check_can_be_followed(snapshot: TableSnapshot) -> None:
+    """Raise `Refused` for a table of whose rows it is not known what their keys are."""
     if not snapshot.config.populate_meta_fields and not snapshot.config.made_key_fields:
         raise Refused(
             "An index cannot follow this table.",
@@ -202,7 +212,10 @@ def check_can_be_followed(snapshot: TableSnapshot) -> None:
         )
 
 
-def _commit(snapshot: TableSnapshot, time: str, completed: str, action: str, data: bytes, where: str) -> TableCommit:
+def read_table_commit(
+    snapshot: TableSnapshot, time: str, completed: str, action: str, data: bytes, where: str
+) -> TableCommit:
+    """What a file of the timeline, or a row of the history, says. Raises `BrokenFile`."""
     if not data:
         raise BrokenFile(
             f"What the {action} of {time} did is not told.",
@@ -213,6 +226,11 @@ def _commit(snapshot: TableSnapshot, time: str, completed: str, action: str, dat
         undone = read_undone(data, file=where, native=snapshot.config.version.has_native_logs)
         return TableCommit(time, completed, action, undone=undone)
     metadata = read_commit_metadata(data, file=where, layout=snapshot.config.layout)
+    return told_by(metadata, snapshot, time, completed, action)
+
+
+def told_by(metadata: CommitMetadata, snapshot: TableSnapshot, time: str, completed: str, action: str) -> TableCommit:
+    """The commit of which this was said."""
     replaced = metadata.partition_to_replace_file_ids.items()
     return TableCommit(
         time,

@@ -8,6 +8,8 @@
     settled_through   the completion time up to which commits are settled
     exact_at          completion times as of which the index is what the table was: it had all by then, and nothing
                       later was there when it took that in. Those since the last merge
+    seen              what it has seen of the timeline of a table of version 6 (`index/seen_timeline`); then all that it
+                      has is settled, each time as of a moment that is later by `settled_through`
     moved_to          the index is in that folder below this one by now
     is_dropped        it is being deleted
 
@@ -29,6 +31,7 @@ from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, number_of
 from lakeward.index.record.scaling import GroupLoad, IndexLoad, OpenGroup, Scaling, ScalingWay, Seal
+from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.storage import Storage, join
 
 
@@ -57,6 +60,7 @@ class RecordManifest:
     settled: frozenset[str] = frozenset()
     settled_through: str | None = None
     exact_at: tuple[str, ...] = ()
+    seen: SeenTimeline | None = None
     moved_to: str | None = None
     is_dropped: bool = False
     by: str = ""
@@ -64,7 +68,7 @@ class RecordManifest:
 
     @property
     def indexed(self) -> Indexed:
-        return Indexed.of(self.settled_through, self.commits)
+        return replace(Indexed.of(self.settled_through, self.commits), seen=self.seen)
 
     @property
     def paths(self) -> Collection[str]:
@@ -116,10 +120,22 @@ class RecordManifest:
         others = (file for file in self.files if file.kind is not FileKind.DELTA or file.instant != instant)
         return replace(self, files=(*others, *files), commits={**self.commits, instant: completed})
 
-    def with_build(self, instant: str, completed: str, files: Iterable[RecordFile]) -> RecordManifest:
+    def with_build(
+        self, instant: str, completed: str, files: Iterable[RecordFile], seen: SeenTimeline | None
+    ) -> RecordManifest:
         """All of the table as of a commit, which is settled."""
         assert not self.files and not self.commits
-        return replace(self, files=tuple(files), settled_through=completed, exact_at=(completed,))
+        exact = (completed,) if seen is None else ()
+        return replace(self, files=tuple(files), settled_through=completed, exact_at=exact, seen=seen)
+
+    def with_advance(
+        self, instant: str, completed: str, files: Iterable[RecordFile], seen: SeenTimeline | None
+    ) -> RecordManifest:
+        """What became of the table since, settled at once."""
+        assert not self.commits, "of what goes forward so nothing is unsettled"
+        files = (*self.files, *files)
+        settled = self.settled | {instant}
+        return replace(self, files=files, settled=settled, settled_through=completed, seen=seen)._without_unnamed()
 
     def without_commits(self, instants: Collection[str]) -> RecordManifest:
         """Their deltas go; what merged files have of them counts no more."""
@@ -193,6 +209,7 @@ def _document(manifest: RecordManifest) -> dict[str, Any]:
         "settled": sorted(manifest.settled),
         "settled_through": manifest.settled_through,
         "exact_at": manifest.exact_at,
+        "seen": None if manifest.seen is None else manifest.seen.document,
         "moved_to": manifest.moved_to,
         "is_dropped": manifest.is_dropped,
         "by": manifest.by,
@@ -212,6 +229,7 @@ def _manifest(number: int, document: Mapping[str, Any]) -> RecordManifest:
         frozenset(document["settled"]),
         document["settled_through"],
         tuple(document["exact_at"]),
+        SeenTimeline.of_document(document["seen"]),
         document["moved_to"],
         document["is_dropped"],
         document["by"],
