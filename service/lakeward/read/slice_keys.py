@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.row_groups import row_groups
+from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.records import keyless
 from lakeward.read.block_deletes import read_deletes
@@ -28,7 +27,7 @@ from lakeward.read.made_keys import check_keys_can_be_made, made_keys
 from lakeward.read.predicate import Predicate, keys_among
 from lakeward.read.pruning import NO_LOGS, choose_row_groups
 from lakeward.read.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.storage.storage import Storage, join
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
@@ -77,7 +76,7 @@ def base_keys(storage: Storage, snapshot: TableSnapshot, path: str) -> Iterator[
     if not fields:
         yield from _stored_keys(storage, join(snapshot.base_path, path), Predicate())
         return
-    with storage.open_input(join(snapshot.base_path, path)) as source:
+    with broken_if_unreadable(path), storage.open_input(join(snapshot.base_path, path)) as source:
         for batch in ParquetBatches(source, where=f"the base file {path}").read(list(fields)):
             yield _made(batch, fields, path)
 
@@ -134,16 +133,9 @@ def _made(batch: pa.RecordBatch, fields: Collection[str], where: str) -> pa.Stri
 def _stored_keys(storage: Storage, path: str, predicate: Predicate) -> Iterator[pa.StringArray]:
     """A base file on which no log lies need not be merged."""
     keys = pa.schema([pa.field(RECORD_KEY_FIELD, pa.string())])
-    try:
-        with storage.open_input(path) as source:
-            file = ParquetBatches(source, where=f"the base file {path}")
-            wanted = choose_row_groups(row_groups(file, keys), predicate, NO_LOGS)
-            for batch in file.read([RECORD_KEY_FIELD], groups=wanted):
-                found = pa.RecordBatch.from_arrays([batch.column(0).cast(pa.string())], schema=keys)
-                yield predicate.chosen(found).column(0)
-    except (pa.ArrowException, OSError, BadPage) as error:
-        if is_of_storage(error):
-            raise
-        raise BrokenFile(
-            f"The record keys of {path} cannot be read.", why=f"{error}.", remedy="Restore the file from a copy."
-        ) from error
+    with broken_if_unreadable(path), storage.open_input(path) as source:
+        file = ParquetBatches(source, where=f"the base file {path}")
+        wanted = choose_row_groups(row_groups(file, keys), predicate, NO_LOGS)
+        for batch in file.read([RECORD_KEY_FIELD], groups=wanted):
+            found = pa.RecordBatch.from_arrays([batch.column(0).cast(pa.string())], schema=keys)
+            yield predicate.chosen(found).column(0)

@@ -18,13 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.errors import NotFound
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index_type import IndexType
@@ -32,7 +30,7 @@ from lakeward.index.location import RECORD_KEY
 from lakeward.index.record.record_file import FileKind
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.read.newest_slice import newest_slice
-from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
 from lakeward.table.metadata.metadata_table import is_initial_build, load_metadata_timeline, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
@@ -107,17 +105,11 @@ def _key_bytes(storage: Storage, snapshot: TableSnapshot) -> int:
     read = seen = 0
     for base in sample_bases(bases):
         try:
-            with storage.open_input(join(snapshot.base_path, base.path)) as source:
+            with broken_if_unreadable(base.path), storage.open_input(join(snapshot.base_path, base.path)) as source:
                 read += _chunk_bytes(ParquetBatches(source, where=f"the base file {base.path}"))
             seen += base.size
         except NotFound:
             continue  # cleaned meanwhile
-        except (pa.ArrowException, OSError, BadPage) as broken:
-            if is_of_storage(broken):
-                raise
-            raise BrokenFile(
-                f"{base.path} cannot be read.", why=f"{broken}.", remedy="Restore it from a copy."
-            ) from broken
     return logs + (round(read / seen * sum(base.size for base in bases)) if seen else 0)
 
 

@@ -23,16 +23,16 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
+from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.predicate import keys_among
 from lakeward.read.pruning import NO_LOGS, choose_row_groups
 from lakeward.read.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -51,14 +51,10 @@ def sample_keys(
     found = {}
     for path in sorted(paths):
         try:
-            with storage.open_input(join(snapshot.base_path, path)) as source:
+            with broken_if_unreadable(path), storage.open_input(join(snapshot.base_path, path)) as source:
                 keys = _some_keys(source, each, Random(f"{seed}/{path}"), meter)
         except NotFound:
             continue  # cleaned meanwhile
-        except (pa.ArrowException, OSError, KeyError, BadPage) as broken:
-            if is_of_storage(broken):
-                raise
-            raise BrokenFile(f"{path} cannot be read.", why=f"{broken}.", remedy="Restore it from a copy.") from broken
         if keys:
             found[path] = keys
     return found
@@ -145,7 +141,7 @@ def _base_batches(
     storage: Storage, path: str, query: SliceQuery, column: str, meter: ReadMeter
 ) -> Iterator[pa.RecordBatch]:
     """Its rows as they are: a base file on which no log lies need not be merged, nor its columns be the table's."""
-    with storage.open_input(path) as source:
+    with broken_if_unreadable(path), storage.open_input(path) as source:
         file = ParquetBatches(source, where=f"the base file {path}")
         columns = [name for name in dict.fromkeys((RECORD_KEY_FIELD, column)) if name in file.schema.names]
         keys = pa.field(RECORD_KEY_FIELD, pa.string())

@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.errors import NotFound, Unsupported
 from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.index.location import RECORD_KEY
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -195,10 +195,5 @@ def _keys_at(file: ParquetBatches, places: npt.NDArray[np.int64], meter: ReadMet
 def _read(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, read: Callable[[ParquetBatches], Any]) -> Any:
     assert slice_.base_file is not None, "the caller looked"
     path = slice_.base_file.path
-    try:
-        with storage.open_input(join(snapshot.base_path, path)) as source:
-            return read(ParquetBatches(source, where=f"the base file {path}"))
-    except (pa.ArrowException, OSError, KeyError, BadPage) as broken:
-        if is_of_storage(broken):
-            raise
-        raise BrokenFile(f"{path} cannot be read.", why=f"{broken}.", remedy="Restore it from a copy.") from broken
+    with broken_if_unreadable(path), storage.open_input(join(snapshot.base_path, path)) as source:
+        return read(ParquetBatches(source, where=f"the base file {path}"))

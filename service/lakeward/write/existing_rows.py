@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.format.projection import project
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
@@ -25,6 +26,8 @@ def existing_rows(storage: Storage, snapshot: TableSnapshot, columns: Collection
 
     Args:
         columns: which of the table's they have beside keys and paths, as far as they are in the file.
+
+    Raises `BrokenFile`.
     """
     bases = [slice_.base_file for slice_ in snapshot.latest_slices if slice_.base_file is not None]
     if not bases or snapshot.schema is None:
@@ -33,7 +36,7 @@ def existing_rows(storage: Storage, snapshot: TableSnapshot, columns: Collection
     known = {field.name: field for field in block_schema(snapshot.schema, where="the table")}
     keys = [pa.field(name, pa.string()) for name in (RECORD_KEY, PARTITION_PATH)]
     for base in {base.path: base for base in (bases[-1], bases[0])}.values():
-        with storage.open_input(join(snapshot.base_path, base.path)) as source:
+        with broken_if_unreadable(base.path), storage.open_input(join(snapshot.base_path, base.path)) as source:
             file = ParquetBatches(source, where=base.path, coerce_int96_timestamp_unit="us")
             wanted = [known[name] for name in file.schema.names if name in known and name in columns]
             schema = pa.schema([*keys, *wanted])

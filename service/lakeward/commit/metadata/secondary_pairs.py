@@ -27,16 +27,15 @@ from lakeward.commit.metadata.changes import NewFile
 from lakeward.commit.metadata.key_changes import replaced_slices
 from lakeward.commit.metadata.key_sorting import GONE, KeySorter
 from lakeward.commit.metadata.write_changes import WriteChanges
-from lakeward.errors import BrokenFile
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.metadata.index_definitions import IndexDefinition
 from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.slice_query import SliceQuery
-from lakeward.storage.storage import FileStatus, Storage, is_of_storage, join
+from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -134,19 +133,12 @@ class SecondaryPairs:
                 yield batch.column(RECORD_KEY_FIELD), batch.column(self._column)
 
     def _of_base_file(self, path: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-        try:
-            with self._storage.open_input(path) as source:
-                file = ParquetBatches(source, where=f"the base file {path}")
-                columns = [name for name in (RECORD_KEY_FIELD, self._column) if name in file.schema.names]
-                for batch in file.read(columns):
-                    values = batch.column(self._column) if len(columns) > 1 else pa.nulls(batch.num_rows, pa.string())
-                    yield batch.column(RECORD_KEY_FIELD), values
-        except (pa.ArrowException, OSError, BadPage) as error:
-            if is_of_storage(error):
-                raise
-            raise BrokenFile(
-                f"The rows of {path} cannot be read.", why=f"{error}.", remedy="Restore the file from a copy."
-            ) from error
+        with broken_if_unreadable(path), self._storage.open_input(path) as source:
+            file = ParquetBatches(source, where=f"the base file {path}")
+            columns = [name for name in (RECORD_KEY_FIELD, self._column) if name in file.schema.names]
+            for batch in file.read(columns):
+                values = batch.column(self._column) if len(columns) > 1 else pa.nulls(batch.num_rows, pa.string())
+                yield batch.column(RECORD_KEY_FIELD), values
 
 
 class _Published:

@@ -44,11 +44,11 @@ from lakeward.format.parquet.counted_sink import CountedSink
 from lakeward.format.parquet.encoding import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.long_values import Ranges, add_ranges, find_long
-from lakeward.format.parquet.pages import BadPage, chunks_of, longest_value
+from lakeward.format.parquet.pages import chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
+from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.format.projection import project
-from lakeward.storage.storage import is_of_storage
 
 SORTED_BY_KEY = "lakeward.sorted.by"
 """The entry names the column by which the rows are sorted. Hudi passes over entries that it does not know."""
@@ -366,7 +366,7 @@ def open_base_file(
         choose: without it all row groups are read.
     """
     where = f"the base file {name}"
-    try:
+    with broken_if_unreadable(name):
         file = ParquetBatches(source, where=where, bytes_max=bytes_max, coerce_int96_timestamp_unit="us")
         metadata = file.metadata
         wanted = set(schema.names)
@@ -382,20 +382,12 @@ def open_base_file(
             return
         for batch in file.read(columns, rows_max=batch_rows, groups=groups, dictionaries=dictionaries, meter=meter):
             yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)
-    except (pa.ArrowException, OSError, BadPage) as broken:
-        if is_of_storage(broken):
-            raise
-        raise _broken(name, broken) from broken
 
 
 def read_required(source: BinaryIO, *, name: str) -> frozenset[str]:
     """The columns of a base file that may hold no null, from its footer."""
-    try:
+    with broken_if_unreadable(name):
         return frozenset(column.name for column in _open(source).schema_arrow if not column.nullable)
-    except (pa.ArrowException, OSError) as broken:
-        if is_of_storage(broken):
-            raise
-        raise _broken(name, broken) from broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +404,7 @@ class BaseFileShape:
 
 
 def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
-    try:
+    with broken_if_unreadable(name):
         metadata = _open(source).metadata
         entries = metadata.metadata or {}
         return BaseFileShape(
@@ -421,10 +413,6 @@ def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
             repeated_strings(source, metadata),
             OPERATION_COLUMN in metadata.schema.names,
         )
-    except (pa.ArrowException, OSError) as broken:
-        if is_of_storage(broken):
-            raise
-        raise _broken(name, broken) from broken
 
 
 def repeated_strings(source: BinaryIO, metadata: pq.FileMetaData) -> frozenset[str]:
@@ -461,11 +449,3 @@ def _plain_bytes(batch: pa.RecordBatch) -> int:
             longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
             total += len(column) * longest
     return total
-
-
-def _broken(name: str, why: Exception) -> BrokenFile:
-    return BrokenFile(
-        f"The base file {name} cannot be read.",
-        why=f"It is not the Parquet file that its name says: {why}.",
-        remedy="Restore the file, or roll back the commit that wrote it.",
-    )
