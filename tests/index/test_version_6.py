@@ -9,43 +9,34 @@ from __future__ import annotations
 import copy
 import random
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.errors import LakewardError, Refused
 from lakeward.execute.indexing.build_work import build_state, make_missing
-from lakeward.execute.indexing.building import build_index, update_and_tidy
-from lakeward.execute.indexing.updating import IndexUpdate
-from lakeward.index.external.external_index import ExternalIndex
-from lakeward.index.external.rate_limit import RateLimit
-from lakeward.index.index import OwnIndex
-from lakeward.index.overlay import OVERLAY_BYTES_MAX, current_index
 from lakeward.index.record.as_of import locations_as_of
-from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.key_change_listing import changes_between
-from tests.clocks import SkippingClock
+from lakeward.write.request import IndexKind
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.index.builds import in_process
 from tests.index.external.called_entries import CalledEntries
 from tests.index.external.memory_entries import MemoryEntries
-from tests.index.following import places, truth
-from tests.index.record.reopened_record_index import new_record_index
+from tests.index.following import truth
+from tests.index.version_6_indexes import Kept, outside, record, record_folder
 from tests.our_reader import scan
 from tests.runs import runs
-from tests.version_6_lives import KEYS, RecordedLife, archive
+from tests.version_6_lives import RecordedLife, archive
+from tests.write.own_record_index import opened
+from tests.write.writing import write
 
 STORAGE = LocalStorage()
-MERGES = MergeOptions(3, 0.3)
 WIDE = [
     pytest.param(name, seed, marks=pytest.mark.wide)
     for name in ("merged", "by_event_time", "copied")
@@ -55,48 +46,6 @@ STOPS = [
     FaultKind.KILL,
     *(pytest.param(kind, marks=pytest.mark.wide) for kind in (FaultKind.TORN, FaultKind.BEFORE, FaultKind.LOST_REPLY)),
 ]
-Opens = Callable[[TableSnapshot], OwnIndex]
-
-
-@dataclass
-class Kept:
-    """An index of the table, opened anew whenever it is asked."""
-
-    name: str
-    base: Path
-    opens: Opens
-    pace: float
-    """How often it is brought up to date."""
-
-    def build(self) -> None:
-        build_index(STORAGE, self.opens, lambda: scan(self.base), in_process(self.base))
-
-    def update(self, storage: Storage = STORAGE) -> IndexUpdate:
-        return update_and_tidy(storage, self.opens, lambda: scan(self.base))
-
-    def found(self, *, bytes_max: int = OVERLAY_BYTES_MAX) -> list[tuple[str, tuple[str, str]]]:
-        snapshot = scan(self.base)
-        return places(current_index(STORAGE, snapshot, self.opens(snapshot), bytes_max=bytes_max), KEYS)
-
-
-def record_folder(base: Path, name: str) -> Path:
-    return base / ".hoodie" / ".lakeward" / "index" / name
-
-
-def record(base: Path, name: str, pace: float, *, is_global: bool = True, storage: Storage = STORAGE) -> Kept:
-    folder = record_folder(base, name)
-    if not folder.exists():
-        new_record_index(folder, is_global=is_global, buckets=2)
-
-    def opens(snapshot: TableSnapshot) -> OwnIndex:
-        return RecordIndexWriter(storage, RecordIndex.of(storage, snapshot, str(folder)), merges=MERGES)
-
-    return Kept(name, base, opens, pace)
-
-
-def outside(base: Path, entries: MemoryEntries, pace: float) -> Kept:
-    limit = RateLimit(None, clock=SkippingClock())
-    return Kept("outside", base, lambda now: ExternalIndex.of(entries, STORAGE, now, limit=limit), pace)
 
 
 @pytest.mark.parametrize(("name", "seed"), [("merged", 0), ("copied", 0), *WIDE])
@@ -300,6 +249,27 @@ def test_upgraded(tmp_path: Path, is_archived: bool) -> None:
         assert index.opens(scan(life.base)).indexed().seen is None
     late.update()
     assert late.found(bytes_max=0) == truth(life.base)
+
+
+def test_a_write_of_ours_behind_an_upgrade(tmp_path: Path) -> None:
+    """It goes by the index, and tells it nothing as long as that has to read the table once more."""
+    life = RecordedLife("copied", tmp_path)
+    first = life.find("upsert [40, 41] in p0")
+    life.state(first - 1)
+    index = record(life.base, "record", 1.0)
+    index.build()
+    life.state(first)
+    opens = partial(opened, life.base)
+    for key in ("k40", "k49"):
+        write(
+            life.base, [(key, 1000, "p1", "ours")], index=IndexKind.LAKEWARD_RECORD, moves_rows=True, open_index=opens
+        )
+        assert index.found() == truth(life.base)
+        assert dict(truth(life.base))[key][0] == "p1"
+        before = index.opens(scan(life.base)).indexed()
+        assert (before.seen is None) == (key == "k49")
+        index.update()
+        assert index.found(bytes_max=0) == truth(life.base)
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeOptions
 from lakeward.index.record.record_index import BucketPart, RecordIndex
 from lakeward.index.record.record_manifest import RecordManifest, open_manifest
 from lakeward.index.record.scaling import Scaling
+from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.timeline.timeline import Timeline
@@ -79,8 +80,15 @@ class ReopenedRecordIndex:
     def rollback(self, instant: str) -> None:
         self.writer().rollback(instant)
 
-    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
-        self.writer().build(instant, locations, completed=completed)
+    def build(
+        self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None = None
+    ) -> None:
+        self.writer().build(instant, locations, completed=completed, seen=seen)
+
+    def advance(
+        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
+    ) -> None:
+        self.writer().advance(instant, changes, completed=completed, seen=seen)
 
     def tidy(self, timeline: Timeline, *, through: str) -> bool:
         return self.writer().tidy(timeline, through=through)

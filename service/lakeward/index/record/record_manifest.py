@@ -117,6 +117,7 @@ class RecordManifest:
 
     def with_commit(self, instant: str, completed: str | None, files: Iterable[RecordFile]) -> RecordManifest:
         """The commit with these files, in place of what it had before."""
+        assert self.seen is None, "of a table of version 6 all commits are taken in at once"
         others = (file for file in self.files if file.kind is not FileKind.DELTA or file.instant != instant)
         return replace(self, files=(*others, *files), commits={**self.commits, instant: completed})
 

@@ -37,7 +37,9 @@ from tests.daemon.test_worker import Bench
 from tests.index.builds import in_process
 from tests.index.following import places, truth
 from tests.index.record.reopened_record_index import new_record_index
+from tests.index.version_6_indexes import record as record_index
 from tests.our_reader import scan
+from tests.version_6_lives import RecordedLife
 from tests.write.own_record_index import FIRST, STORAGE, built, located, write_by
 from tests.write.test_writing import CLOCK
 from tests.write.writing import Row, new_table, write
@@ -108,6 +110,27 @@ def test_a_table_that_another_writer_writes(kept: Kept) -> None:
         kept.write((f"k{number + 5}", 7, "q", "x"))
     kept.serving.run(25.0)
     assert kept.is_covered_alone() and kept.indexed_commits() == 10
+
+
+def test_a_table_of_version_6(tmp_path: Path) -> None:
+    """Its index is brought up to date as others are."""
+    (tmp_path / "tables").mkdir()
+    life = RecordedLife("merged", tmp_path)
+    life.base = base = tmp_path / "tables" / "orders"
+    life.state(0)
+    index = record_index(base, "record", 1.0)
+    index.build()
+    given = {"defaults.interval": "10s", "defaults.services": '["index"]', "defaults.timezone": "UTC"}
+    serving = Serving(tmp_path / "tables", tmp_path / "state", settings=given)
+    serving.run(70.0)
+    for what in ("delete [2, 3]", "it is complete", "clean [26"):
+        life.state(life.find(what))
+        serving.run(120.0)
+        assert index.found(bytes_max=0) == truth(base) != []
+        (status,) = (each for each in serving.status().tables[0].indexes if each.type is IndexType.RECORD)
+        assert (status.behind, status.problem) == (Staleness(), "")
+    assert serving.sample("lakeward_jobs_total", table="orders", service="index", end="failed") in (None, 0.0)
+    assert serving.sample("lakeward_indexed_commits_total", table="orders")
 
 
 def test_writers_that_tell_the_index_themselves(kept: Kept) -> None:
