@@ -20,6 +20,7 @@ COLUMNS = {
     TableService.ARCHIVING: "archiving",
     TableService.CLEANING: "cleaning of the table",
     TableService.COMPACTION: "compaction, full and log",
+    TableService.INDEXING: "keeping and checking of indexes",
     TableService.METADATA: "compaction and cleaning of the metadata table",
     TableService.RESTORE: "going back to a commit",
     TableService.ROLLBACK: "rolling back of failed writes",

@@ -33,6 +33,7 @@ PLAN = "20261121043710038.compaction.requested"
 
 
 ONLY_WRITING = frozenset({TableService.WRITING})
+MERGING = frozenset({TableService.COMPACTION, TableService.INDEXING, TableService.VERIFICATION})
 
 
 def find(base_path: Path, *, timezone: str | None = None, clock: Clock | None = None) -> tuple[Refusal, ...]:
@@ -625,7 +626,7 @@ CASES_OF_6: list[tuple[str, str, Change]] = [
 @pytest.mark.parametrize(("id_", "subject", "change"), CASES_OF_6)
 def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> None:
     """Its rows are merged with the writers stopped, no metadata table and nothing pending but compactions, of Hudi's
-    or ours; no other service may run."""
+    or ours; they are verified, and indexes are kept, whatever is there; no other service may run."""
     table = copy_golden("v6", tmp_path / "table", pending=True)
     change(table)
     snapshot = take_snapshot(LocalStorage(), str(table), timezone="UTC", clock=SkippingClock())
@@ -636,8 +637,8 @@ def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> No
     }
     with_writers_stopped = find_refusals(snapshot, TableService.COMPACTION)
     assert with_writers_stopped == tuple(refusal for refusal in beside if refusal.id != "writers-at-work")
-    assert find_refusals(snapshot, TableService.VERIFICATION) == ()
-    for service in set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION}:
+    assert find_refusals(snapshot, TableService.VERIFICATION) == find_refusals(snapshot, TableService.INDEXING) == ()
+    for service in set(TableService) - {TableService.COMPACTION, TableService.INDEXING, TableService.VERIFICATION}:
         assert "table-version" in {refusal.id for refusal in find_refusals(snapshot, service)}
 
 
@@ -692,20 +693,21 @@ def test_what_is_broken_stops_every_service() -> None:
         ),
         (
             prop("hoodie.compaction.payload.class", "com.example.Ours"),
-            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION, TableService.WRITING},
+            set(TableService) - {*MERGING, TableService.WRITING},
         ),
         (
             all_schemas_gone,
-            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
+            set(TableService) - MERGING,
         ),
         (
             with_statistics(all_schemas_gone),
-            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION, TableService.CLEANING},
+            set(TableService) - {*MERGING, TableService.CLEANING},
         ),
         (
             prop("hoodie.table.metadata.partitions", "files,vector_index"),
             {
                 TableService.ARCHIVING,
+                TableService.INDEXING,
                 TableService.RESTORE,
                 TableService.ROLLBACK,
                 TableService.SAVEPOINT,

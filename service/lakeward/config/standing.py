@@ -18,7 +18,7 @@ from lakeward.table.snapshot import TableSnapshot
 _ASKS: Mapping[JobKind, TableService] = {
     JobKind.ROLLBACK: TableService.ROLLBACK,
     JobKind.COMPACTION: TableService.COMPACTION,
-    JobKind.INDEX: TableService.VERIFICATION,
+    JobKind.INDEX: TableService.INDEXING,
     JobKind.CLEAN: TableService.CLEANING,
     JobKind.ARCHIVE: TableService.ARCHIVING,
     JobKind.VERIFICATION: TableService.VERIFICATION,

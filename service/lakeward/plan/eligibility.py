@@ -35,6 +35,8 @@ class TableService(StrEnum):
     CLEANING = "cleaning"
     """Deleting file slices that nothing needs any more."""
     COMPACTION = "compaction"
+    INDEXING = "indexing"
+    """Keeping indexes of record keys at pace, and holding them against rows. Writes no file of the table."""
     METADATA = "metadata"
     """Compaction and cleaning of the metadata table."""
     RESTORE = "restore"
@@ -122,7 +124,9 @@ def find_all_refusals(snapshot: TableSnapshot, *, beside_writers: bool = False) 
 
 
 _ALL = frozenset(TableService)
-_ROWS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION})
+_LOGS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION})
+"""The services that have nothing to do where there are no logs."""
+_ROWS_ARE_MERGED = _LOGS_ARE_MERGED | {TableService.INDEXING}
 """The services that merge the rows of file slices."""
 _COMPACTION = frozenset({TableService.COMPACTION})
 _ROWS_ARE_ORDERED = _ROWS_ARE_MERGED | {TableService.WRITING}
@@ -131,7 +135,13 @@ _WRITING = frozenset({TableService.WRITING})
 _CLEANING = frozenset({TableService.CLEANING})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
-_WRITES = _ALL - {TableService.ARCHIVING, TableService.VERIFICATION, TableService.SAVEPOINT, TableService.UPGRADING}
+_WRITES = _ALL - {
+    TableService.ARCHIVING,
+    TableService.INDEXING,
+    TableService.SAVEPOINT,
+    TableService.UPGRADING,
+    TableService.VERIFICATION,
+}
 """The services that write files which the metadata table must know."""
 _FILES_ARE_NAMED = _ROWS_ARE_MERGED | {
     TableService.ARCHIVING,
@@ -188,8 +198,8 @@ ROWS: tuple[RefusalRow, ...] = (
         "version 6",
         _ALL - _ROWS_ARE_MERGED,
         findings.version_of_appended_logs,
-        "It is {value}, of which this release compacts and verifies tables, and does nothing else: logs are named by "
-        "the slice or the plan that they lie on, not by their writes.",
+        "It is {value}, of which this release compacts and verifies tables and keeps indexes, and does nothing else: "
+        "logs are named by the slice or the plan that they lie on, not by their writes.",
         "Leave the table's other services to Hudi, or upgrade it with a Hudi release that writes version {known}.",
         no_work="table version {value}, whose services but compaction are left to Hudi",
     ),
@@ -318,7 +328,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "not-merge-on-read",
         "COPY_ON_WRITE",
-        _ROWS_ARE_MERGED,
+        _LOGS_ARE_MERGED,
         findings.not_merge_on_read,
         _OTHER_FORMAT,
         _LEAVE,

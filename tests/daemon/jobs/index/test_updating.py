@@ -16,7 +16,7 @@ from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.jobs.index.updating import update_indexes
-from lakeward.daemon.scheduling.events import ProblemKind
+from lakeward.daemon.scheduling.events import ProblemKind, TableState
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import LakewardError, NotFound, Refused, TaskFailed, TryLater
@@ -31,6 +31,7 @@ from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries
 from lakeward.table.listing import ListingSource
+from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
@@ -50,11 +51,15 @@ KEYS = [f"k{number}" for number in range(1, 20)]
 class Kept:
     """A table with a record index, its writers, and a daemon."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, *, table_type: str = MERGE_ON_READ, names_services: bool = True, **settings: str
+    ) -> None:
         (folder / "tables").mkdir()
-        given = {"defaults.interval": "10s", "defaults.services": '["index"]', "defaults.timezone": "UTC"} | settings
+        given = {"defaults.interval": "10s", "defaults.timezone": "UTC"} | settings
+        if names_services:
+            given["defaults.services"] = '["index"]'
         self.serving = Serving(folder / "tables", folder / "state", settings=given)
-        self.base = new_table(folder / "tables" / "orders")
+        self.base = new_table(folder / "tables" / "orders", table_type=table_type)
         self.write(*FIRST)
         options = self.serving.settings.table(str(self.base), str(self.base)).index.record.options
         index = options.folder(str(self.base))
@@ -110,6 +115,19 @@ def test_a_table_that_another_writer_writes(kept: Kept) -> None:
         kept.write((f"k{number + 5}", 7, "q", "x"))
     kept.serving.run(25.0)
     assert kept.is_covered_alone() and kept.indexed_commits() == 10
+
+
+def test_a_copy_on_write_table(tmp_path: Path) -> None:
+    """There is nothing to compact, and its index is kept and checked by the services that a table gets by default."""
+    settings = {"defaults.index.verify_every": "1h"}
+    kept = Kept(tmp_path, table_type=COPY_ON_WRITE, names_services=False, **settings)
+    kept.write(("k4", 5, "p", "x"), ("k1", 5, "p", "y"))
+    kept.serving.run(90.0)
+    assert kept.is_covered_alone() and kept.indexed_commits() == 1
+    kept.serving.run(4_600.0, step=10.0)
+    assert kept.index.checked > 0 and kept.index.wrong == 0
+    (table,) = kept.serving.service.views.values()
+    assert table.state is TableState.IDLE and table.reason == "There is nothing to compact: copy-on-write."
 
 
 def test_a_table_of_version_6(tmp_path: Path) -> None:
