@@ -175,7 +175,7 @@ def rows_of(index: ReopenedRecordIndex, part: int) -> list[tuple[str, ...]]:
     return [tuple(row.values())[:3] for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("seed", range(runs(12)))
+@pytest.mark.parametrize("seed", range(runs(5)))
 @pytest.mark.parametrize("way", [None, *ScalingWay])
 def test_any_history(tmp_path, seed, way):
     """Whatever commits, fails, is undone and archived, and however often the index is tidied meanwhile: it says of each
