@@ -281,7 +281,9 @@ def test_an_index_in_the_database(tmp_path: Path, postgresql_url: str) -> None:
 
     build_index(STORAGE, opened, lambda: scan(base), in_process(base))
     write(base, [("k4", 5, "p", "x")], clock=CLOCK)
-    serving = Serving(tmp_path / "tables", tmp_path / "state", index_store_url=postgresql_url)
+    settings = {"defaults.timezone": "UTC"}
+    serving = Serving(tmp_path / "tables", tmp_path / "state", settings=settings, index_store_url=postgresql_url)
+    serving.clock.sleep(CLOCK.slept)  # the commit is not of tomorrow, however many tests wrote before this one
     serving.watermarks = lambda base_path: {INDEX_NAME: (*entries.commits(), entries.seen())}
     serving.run(100.0)
     assert places(opened(scan(base)), KEYS) == truth(base)
