@@ -13,7 +13,7 @@ import pytest
 from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.errors import LakewardError, TryLater
 from lakeward.execute.indexing.build_work import remove_checkpoints
-from lakeward.execute.indexing.building import IndexBuild, build_index
+from lakeward.execute.indexing.building import IndexBuild, build_index, update_and_tidy
 from lakeward.index.index import Indexed
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.storage.local import LocalStorage
@@ -133,3 +133,19 @@ def test_a_broken_checkpoint(prepared: Callable[[str], Path], monkeypatch: pytes
     with pytest.raises(TryLater, match="is broken"):
         build(base)
     assert opened(base, STORAGE, scan(base)).indexed() == Indexed()
+
+
+def test_an_update_looks_at_the_table_twice(prepared: Callable[[str], Path]) -> None:
+    """Once for what completed, and once for what is settled by it."""
+    base = prepared("t")
+    build(base)
+    write(base, [("k5", 3, "c", "x")])
+    looks: list[TableSnapshot] = []
+
+    def take() -> TableSnapshot:
+        looks.append(scan(base))
+        return looks[-1]
+
+    done = update_and_tidy(STORAGE, partial(opened, base, STORAGE), take)
+    assert (len(done.commits), len(looks)) == (1, 2)
+    assert places(opened(base, STORAGE, scan(base)), KEYS) == truth(base)

@@ -127,14 +127,8 @@ class RecordIndexWriter:
         to complete and takes keys away without a partition, where the index needs that; `IndexMoved` where another
         process took in what completed meanwhile, or made buckets grow."""
         check_not_late(instant, completed, self._index.manifest.settled_through)
-        manifest = self._index.manifest
-        with EntrySorter(manifest.scope) as sorter:
-            for batch in changes:
-                for part in self._in_partitions(batch, instant, completed):
-                    sorter.add(part)
-            if not manifest.groups and sorter.rows:
-                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
-            files = self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, None))
+        told = (part for batch in changes for part in self._in_partitions(batch, instant, completed))
+        manifest, files = self._deltas(told, instant, None)
 
         def change(newest: RecordManifest) -> RecordManifest:
             if newest.groups not in (self._index.manifest.groups, manifest.groups):
@@ -183,13 +177,7 @@ class RecordIndexWriter:
     ) -> None:
         """Raises `IndexMoved` where another process changed it meanwhile."""
         check_not_late(instant, completed, self._index.manifest.settled_through)
-        manifest = self._index.manifest
-        with EntrySorter(manifest.scope) as sorter:
-            for batch in changes:
-                sorter.add(batch)
-            if not manifest.groups and sorter.rows:
-                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
-            files = self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, completed))
+        manifest, files = self._deltas(changes, instant, completed)
 
         def change(newest: RecordManifest) -> RecordManifest:
             if (newest.groups, newest.indexed) != (self._index.manifest.groups, self._index.manifest.indexed):
@@ -330,6 +318,22 @@ class RecordIndexWriter:
         for found in record_locations(self._storage, self._index, keys).combine_chunks().to_batches():
             gone = found.set_column(2, LOCATIONS.field(2), pa.nulls(found.num_rows, pa.string()))
             yield gone
+
+    def _deltas(
+        self, changes: Iterable[pa.RecordBatch], instant: str, completed: str | None
+    ) -> tuple[RecordManifest, list[RecordFile]]:
+        """The delta files of a commit, and the manifest with the buckets that they are of.
+
+        Args:
+            completed: of one that is settled.
+        """
+        manifest = self._index.manifest
+        with EntrySorter(manifest.scope) as sorter:
+            for batch in changes:
+                sorter.add(batch)
+            if not manifest.groups and sorter.rows:
+                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
+            return manifest, self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, completed))
 
     def _written(self, manifest: RecordManifest, sorter: EntrySorter, of: _Sorted) -> list[RecordFile]:
         """A file for each bucket of the newest group that has an entry."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakeward.errors import NotFound, TryLater
+from lakeward.execute.indexing.staying_files import while_files_stay
 from lakeward.execute.indexing.updating import IndexUpdate, told_changes
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.index import OwnIndex
@@ -31,9 +32,6 @@ from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
-_SNAPSHOTS = 3
-"""Snapshots of a table whose files go while they are read."""
-
 
 def advance_index(
     storage: Storage, open_index: Callable[[TableSnapshot], OwnIndex], take: Callable[[], TableSnapshot]
@@ -43,22 +41,20 @@ def advance_index(
     Raises `Refused`, `Unsupported` and `BrokenFile` where that cannot be told; `TryLater` where cleans are always
     faster.
     """
-    for look in range(_SNAPSHOTS):
-        snapshot = take()
+
+    def advance(snapshot: TableSnapshot) -> IndexUpdate | None:
         index = open_index(snapshot)
         seen = seen_by(snapshot, index.indexed())
-        if seen is None:
-            return None
-        try:
-            return _advance(storage, index, snapshot, seen)
-        except NotFound as gone:
-            if look + 1 == _SNAPSHOTS:
-                raise TryLater(
-                    "The index is not up to date yet: files of the table go while they are read.",
-                    why=str(gone),
-                    remedy="Run the command again.",
-                ) from gone
-    raise AssertionError("the loop returns or raises")
+        return None if seen is None else _advance(storage, index, snapshot, seen)
+
+    def not_advanced(gone: NotFound) -> TryLater:
+        return TryLater(
+            "The index is not up to date yet: files of the table go while they are read.",
+            why=str(gone),
+            remedy="Run the command again.",
+        )
+
+    return while_files_stay(advance, take, or_else=not_advanced)
 
 
 def _advance(storage: Storage, index: OwnIndex, snapshot: TableSnapshot, seen: SeenTimeline) -> IndexUpdate:

@@ -29,15 +29,13 @@ from lakeward.errors import NotFound, TryLater
 from lakeward.execute.indexing.advancing import advance_index
 from lakeward.execute.indexing.build_work import BuildWork, build_state, make_missing
 from lakeward.execute.indexing.merged_keys import located_keys
+from lakeward.execute.indexing.staying_files import beginning_with, while_files_stay
 from lakeward.execute.indexing.updating import IndexUpdate, update_index
 from lakeward.index.index import OwnIndex
-from lakeward.index.key_changes.unseen_commits import seen_of
+from lakeward.index.key_changes.unseen_commits import seen_by, seen_of
 from lakeward.index.settling import check_not_built
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
-
-_SNAPSHOTS = 3
-"""Snapshots of a table whose files go while they are read."""
 
 OpenOwnIndex = Callable[[TableSnapshot], OwnIndex]
 
@@ -61,27 +59,25 @@ def build_index(
     Raises `Refused` where it is built already or a file group cannot be told, `Unsupported`, `BrokenFile`; `TryLater`
     where cleans are always faster.
     """
-    return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, work), take)
+    return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, work), take, or_else=not_built)
 
 
-def while_files_stay(build: Callable[[TableSnapshot], IndexBuild], take: Callable[[], TableSnapshot]) -> IndexBuild:
-    """Build from the table as it is; again from a later one where files went meanwhile. Raises `TryLater`."""
-    for look in range(_SNAPSHOTS):
-        try:
-            return build(take())
-        except NotFound as gone:
-            if look + 1 == _SNAPSHOTS:
-                raise TryLater(
-                    "The index is not built: files go while they are read.",
-                    why=str(gone),
-                    remedy="Run the command again when no clean is at work; what was read stays.",
-                ) from gone
-    raise AssertionError("the loop returns or raises")
+def not_built(gone: NotFound) -> TryLater:
+    return TryLater(
+        "The index is not built: files go while they are read.",
+        why=str(gone),
+        remedy="Run the command again when no clean is at work; what was read stays.",
+    )
 
 
 def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
     """Bring the index up to date. One process at a time. Raises what `update_index` does."""
-    done = advance_index(storage, open_index, take) or update_index(storage, open_index, take)
+    first = take()
+    looks = beginning_with(first, take)
+    if seen_by(first, open_index(first).indexed()) is None:
+        done = update_index(storage, open_index, looks)
+    else:
+        done = advance_index(storage, open_index, looks) or update_index(storage, open_index, take)
     if done.through is None:
         return done
     snapshot = take()

@@ -26,8 +26,9 @@ import pyarrow.compute as pc
 
 from lakeward.errors import Refused, UsageError
 from lakeward.execute.indexing.build_work import BuildWork, build_state, make_missing
-from lakeward.execute.indexing.building import IndexBuild, OpenOwnIndex, while_files_stay
+from lakeward.execute.indexing.building import IndexBuild, OpenOwnIndex, not_built
 from lakeward.execute.indexing.merged_keys import located_keys
+from lakeward.execute.indexing.staying_files import while_files_stay
 from lakeward.index.index import Index
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
@@ -72,7 +73,7 @@ def migrate_index(
     def migrate(snapshot: TableSnapshot) -> IndexBuild:
         return _migrate(storage, open_index, open_source(snapshot), snapshot, taken, on_part)
 
-    return while_files_stay(migrate, take)
+    return while_files_stay(migrate, take, or_else=not_built)
 
 
 def _migrate(

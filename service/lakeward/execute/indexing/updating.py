@@ -35,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import NotFound, TryLater
+from lakeward.execute.indexing.staying_files import SNAPSHOTS
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.index import Indexed, WritableIndex, record_locations
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
@@ -45,9 +46,6 @@ from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_K
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-
-_SNAPSHOTS = 3
-"""Snapshots of a table whose files go while they are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ def update_index(
                 anew += len(chosen.anew)
         except NotFound as gone:
             failed += 1
-            if failed == _SNAPSHOTS:
+            if failed == SNAPSHOTS:
                 raise TryLater(
                     "The index is not up to date yet: files of the table go while they are read.",
                     why=str(gone),

@@ -95,7 +95,7 @@ def check_indexes(
         outcome = run_task(dispatcher, run_check, spec, description="check of an index", guard=guard)
         if isinstance(outcome, LakewardError):
             if not isinstance(outcome, TryLater):
-                checks.problems.append(problem_with(index, "checked", outcome))
+                checks.problems.append(problem_with(index.name, "checked", outcome))
             continue
         if outcome.wrong and table.is_serviced:
             why = f"At {format_iso_time(clock.now())} {outcome.told}"

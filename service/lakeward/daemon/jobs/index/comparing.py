@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from lakeward.clock import Clock
 from lakeward.commit.index.choices import publish_compared
 from lakeward.commit.lock.table_lock import Guard
-from lakeward.daemon.jobs.index.running import index_spec, run_task
+from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tee_task import RunTeeComparison, TeeSpec
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.scheduling.events import WorkProblem
@@ -165,5 +165,4 @@ def compare_tee(
 
 
 def _problem(status: TeeStatus, error: LakewardError) -> WorkProblem:
-    problem = problem_of(error)
-    return WorkProblem(problem.kind, f"The index {status.shadow_name}, on trial, was not compared. {problem.text}")
+    return problem_with(f"{status.shadow_name}, on trial,", "compared", error)

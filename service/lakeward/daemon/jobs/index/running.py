@@ -13,7 +13,6 @@ from lakeward.daemon.jobs.index.tasks import IndexSpec
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import IndexStatus
 from lakeward.dispatch.dispatcher import Dispatcher, Failure
 from lakeward.errors import LakewardError, TaskFailed
 from lakeward.index.index_type import IndexType
@@ -29,16 +28,17 @@ def index_spec(type_: IndexType, base_path: str, table: ServedTable, store_url: 
     return IndexSpec(type_, settings.timezone, listing, record, store_url if type_ is IndexType.POSTGRES else "")
 
 
-def problem_with(index: IndexStatus, what: str, error: LakewardError) -> WorkProblem:
+def problem_with(index: str, what: str, error: LakewardError) -> WorkProblem:
     """What one index failed with, by its name.
 
     A file group that the error names is the index's trouble alone: compaction judges it by itself.
 
     Args:
+        index: its name.
         what: what was not done.
     """
     problem = problem_of(error)
-    return WorkProblem(problem.kind, f"The index {index.name} was not {what}. {problem.text}")
+    return WorkProblem(problem.kind, f"The index {index} was not {what}. {problem.text}")
 
 
 def run_task(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakeward.verify.filter_cache_check import FilterCacheCheck
     from lakeward.verify.index_check_result import IndexCheck
 
-_TOLD: Final = 3
+TOLD: Final = 3
 """So many of what was found are told in an event."""
 
 
@@ -93,7 +93,7 @@ class IndexChecked:
             check.wrong,
             None if check.wrong else max(rates, default=None),
             check.told if check.wrong else "",
-            tuple(f"{fault.key}: {fault.what}" for fault in check.faults[:_TOLD]),
+            tuple(f"{fault.key}: {fault.what}" for fault in check.faults[:TOLD]),
         )
 
     @classmethod
@@ -105,7 +105,7 @@ class IndexChecked:
             wrong,
             None if wrong or not check.checked else excluded_rate(check.checked, check.of, confidence),
             check.told if wrong else "",
-            tuple(faults[:_TOLD]),
+            tuple(faults[:TOLD]),
         )
 
 
@@ -118,7 +118,7 @@ def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexU
     storage, base_path = open_storage(location)
     if spec.type is IndexType.BLOOM:
         change = update_filter_cache(storage, taken(storage, base_path, spec), on_file=lambda done, of: None)
-        return IndexUpdated(change.commits, bool(change.gone or change.told), change.told[:_TOLD])
+        return IndexUpdated(change.commits, bool(change.gone or change.told), change.told[:TOLD])
     with _opener(storage, base_path, spec) as opens:
         done = update_and_tidy(storage, opens, lambda: taken(storage, base_path, spec))
     return IndexUpdated(len(done.commits), done.is_tidied)

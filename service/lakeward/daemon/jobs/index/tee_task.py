@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lakeward.clock import SystemClock
-from lakeward.daemon.jobs.index.tasks import IndexSpec, judged_opener, taken
+from lakeward.daemon.jobs.index.tasks import TOLD, IndexSpec, judged_opener, taken
 from lakeward.index.tee import ComparedCommit
 from lakeward.storage.opening import open_storage
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from lakeward.table.file_system_view import GroupId
     from lakeward.verify.tee_check import TeeMoment
-
-_TOLD: Final = 3
-"""So many differences are told in an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def compare_tee_at(location: str, spec: TeeSpec, task_attempt: int) -> TeeCompar
     told = (
         f"{each.key}: {spec.primary.type} says {_told(each.first)}, {spec.shadow.type} says {_told(each.second)}; "
         + (f"its row is in {_told(each.rows)}" if each.rows else "no row of it was found")
-        for each in found.differences[:_TOLD]
+        for each in found.differences[:TOLD]
     )
     return TeeCompared(found.commits, tuple(told))
 

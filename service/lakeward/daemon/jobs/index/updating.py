@@ -111,5 +111,5 @@ def update_indexes(
             continue
         done.left.append(index.type)
         if not isinstance(outcome, TryLater):
-            done.problems.append(problem_with(index, "brought up to date", outcome))
+            done.problems.append(problem_with(index.name, "brought up to date", outcome))
     return done
