@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import ParkedGroup, TableState
+from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState
 from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, JobFigures, ServicePhase, TeeStatus
 from lakeward.daemon.web.pages import (
     CHOICE_SIGNS,
@@ -286,6 +286,15 @@ def test_a_table_says_what_was_found_of_an_index_on_trial(pages: Pages):
     broken = table("orders", indexes=(), tee=TeeStatus(Tee(), against="The file is damaged."))
     told = Page(pages.one_table(detail(broken), GroupQuery())).text
     assert "The choice of the table's indexes cannot be read. The file is damaged." in told
+
+
+def test_file_groups_of_a_table_that_leaves_nothing_to_compact(pages: Pages):
+    """None of them waits for a decision, though none has one."""
+    copied = table("t", view={"demand": Demand(0, no_work="copy-on-write")})
+    undecided = tuple(replace(group, decision=None, hold=None) for group in groups(2))
+    text = Page(pages.one_table(detail(copied, groups=undecided), GroupQuery())).text
+    assert text.count("There is nothing to compact.") == 2 and "It came after" not in text
+    assert "It came after" in Page(pages.one_table(detail(groups=undecided), GroupQuery())).text
 
 
 def test_a_table_that_was_not_scanned_yet_has_a_page(pages: Pages):
