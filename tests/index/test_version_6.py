@@ -22,7 +22,7 @@ from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.verify.key_change_listing import changes_between
+from lakeward.verify.index.key_change_listing import changes_between
 from lakeward.write.request import IndexKind
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.index.builds import in_process

@@ -75,7 +75,7 @@ def test_filled_from_another_index(
 STEPS = {
     "made": "lakeward.execute.indexing.migrating.migrate_index",
     "filled": "lakeward.execute.indexing.building.update_and_tidy",
-    "brought up to date": "lakeward.verify.index_check.check_index",
+    "brought up to date": "lakeward.verify.index.check.check_index",
     "looked at": "{place}.take_place",
 }
 

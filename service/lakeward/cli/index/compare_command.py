@@ -56,10 +56,10 @@ def compare(
     from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
     from lakeward.cli.views.index.compared import compared_as_json, render_compared
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.verify.index_comparison import ComparedIndex, compare_indexes, draw_keys
-    from lakeward.verify.index_comparison import given_keys as keys_given
-    from lakeward.verify.index_cost import index_cost
-    from lakeward.verify.index_listing import list_indexes
+    from lakeward.verify.index.comparison import ComparedIndex, compare_indexes, draw_keys
+    from lakeward.verify.index.comparison import given_keys as keys_given
+    from lakeward.verify.index.cost import index_cost
+    from lakeward.verify.index.listing import list_indexes
 
     if len(types) != 2:
         raise UsageError(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lakeward.index.index import Index
     from lakeward.state.engine import Database
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.index_cost import PutByCommits
-    from lakeward.verify.index_listing import ListedIndex
+    from lakeward.verify.index.cost import PutByCommits
+    from lakeward.verify.index.listing import ListedIndex
 
 DatabaseOption = Annotated[
     str | None,
@@ -90,7 +90,7 @@ def index_opener(
 def put_in_database(opened: ConfiguredTable, url: str | None, number: int) -> PutByCommits:
     """What so many of the newest commits put into the index."""
     from lakeward.state.index_entries import open_entries
-    from lakeward.verify.index_cost import PutByCommits
+    from lakeward.verify.index.cost import PutByCommits
 
     with index_database(opened, url) as database:
         return PutByCommits(*open_entries(database, opened.base_path, INDEX_NAME).newest_put(number))
@@ -164,7 +164,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     from lakeward.index.key_changes.unseen_commits import index_staleness
     from lakeward.index.out_of_use import why_out_of_use
     from lakeward.state.index_entries import list_indexes
-    from lakeward.verify.index_listing import IndexState, ListedIndex, unreadable
+    from lakeward.verify.index.listing import IndexState, ListedIndex, unreadable
 
     try:
         with index_database(opened, url) as database:

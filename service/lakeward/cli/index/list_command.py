@@ -31,7 +31,7 @@ def list_indexes(
     from lakeward.index.index_type import IndexType
     from lakeward.index.key_changes.table_commits import staleness
     from lakeward.index.tee import read_tee
-    from lakeward.verify.index_listing import list_indexes
+    from lakeward.verify.index.listing import list_indexes
 
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)

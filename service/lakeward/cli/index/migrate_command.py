@@ -76,8 +76,8 @@ def migrate(
     from lakeward.execute.indexing.migrating import TakenPartitions, migrate_index
     from lakeward.index.overlay import current_index
     from lakeward.index.settling import check_not_built
-    from lakeward.verify.index_check import Moment, check_index
-    from lakeward.verify.index_check_result import CheckSize
+    from lakeward.verify.index.check import Moment, check_index
+    from lakeward.verify.index.check_result import CheckSize
 
     if target not in OWN_TYPES or source is target:
         raise UsageError(

@@ -21,7 +21,7 @@ from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.storage.storage import join
-from lakeward.verify.index_listing import IndexState, ListedIndex, unreadable
+from lakeward.verify.index.listing import IndexState, ListedIndex, unreadable
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable

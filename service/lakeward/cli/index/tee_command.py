@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.index.tee import Tee
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.tee_check import TeeCheck, TeeMoment
+    from lakeward.verify.index.tee_check import TeeCheck, TeeMoment
 
 
 @index_app.command()
@@ -166,7 +166,7 @@ def _check_go_together(
 def _both(
     opened: ConfiguredTable, primary: IndexType, shadow: IndexType, url: str | None
 ) -> Iterator[Callable[[TableSnapshot], TeeMoment]]:
-    from lakeward.verify.tee_check import TeeMoment
+    from lakeward.verify.index.tee_check import TeeMoment
 
     with ExitStack() as databases:
         first, second = (databases.enter_context(index_opener(opened, kind, url)) for kind in (primary, shadow))
@@ -176,7 +176,7 @@ def _both(
 def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None) -> tuple[Tee, TeeCheck]:
     """Hold both against each other for all that came since, and remember it: what holds then, and what was found."""
     from lakeward.commit.index.choices import publish_compared
-    from lakeward.verify.tee_check import TeeCheck, check_tee
+    from lakeward.verify.index.tee_check import TeeCheck, check_tee
 
     assert held.primary is not None and held.shadow is not None, "there is a tee"
     all_found = TeeCheck()
@@ -204,7 +204,7 @@ def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str
 def _tell(opened: ConfiguredTable, held: Tee, found: TeeCheck | None = None, *, as_json: bool) -> None:
     from lakeward.cli.views.index.teed import render_teed, teed_as_json
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.verify.tee_check import TeeCheck
+    from lakeward.verify.index.tee_check import TeeCheck
 
     found = found or TeeCheck()
     if as_json:

@@ -23,9 +23,9 @@ from lakeward.quantities import format_iso_time
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.verify.filter_cache_check import FilterCacheCheck
-    from lakeward.verify.index_check import Moment
-    from lakeward.verify.index_check_result import IndexCheck
+    from lakeward.verify.index.check import Moment
+    from lakeward.verify.index.check_result import IndexCheck
+    from lakeward.verify.index.filter_cache_check import FilterCacheCheck
 
 
 @index_app.command()
@@ -71,9 +71,9 @@ def verify(
     from lakeward.cli.views.index.checked import checked_as_json, render_cache_checked, render_checked
     from lakeward.cli.views.terminal import Terminal
     from lakeward.index.opening import type_of_choice
-    from lakeward.verify.filter_cache_check import check_filter_cache
-    from lakeward.verify.index_check import Moment, check_index
-    from lakeward.verify.index_check_result import CheckSize
+    from lakeward.verify.index.check import Moment, check_index
+    from lakeward.verify.index.check_result import CheckSize
+    from lakeward.verify.index.filter_cache_check import check_filter_cache
 
     opened = open_table(table, config)
     clock = SystemClock()

@@ -17,7 +17,7 @@ from lakeward.index.bloom.filter_cache import usable_cache
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
-from lakeward.verify.index_listing import ListedIndex, list_indexes
+from lakeward.verify.index.listing import ListedIndex, list_indexes
 from lakeward.write.request import FileSizes
 from tests.daemon.serving import Serving
 from tests.index.bloom.caches import STORAGE, cache_files, mislead_cache, rebuilt

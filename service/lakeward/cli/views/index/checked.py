@@ -13,8 +13,8 @@ from rich.text import Text
 
 from lakeward.cli.views.terminal import shown
 from lakeward.index.index_type import IndexType
-from lakeward.verify.filter_cache_check import FilterCacheCheck
-from lakeward.verify.index_check_result import CheckSize, Drawn, IndexCheck
+from lakeward.verify.index.check_result import CheckSize, Drawn, IndexCheck
+from lakeward.verify.index.filter_cache_check import FilterCacheCheck
 
 _NAMED = 20
 """How many faults are named on a terminal; JSON has more."""

@@ -18,7 +18,7 @@ from lakeward.quantities import format_size
 from lakeward.table.file_system_view import GroupId
 
 if TYPE_CHECKING:
-    from lakeward.verify.index_comparison import Answers, Comparison
+    from lakeward.verify.index.comparison import Answers, Comparison
 
 _NAMED = 20
 """How many keys with different answers are named on a terminal; JSON has more."""

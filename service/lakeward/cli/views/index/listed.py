@@ -17,7 +17,7 @@ from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
 from lakeward.index.tee import Tee
 from lakeward.quantities import format_duration, format_size
-from lakeward.verify.index_listing import ListedIndex
+from lakeward.verify.index.listing import ListedIndex
 
 _COLUMNS = {
     "type": Column.FIXED,

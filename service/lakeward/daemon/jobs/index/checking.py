@@ -35,8 +35,8 @@ from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import LakewardError, TryLater
 from lakeward.quantities import format_iso_time
 from lakeward.storage.storage import Storage
-from lakeward.verify.confidence import excluded_rate
-from lakeward.verify.index_check_result import CheckSize
+from lakeward.verify.index.check_result import CheckSize
+from lakeward.verify.index.confidence import excluded_rate
 
 CONFIDENCE = 0.99
 """How surely what is said to be found is found."""

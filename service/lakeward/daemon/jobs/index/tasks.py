@@ -21,16 +21,16 @@ from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
-from lakeward.verify.confidence import excluded_rate
-from lakeward.verify.index_check_result import CheckSize
+from lakeward.verify.index.check_result import CheckSize
+from lakeward.verify.index.confidence import excluded_rate
 
 if TYPE_CHECKING:
     from lakeward.execute.indexing.building import OpenOwnIndex
     from lakeward.index.index import Index
     from lakeward.storage.storage import Storage
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.filter_cache_check import FilterCacheCheck
-    from lakeward.verify.index_check_result import IndexCheck
+    from lakeward.verify.index.check_result import IndexCheck
+    from lakeward.verify.index.filter_cache_check import FilterCacheCheck
 
 TOLD: Final = 3
 """So many of what was found are told in an event."""
@@ -127,8 +127,8 @@ def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexU
 def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexChecked:
     """Hold the index of the table at `location` against its rows, in use or not; both are read twice where something is
     found. Entries of the cache of filters are held against footers and logs, which never change."""
-    from lakeward.verify.filter_cache_check import check_filter_cache
-    from lakeward.verify.index_check import Moment, check_index
+    from lakeward.verify.index.check import Moment, check_index
+    from lakeward.verify.index.filter_cache_check import check_filter_cache
 
     storage, base_path = open_storage(location)
     if spec.index.type is IndexType.BLOOM:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lakeward.table.file_system_view import GroupId
-    from lakeward.verify.tee_check import TeeMoment
+    from lakeward.verify.index.tee_check import TeeMoment
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TeeCompared:
 
 def compare_tee_at(location: str, spec: TeeSpec, task_attempt: int) -> TeeCompared:
     """Hold both against each other for the next commits of the table at `location`. Raises what `check_tee` does."""
-    from lakeward.verify.tee_check import TeeMoment, check_tee
+    from lakeward.verify.index.tee_check import TeeMoment, check_tee
 
     storage, base_path = open_storage(location)
     with ExitStack() as databases:

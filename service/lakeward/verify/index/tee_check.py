@@ -31,10 +31,10 @@ from lakeward.index.location import RECORD_KEY
 from lakeward.index.tee import ComparedCommit
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.index_comparison import Asked, ComparedIndex, Comparison, Difference, compare_indexes
-from lakeward.verify.placed_keys import PLACED_KEYS, by_group, select_placed
+from lakeward.verify.index.comparison import Asked, ComparedIndex, Comparison, Difference, compare_indexes
+from lakeward.verify.index.placed_keys import PLACED_KEYS, by_group, select_placed
+from lakeward.verify.index.row_sample import sample_rows
 from lakeward.verify.row_lookup import find_rows
-from lakeward.verify.row_sample import sample_rows
 
 KEYS_AT_ONCE = 50_000
 ROWS_OF_COMMIT = 1_000

@@ -14,7 +14,7 @@ from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.index.index_type import IndexType
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.verify.index_cost import IndexCost, PutByCommits, index_cost
+from lakeward.verify.index.cost import IndexCost, PutByCommits, index_cost
 from tests.clocks import SkippingClock
 from tests.our_reader import scan
 from tests.write.writing import new_table, write

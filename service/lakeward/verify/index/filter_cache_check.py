@@ -22,7 +22,7 @@ from lakeward.index.bloom.file_keys import FileKeys, read_file_keys
 from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.index_check_result import CheckSize
+from lakeward.verify.index.check_result import CheckSize
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -26,7 +26,7 @@ from lakeward.table.file_group import BaseFile
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.footer_sample import filter_bytes, sample_bases
+from lakeward.verify.index.footer_sample import filter_bytes, sample_bases
 
 
 class IndexState(StrEnum):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakeward.index.location import RECORD_KEY
 from lakeward.storage.local import LocalStorage
-from lakeward.verify.row_sample import sample_rows
+from lakeward.verify.index.row_sample import sample_rows
 from tests.our_reader import scan
 from tests.write.writing import new_table, write
 
@@ -15,8 +15,8 @@ STORAGE = LocalStorage()
 
 
 def test_rows_of_small_files_and_of_logs_are_as_likely(tmp_path: Path) -> None:
-    """Keeps of verify/row_sample: a seed gives its rows again. In many samples the rows of a file with two, of one with
-    thirty and of logs come as often as their share says."""
+    """Keeps of verify/index/row_sample: a seed gives its rows again. In many samples the rows of a file with two, of
+    one with thirty and of logs come as often as their share says."""
     table = new_table(tmp_path / "table")
     write(table, [(f"a{at:02}", 1, "a", None) for at in range(30)])
     write(table, [(f"b{at}", 1, "b", None) for at in range(2)])

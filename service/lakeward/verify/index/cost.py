@@ -35,7 +35,7 @@ from lakeward.table.file_group import BaseFile
 from lakeward.table.metadata.metadata_table import is_initial_build, load_metadata_timeline, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.verify.footer_sample import filter_bytes, sample_bases
+from lakeward.verify.index.footer_sample import filter_bytes, sample_bases
 
 COMMITS = 20
 """The newest commits whose part is looked at."""

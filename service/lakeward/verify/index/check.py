@@ -3,8 +3,8 @@
     rows -> index     a row that is drawn must be located in its file group: where it is not, writers insert it again
     index -> rows     an entry that is drawn must have a row in its file group, where the index keeps entries at all
 
-The size of both samples is that of `verify/confidence`, so it is known how sure one may be after nothing was found.
-Where only some file slices with logs are merged, or some parts of the index read, that holds for what was read.
+The size of both samples is that of `verify/index/confidence`, so it is known how sure one may be after nothing was
+found. Where only some file slices with logs are merged, or some parts of the index read, that holds for what was read.
 An index that knows no keys of logs is asked for the keys of base files alone, and gives no others. One that reads the
 files has no entries of its own.
 
@@ -34,11 +34,11 @@ from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_K
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.confidence import excluded_rate
-from lakeward.verify.index_check_result import CheckSize, Drawn, FaultKind, IndexCheck, IndexFault
-from lakeward.verify.placed_keys import PLACED_KEYS, by_group, select_placed
+from lakeward.verify.index.check_result import CheckSize, Drawn, FaultKind, IndexCheck, IndexFault
+from lakeward.verify.index.confidence import excluded_rate
+from lakeward.verify.index.placed_keys import PLACED_KEYS, by_group, select_placed
+from lakeward.verify.index.row_sample import sample_rows
 from lakeward.verify.row_lookup import find_rows
-from lakeward.verify.row_sample import sample_rows
 
 _PLACE = PLACED_KEYS.names
 _FAULTS_MAX = 1000

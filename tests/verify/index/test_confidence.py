@@ -4,7 +4,7 @@ from math import comb
 
 import pytest
 
-from lakeward.verify.confidence import excluded_rate, sample_size
+from lakeward.verify.index.confidence import excluded_rate, sample_size
 
 
 @pytest.mark.parametrize(("rate", "confidence", "number"), [(0.001, 0.99, 4603), (0.001, 0.95, 2995), (0.5, 0.5, 1)])

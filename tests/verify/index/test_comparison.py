@@ -11,8 +11,8 @@ from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.index_comparison import ComparedIndex, Comparison, compare_indexes, draw_keys, given_keys
-from lakeward.verify.row_sample import sample_rows
+from lakeward.verify.index.comparison import ComparedIndex, Comparison, compare_indexes, draw_keys, given_keys
+from lakeward.verify.index.row_sample import sample_rows
 from tests.clocks import SkippingClock
 from tests.index.table_index import TableIndex
 from tests.our_reader import scan
@@ -64,7 +64,7 @@ def test_each_answer_is_judged_by_the_rows(table: Path) -> None:
 
 
 def test_made_up_keys_are_in_no_row(table: Path) -> None:
-    """Keeps of verify/index_comparison: a seed asks for the same keys again. An index that finds a key that was made up
+    """Keeps of verify/index/comparison: a seed asks for the same keys again. An index that finds a key that was made up
     has a false location for it, also where the other says the same; and of keys that are drawn a miss of both shows."""
     snapshot = scan(table)
     asked = draw_keys(STORAGE, snapshot, number=10, absent=1, seed=3)

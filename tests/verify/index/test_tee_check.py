@@ -10,8 +10,8 @@ from lakeward.index.location import RECORD_KEY
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.row_sample import sample_rows
-from lakeward.verify.tee_check import TeeCheck, TeeMoment, check_tee
+from lakeward.verify.index.row_sample import sample_rows
+from lakeward.verify.index.tee_check import TeeCheck, TeeMoment, check_tee
 from tests.clocks import SkippingClock
 from tests.index.table_index import TableIndex
 from tests.our_reader import scan
@@ -51,8 +51,8 @@ def checked(table: Path, *without: tuple[str, ...], after: str | None = None, ro
 
 
 def test_each_commit_is_judged(table: Path) -> None:
-    """Keeps 1 and 2 of verify/tee_check: a commit of whose keys the shadow lacks one is not clean, also of those that
-    it wrote over in place; the others are. They come in order, from the given time on."""
+    """Keeps 1 and 2 of verify/index/tee_check: a commit of whose keys the shadow lacks one is not clean, also of those
+    that it wrote over in place; the others are. They come in order, from the given time on."""
     clean = checked(table)
     completed = [each.completed for each in clean.commits]
     assert [each.is_clean for each in clean.commits] == [True, True, True]

@@ -15,9 +15,9 @@ from lakeward.index.index_type import IndexType
 from lakeward.index.opening import open_index
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
-from lakeward.verify.index_check import Moment, check_index
-from lakeward.verify.index_check_result import CheckSize
-from lakeward.verify.index_comparison import ComparedIndex, compare_indexes, draw_keys
+from lakeward.verify.index.check import Moment, check_index
+from lakeward.verify.index.check_result import CheckSize
+from lakeward.verify.index.comparison import ComparedIndex, compare_indexes, draw_keys
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.runs import runs

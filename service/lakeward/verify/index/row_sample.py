@@ -32,7 +32,7 @@ from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.placed_keys import PLACED_KEYS
+from lakeward.verify.index.placed_keys import PLACED_KEYS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.verify.index_check import Moment, check_index
-from lakeward.verify.index_check_result import CheckSize, FaultKind, IndexCheck
-from lakeward.verify.row_sample import sample_rows
+from lakeward.verify.index.check import Moment, check_index
+from lakeward.verify.index.check_result import CheckSize, FaultKind, IndexCheck
+from lakeward.verify.index.row_sample import sample_rows
 from tests.index.table_index import TableIndex
 from tests.our_reader import scan
 from tests.runs import runs
@@ -57,7 +57,7 @@ def without(locations: pa.Table, rows: list[int]) -> pa.Table:
 
 @pytest.mark.parametrize("planted", [FaultKind.MISSING, FaultKind.NO_ROW])
 def test_a_thousandth_that_is_wrong_is_found(large: Path, planted: FaultKind) -> None:
-    """Keeps 1 of verify/index_check: with 0.1 % of the rows missing in the index, or 0.1 % of its entries without a
+    """Keeps 1 of verify/index/check: with 0.1 % of the rows missing in the index, or 0.1 % of its entries without a
     row, a sample of 4,603 finds one in at least 99 of 100 runs."""
     snapshot, right = scan(large), placed(large)
     assert right.num_rows == ROWS
@@ -157,7 +157,7 @@ def test_rows_of_logs_count(tmp_path: Path) -> None:
 
 
 def test_what_a_writer_did_meanwhile_is_no_fault(tmp_path: Path) -> None:
-    """Keeps 2 of verify/index_check: a row that came after the index was read, and one that went, are found once, and
+    """Keeps 2 of verify/index/check: a row that came after the index was read, and one that went, are found once, and
     not in the table and the index as they are then."""
     table = new_table(tmp_path / "table")
     write(table, [("k1", 1, "a", "x"), ("k2", 1, "a", "x")])

@@ -5,7 +5,7 @@
     absent keys       made of keys that are there: what is found for them is judged by the rows, too
 
 A location that no row stands behind is false; a row that an index does not locate is missed. Where both indexes say the
-same of a key whose place is not known, nothing is judged: `verify/index_check` is for that.
+same of a key whose place is not known, nothing is judged: `verify/index/check` is for that.
 
 Touches: reads the table and the indexes; writes nothing and takes no lock.
 Keeps:   equal tables, numbers and seeds ask for the same keys.
@@ -29,10 +29,10 @@ from lakeward.storage.metered import MeteredStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.verify.index_cost import IndexCost
-from lakeward.verify.placed_keys import PLACED_KEYS
+from lakeward.verify.index.cost import IndexCost
+from lakeward.verify.index.placed_keys import PLACED_KEYS
+from lakeward.verify.index.row_sample import sample_rows
 from lakeward.verify.row_lookup import find_rows
-from lakeward.verify.row_sample import sample_rows
 
 _ABSENT = "~absent"
 Places = Mapping[str, frozenset[GroupId]]

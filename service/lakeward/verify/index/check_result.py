@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.table.file_system_view import GroupId
-from lakeward.verify.confidence import sample_size
+from lakeward.verify.index.confidence import sample_size
 
 
 @dataclass(frozen=True, slots=True)
