@@ -13,8 +13,10 @@ import pytest
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import table_schema
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.file_slice import MergedSlice, open_slice
+from lakeward.read.operation_column import has_operation
 from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import META, TABLE_SCHEMA, data_block, delete_block, row
@@ -87,3 +89,12 @@ def test_what_the_base_file_has_goes_with_rows_without_it(tmp_path: Path):
     with merged(data_block("200", [row("a", 11, "log")])) as updated:
         assert "_hoodie_operation" not in updated.schema.names
         assert [row["v"] for batch in updated.batches() for row in batch.to_pylist()] == ["log", "base"]
+
+
+def test_inside_of_a_struct_it_is_a_name_like_others():
+    """Its log block is none of a changelog."""
+    struct = {"name": "s", "type": {"type": "record", "name": "s", "fields": [FIELD]}}
+    nested = {**TABLE_SCHEMA, "fields": [*META, *TABLE_SCHEMA["fields"], struct]}
+    for schema, is_one in ((SCHEMA, True), (nested, False), (TABLE_SCHEMA, False)):
+        block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: json.dumps(schema)}, 0, 0, "a.log", 0)
+        assert has_operation(block) is is_one

@@ -199,6 +199,9 @@ def moments(column: str, kind: TimestampType, **given: str) -> dict[str, Any]:
         ({"slash_dates": True}, "cannot be dates with slashes"),
         ({"indexes": RECORD_INDEX, "has_metadata_table": False}, "index record without a metadata table"),
         ({"schema": SCHEMA.replace('"tags"', '"_hoodie_record_key"')}, "has the column _hoodie_record_key"),
+        ({"schema": SCHEMA.replace('"tags"', '"a b"')}, "has a column that a table cannot have: 'a b'. In Hudi's"),
+        ({"schema": SCHEMA.replace('"tags"', '"TS"')}, "has a column that a table cannot have: 'TS'. There is ts, too"),
+        ({"schema": SCHEMA.replace('"tags"', '"_hoodie_operation"')}, "cannot have: '_hoodie_operation'"),
     ],
 )
 def test_what_would_be_refused_later_is_refused(given: dict[str, Any], told: str) -> None:

@@ -15,9 +15,11 @@ import pytest
 
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.errors import Cancelled, Conflict, LakewardError, Refused, TryLater, UsageError
+from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.partition_metadata import read_partition_metadata
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.storage.local import LocalStorage
+from lakeward.table.table_config import COMMIT_TIME_ORDERING
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.choosing import OpenIndex
@@ -111,10 +113,12 @@ def test_a_new_partition_has_its_file(tmp_path: Path) -> None:
     ("batch", "error"),
     [
         (rows_of([("", 1, "p", "a")]), UsageError),
+        (rows_of([("k1", 1, "p", "a", "x")], COLUMNS.append(pa.field("order id", pa.string()))), UsageError),
+        (rows_of([("k1", None, "p", "a")]), UsageError),
         (rows_of([("k1", 1, "p", "a")]).drop_columns(["v"]), UsageError),
         (rows_of([("k1", 1, "p", "a")]).set_column(1, "ts", pa.array(["x"])), LakewardError),
     ],
-    ids=["no-key", "a-column-less", "another-type"],
+    ids=["no-key", "a-name-that-no-table-has", "nothing-to-order-by", "a-column-less", "another-type"],
 )
 def test_bad_rows_leave_the_table_as_it_was(tmp_path: Path, batch: pa.RecordBatch, error: type[Exception]) -> None:
     """Whatever is wrong with them, no reader sees a difference; columns are refused before anything is written. Keeps 1
@@ -356,3 +360,53 @@ def test_the_first_records_make_a_partition_of_the_metadata_table(tmp_path: Path
     }
     assert found.keys() == {"files", "column_stats", "partition_stats"}
     assert {found["column_stats"], found["partition_stats"]} == {first.instant} != {found["files"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("schema", "Readers and writers take the table's columns from it."),
+        ("latest_schema", "Readers and writers take the table's columns, with their ids, from it."),
+        ("_hudi_streaming_sink_checkpoint", "A streaming query of Spark leaves out the batches that it names."),
+        ("lakeward.sorted", "It is Lakeward's own."),
+    ],
+)
+def test_commit_metadata_that_is_not_the_callers(tmp_path: Path, key: str, why: str) -> None:
+    """The table stays as it was. Keeps 4 of write/refusals."""
+    base = new_table(tmp_path / "t")
+    before = everything(base)
+    with pytest.raises(UsageError) as raised:
+        write(base, FIRST, extra_metadata={key: "foo"})
+    assert (raised.value.what, raised.value.why) == (f"The commit metadata {key} cannot be given.", why)
+    assert everything(base) == before
+
+
+def test_a_row_without_ordering_value_is_named(tmp_path: Path) -> None:
+    """It would meet one of its key that has a value; one that deletes meets none, and in a column of ints null is 0."""
+    base = new_table(tmp_path / "t")
+    deleting = COLUMNS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    write(base, rows_of([("k1", 1, "p", "a", False), ("k2", 1, "p", "a", None)], deleting))
+    write(base, rows_of([("k1", None, "p", "a", True)], deleting))
+    assert values(read_rows(base)) == {"k2": "a"}
+
+    with pytest.raises(UsageError) as raised:
+        write(base, rows_of([("k1", 2, "p", "a", False), ("k2", None, "p", "a", None)], deleting))
+    assert raised.value.what == "Row 2 has no value in ts, by which the table orders rows of a key."
+
+    ints = COLUMNS.set(1, pa.field("ts", pa.int32()))
+    of_ints = new_table(tmp_path / "ints", schema=schema_text(ints, "t"))
+    write(of_ints, rows_of([("k1", 1, "p", "a"), ("k2", None, "p", "a")], ints))
+    by_commit = new_table(tmp_path / "commit", merge_mode=COMMIT_TIME_ORDERING)
+    write(by_commit, [("k1", 1, "p", "a"), ("k2", None, "p", "a")])
+    assert values(read_rows(of_ints)) == values(read_rows(by_commit)) == {"k1": "a", "k2": "a"}
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_inside_of_a_struct_the_kind_of_change_is_a_name_like_others(tmp_path: Path, table_type: str) -> None:
+    """Such a table was closed for good after its first write: its files were taken for those of a changelog."""
+    of = COLUMNS.append(pa.field("s", pa.struct([("_hoodie_operation", pa.string())])))
+    base = new_table(tmp_path / "t", table_type=table_type, schema=schema_text(of, "t"))
+    struct = {"_hoodie_operation": "D"}
+    for value in ("a", "b"):
+        write(base, rows_of([("k1", 1, "p", value, struct)], of))
+    assert values(read_rows(base)) == {"k1": "b"}

@@ -46,7 +46,7 @@ def new_table(path: Path, storage: Storage | None = None, **changes: Any) -> Pat
     return path
 
 
-def rows_of(rows: Sequence[Row], columns: pa.Schema = COLUMNS) -> pa.RecordBatch:
+def rows_of(rows: Sequence[tuple[object, ...]], columns: pa.Schema = COLUMNS) -> pa.RecordBatch:
     values = [list(each) for each in zip(*rows, strict=True)] or [[] for _ in columns]
     return pa.RecordBatch.from_arrays(
         [pa.array(value, field.type) for value, field in zip(values, columns, strict=True)], schema=columns

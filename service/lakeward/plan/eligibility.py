@@ -493,20 +493,20 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "schema-unreadable",
         "a schema that is not that of an Avro record",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.unreadable_schema(has_statistics=False),
-        "The schema in the newest write is not that of an Avro record.",
-        "Let any Hudi writer commit once.",
+        "The schema in the newest write is not that of an Avro record with columns.",
+        "{way_back}",
         is_fault=True,
     ),
     RefusalRow(
         "schema-unreadable",
         "a schema that is not that of an Avro record, and column statistics in the metadata table",
-        _STATISTICS_ARE_WRITTEN,
+        _STATISTICS_ARE_WRITTEN | _WRITING,
         findings.unreadable_schema(has_statistics=True),
-        "The schema in the newest write is not that of an Avro record, so it does not say either which columns have "
-        "statistics in the metadata table.",
-        "Let any Hudi writer commit once.",
+        "The schema in the newest write is not that of an Avro record with columns, so it does not say either which "
+        "columns have statistics in the metadata table.",
+        "{way_back}",
         is_fault=True,
     ),
     RefusalRow(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from lakeward.errors import BrokenFile
+from lakeward.format.avro.column_names import has_columns
 from lakeward.format.file_name import is_native_log
 from lakeward.format.metadata.partition import (
     BLOOM_FILTERS,
@@ -452,11 +453,21 @@ def unreadable_schema(*, has_statistics: bool) -> Test:
     """The test for tables whose metadata table has column statistics, or for the others."""
 
     def test(snapshot: TableSnapshot) -> Iterator[Finding]:
-        is_unreadable = snapshot.schema is not None and _columns(snapshot) is None
+        is_unreadable = snapshot.schema is not None and not has_columns(snapshot.schema)
         if is_unreadable and _has_statistics(snapshot) == has_statistics:
-            yield _at(_SCHEMA)
+            yield _at(_SCHEMA, way_back=way_to_loadable_schema(snapshot))
 
     return test
+
+
+def way_to_loadable_schema(snapshot: TableSnapshot) -> str:
+    """What helps where Hudi cannot load the newest schema. Its writers do not: they begin with reading it."""
+    if snapshot.schema_before is None:
+        return "No commit on the active timeline has another schema: write the rows into a new table."
+    return (
+        f"Take the table back to the commit before: `lakeward restore TABLE --to {snapshot.schema_before}`; then write "
+        "again what was written since."
+    )
 
 
 def _has_statistics(snapshot: TableSnapshot) -> bool:

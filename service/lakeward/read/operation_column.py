@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lakeward.errors import Unsupported
+from lakeward.format.avro.schema import parse_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, MergeRules
 
@@ -60,4 +61,7 @@ def data_blocks(blocks: Iterable[LogBlock]) -> Iterator[LogBlock]:
 
 
 def has_operation(block: LogBlock) -> bool:
-    return f'"{OPERATION_FIELD}"' in block.headers.get(HeaderKey.SCHEMA, "")
+    schema = block.headers.get(HeaderKey.SCHEMA, "")
+    # Most schemas do not name it at all, and inside of a struct it is a name like others.
+    is_named = f'"{OPERATION_FIELD}"' in schema
+    return is_named and any(field.name == OPERATION_FIELD for field in parse_schema(schema, where=block.where))

@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import Final
 
 from lakeward.errors import BrokenFile, Unsupported, UsageError
+from lakeward.format.avro.column_names import find_bad_names
 from lakeward.format.avro.schema import META_COLUMNS, AvroField, AvroKind, parse_schema
 from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH
 from lakeward.table.metadata.new_metadata_table import NewMetadataTable
@@ -138,6 +139,12 @@ class NewTable:
                 f"The schema of {self.name} has the column {found}.",
                 why="Hudi adds this column to every row by itself.",
                 remedy="Leave Hudi's own columns out of the schema.",
+            )
+        for bad in find_bad_names(self.schema):
+            raise UsageError(
+                f"The schema of {self.name} has a column that a table cannot have: {bad.path!r}.",
+                why=f"{bad.why}.",
+                remedy="Give it another name in the schema; nothing was written.",
             )
         if not self.record_key_fields:
             raise UsageError("A table needs a record key.", remedy="Name the column, or columns, with --record-key.")

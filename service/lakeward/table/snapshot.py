@@ -86,6 +86,8 @@ class TableSnapshot:
     base_file_facts: tuple[BaseFileFacts, ...]
     """Facts of the base files under logs."""
     archive_problems: tuple[str, ...]
+    schema_before: str | None = None
+    """The newest write whose schema Hudi can load, by its instant, where it cannot load `schema`."""
     log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
     """Completed log compactions of the active timeline, by instant."""
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
@@ -355,6 +357,7 @@ def assemble_snapshot(
         schema=content.schema,
         schema_history=schema_history,
         latest_schema=content.latest_schema,
+        schema_before=content.schema_before,
         base_file_facts=tuple(each for each in facts if each.broken is None),
         archive_problems=archived.problems,
         log_compactions=log_compactions_of({log.instant for group in groups for log in _logs_of(group)}),

@@ -27,6 +27,7 @@ from random import Random
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.format.avro.column_names import has_columns
 from lakeward.format.metadata.partition import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -74,6 +75,8 @@ def check_metadata(
         folders = [problem for problem in folders if problem in again]
     if not has_metadata_table(snapshot.config):
         return CheckReport((), tuple(folders), ("The table has no metadata table.",))
+    if snapshot.schema is not None and not has_columns(snapshot.schema):
+        return CheckReport((), tuple(folders), ("The metadata table was not checked: no column is known.",))
     missing = {problem.subject for problem in folders}
     try:
         first = view_metadata(storage, snapshot, clock, without=missing)

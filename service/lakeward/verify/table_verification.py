@@ -19,7 +19,9 @@ from lakeward.clock import Clock
 from lakeward.commit.heartbeat import EXPIRY_SECONDS
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import Refused
+from lakeward.format.avro.column_names import find_bad_names
 from lakeward.plan.eligibility import find_all_refusals
+from lakeward.plan.findings import way_to_loadable_schema
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.task.entry import check_slice_at
@@ -77,6 +79,16 @@ def _table_problems(storage: Storage, snapshot: TableSnapshot) -> list[Problem]:
         Problem(TABLE, refusal.subject, refusal.why, refusal.remedy)
         for refusal in find_all_refusals(snapshot)
         if refusal.is_fault
+    ]
+    problems += [
+        Problem(
+            TABLE,
+            f"column {found.path!r}",
+            f"Hudi cannot load the table. {found.why}.",
+            way_to_loadable_schema(snapshot),
+        )
+        for found in find_bad_names(snapshot.schema or "")
+        if not found.is_loadable
     ]
     problems += [Problem(TABLE, file.path, f"{file.what}.", file.remedy) for file in snapshot.damage]
     problems += [

@@ -97,7 +97,7 @@ def choose_index(
             remedy="Write to this table with Hudi.",
         )
     if said is not None and asked not in (None, said):
-        raise _other("index", asked, said)
+        raise _other("index", asked=asked, said=said)
     chosen = None if primary is None or said is not None else KIND_OF[primary]
     if chosen is not None and asked not in (None, chosen):
         raise UsageError(
@@ -112,7 +112,7 @@ def choose_index(
             ("fields that are hashed", bucket_fields or None, config.bucket_fields or None),
         ):
             if given is not None and its is not None and given != its:
-                raise _other(what, given, its)
+                raise _other(what, asked=given, said=its)
         buckets, bucket_fields = buckets or config.buckets, bucket_fields or config.bucket_fields
     if kind is None:
         kind = IndexKind.RECORD if RECORD_INDEX in config.built_metadata_partitions else IndexKind.SIMPLE
@@ -131,11 +131,11 @@ def _moves_rows(config: TableConfig, kind: IndexKind, asked: bool | None) -> boo
     name, default = _MOVES[kind]
     said = config.is_true(name, default)
     if asked is not None and asked is not said and config.get(name) is not None:
-        raise _other(name, said, asked)
+        raise _other(name, asked=asked, said=said)
     return said if asked is None else asked
 
 
-def _other(what: str, asked: object, said: object) -> UsageError:
+def _other(what: str, *, asked: object, said: object) -> UsageError:
     return UsageError(
         f"The table says another {what} than was asked for.",
         why=f"It says {said}, and asked for was {asked}; keys would not be found again.",

@@ -14,7 +14,10 @@ from uuid import uuid4
 
 from lakeward.dispatch.dispatcher import Progress
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.avro.schema import block_schema
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.merge.rules.ordering_type import integer_fields, ordering_columns
+from lakeward.read.table_rules import merge_rules
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timezone import parse_zone
@@ -93,7 +96,14 @@ def _keying(table: ServicedTable, snapshot: TableSnapshot, request: WriteRequest
     timezone = table.options.timezone
     writers_zone = None if timezone is None else parse_zone(timezone)
     keys_of = prove_key_generator(config, rows, writers_zone=writers_zone)
-    return Keying(keys_of, schema, carries_columns=request.operation is not WriteOperation.DELETE)
+    rules, of = merge_rules(snapshot), block_schema(schema, where="the table")
+    ordering = ordering_columns(rules, of).names
+    return Keying(
+        keys_of,
+        schema,
+        carries_columns=request.operation is not WriteOperation.DELETE,
+        ordering_fields=tuple(name for name in ordering if name not in integer_fields(rules, of)),
+    )
 
 
 def _newest_commits(table: ServicedTable, snapshot: TableSnapshot) -> Iterator[CommitMetadata]:

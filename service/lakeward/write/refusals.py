@@ -5,21 +5,36 @@ What stands against any write to a table is in `plan/eligibility.py`.
 Touches: nothing.
 Keeps:   1. the columns of a table that has commits are never guessed from the rows that come;
          2. no delete without ordering values goes into a native log of a table with several ordering fields;
-         3. no file of a table of the layout `lsm_tree` is asked to hold a key twice.
+         3. no file of a table of the layout `lsm_tree` is asked to hold a key twice;
+         4. what a caller says in the commit takes the place of nothing that Hudi or Lakeward says there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from lakeward.errors import Refused, UsageError
+from lakeward.format.timeline.commit_metadata import LATEST_SCHEMA
 from lakeward.merge.rules.merge_rules import MergeMode
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import WriteOperation, WriteRequest
 
+_RESERVED: Final = {
+    "schema": "Readers and writers take the table's columns from it",
+    LATEST_SCHEMA: "Readers and writers take the table's columns, with their ids, from it",
+    "_hudi_streaming_sink_checkpoint": "A streaming query of Spark leaves out the batches that it names",
+}
+"""Entries of a commit's extra metadata that are not the caller's. The checkpoints of Hudi's Streamer are not among
+them: other writers carry these on where the Streamer takes turns with them."""
+_RESERVED_PREFIX: Final = "lakeward."
+
 
 def check_request(snapshot: TableSnapshot, request: WriteRequest) -> None:
     """Raises `Refused`, and `UsageError` for the request."""
     _check_table(snapshot)
+    _check_commit_metadata(request.extra_metadata)
     names_partitions = request.operation is WriteOperation.DELETE_PARTITION
     if names_partitions != bool(request.partitions):
         raise UsageError(
@@ -34,6 +49,17 @@ def check_request(snapshot: TableSnapshot, request: WriteRequest) -> None:
             why="Its files are merged by their order, and a key has one row in each; the next merge would fold them.",
             remedy="Leave --keep-duplicates out.",
         )
+
+
+def _check_commit_metadata(keys: Iterable[str]) -> None:
+    for key in keys:
+        why = "It is Lakeward's own" if key.startswith(_RESERVED_PREFIX) else _RESERVED.get(key)
+        if why is not None:
+            raise UsageError(
+                f"The commit metadata {key} cannot be given.",
+                why=f"{why}.",
+                remedy="Give what is said under another key.",
+            )
 
 
 def _check_deletes(snapshot: TableSnapshot) -> None:

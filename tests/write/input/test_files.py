@@ -78,6 +78,8 @@ def test_lines_come_from_a_pipe():
         ('{"t": "2024-03-04T05:06:07"}', "has '2024-03-04T05:06:07' in t"),
         ('{"t": "yesterday"}', "has 'yesterday' in t"),
         ('{"id": "a", ', "Line 3 of .* is no JSON object"),
+        ('{"id": "a", "n": 1, "id": "b"}', "Line 3 of .* has the key 'id' twice. The two may have different values"),
+        ('{"s": [{"x": 1, "\\u0078" : 2}]}', "Line 3 of .* has the key 'x' twice"),
         ("[1]", "Line 3 of .* is no JSON object. It is a list"),
         ('{"m": null}', "type of the new column m cannot be told .* All of its values are null"),
     ],
@@ -118,3 +120,19 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     for name in ("a.parquet", "a.jsonl"):
         with pytest.raises(UsageError, match=f"input .*{name} cannot be read"):
             rows_of(open_rows([str(tmp_path / name)]))
+
+
+def test_what_looks_like_a_key_twice_is_none():
+    """A text may have what ends a key; and objects beside each other may have the same keys. Keeps 4 of
+    write/input/json_lines."""
+    text = b'{"id": ":\\": \\"id\\": ", "k": [{"x": 1}, {"x": 2}]}'
+    source = open_rows(["-"], standard_input=lambda: io.BytesIO(text))
+    assert rows_of(source) == [{"id": ':": "id": ', "k": [{"x": 1}, {"x": 2}]}]
+
+
+def test_a_key_twice_is_found_where_there_are_decimals():
+    """Such lines are read by another parser."""
+    columns = pa.schema([("d", pa.decimal128(10, 2))])
+    source = open_rows(["-"], table_columns=columns, standard_input=lambda: io.BytesIO(b'{"d": 1, "d": 2}'))
+    with pytest.raises(UsageError, match=r"Line 1 of .* has the key 'd' twice"):
+        rows_of(source)

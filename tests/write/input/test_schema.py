@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Unsupported, UsageError
+from lakeward.errors import Refused, Unsupported, UsageError
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.write.input.schema import conform, evolve
@@ -186,3 +186,56 @@ def test_rows_that_are_only_found_have_a_part_of_the_schema():
     for wrong in (pa.array(["5"]), pa.array([5.0])):
         with pytest.raises(Unsupported, match="column n of the rows does not fit"):
             conform(pa.record_batch({"n": wrong}), part)
+
+
+BAD = pa.struct([("a b", pa.int32())])
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "path"),
+    [
+        ("order id", pa.string(), "order id"),
+        ("", pa.string(), ""),
+        ("N", pa.string(), "N"),
+        ("_hoodie_operation", pa.string(), "_hoodie_operation"),
+        ("_tmp_metadata_row_index", pa.int64(), "_tmp_metadata_row_index"),
+        ("m", BAD, "m.a b"),
+        ("m", pa.list_(BAD), "m.a b"),
+        ("m", pa.map_(pa.string(), BAD), "m.a b"),
+        ("s", pa.struct([("x", pa.int32()), ("l", pa.list_(pa.int32())), ("X", pa.int32())]), "s.X"),
+    ],
+)
+def test_names_that_a_table_cannot_have_are_refused(name, of, path):
+    """New columns are looked at on every level, in a table with columns or without. Keeps 4 of write/input/schema."""
+    batch = rows(**{name: pa.nulls(1, of)})
+    for table in (TABLE, None):
+        with pytest.raises(UsageError) as raised:
+            evolve(table, batch.schema, table_name="t")
+        assert raised.value.what == f"The rows have a column that the table cannot have: {path!r}."
+        assert raised.value.remedy == "Give the column another name in the input, or leave it out."
+
+
+def test_names_that_the_table_has_already():
+    """What differs in case alone stays as it is, since a reader may tell the two apart; what Hudi cannot load is not
+    written to."""
+    has_both = TABLE.replace('"name":"n"', '"name":"ID"')
+    batch = rows(n=None, ID=pa.array([1], pa.int32()))
+    assert not evolve(has_both, batch.schema, table_name="t").changed
+    with pytest.raises(Refused) as raised:
+        evolve(TABLE.replace('"name":"n"', '"name":"1"'), rows(n=None, **{"1": batch["ID"]}).schema, table_name="t")
+    assert raised.value.what == "The table has a column '1', and Hudi cannot load it."
+
+
+def test_a_mark_of_deletion_is_a_boolean():
+    """A value of another type would delete nothing."""
+    text = pa.array(["true"])
+    with pytest.raises(UsageError, match="new column _hoodie_is_deleted has the type string"):
+        after(rows(_hoodie_is_deleted=text))
+    assert after(rows(_hoodie_is_deleted=pa.array([True]))).changed
+
+
+@pytest.mark.parametrize("name", ["_lakeward_order", "_lakeward_place", "_lakeward_target"])
+def test_columns_that_lakeward_keeps_beside_rows_are_refused(name):
+    """Such rows ended in a KeyError."""
+    with pytest.raises(UsageError, match=f"The rows have a column {name}."):
+        after(rows(**{name: pa.array([1])}))

@@ -411,7 +411,7 @@ def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
             int(metadata.num_rows),
             entries.get(SORTED_BY_KEY.encode()) == _KEY_COLUMN.encode(),
             repeated_strings(source, metadata),
-            OPERATION_COLUMN in metadata.schema.names,
+            any(metadata.schema.column(index).path == OPERATION_COLUMN for index in range(metadata.num_columns)),
         )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lakeward.errors import BrokenFile, NotFound
+from lakeward.format.avro.column_names import is_loadable
 from lakeward.format.timeline.commit_metadata import (
     LATEST_SCHEMA,
     CommitMetadata,
@@ -98,6 +99,8 @@ class TimelineContent:
     replaced: Mapping[GroupId, str]
     schema: str | None
     latest_schema: str | None
+    schema_before: str | None = None
+    """The newest write whose schema Hudi can load, by its instant, where it cannot load `schema`."""
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
     """Maps the instant of a pending rollback to the one that it rolls back, where its plan can be read."""
@@ -170,6 +173,7 @@ class TimelineReader:
             replaced=replaced,
             schema=schema,
             latest_schema=latest_schema,
+            schema_before=None if schema is None or is_loadable(schema) else self._last_loadable(),
             write_profiles=self.write_profiles(),
             rollback_targets=self._rollback_targets(),
             savepointed=self._savepointed(),
@@ -353,6 +357,13 @@ class TimelineReader:
                 return facts.schema, None
             fallback = fallback or facts.schema
         return fallback, None
+
+    def _last_loadable(self) -> str | None:
+        for instant in reversed(self._timeline.completed_writes):
+            facts = self._commit_facts(instant)
+            if facts is not None and facts.schema and is_loadable(facts.schema):
+                return instant.time
+        return None
 
     def _requested(self, *actions: str) -> list[Instant]:
         pending = {(i.time, i.comparable_action) for i in self._timeline.pending}

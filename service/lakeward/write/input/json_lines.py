@@ -7,12 +7,14 @@ whether the rows before it meant null.
 Touches: the files that it is given, each line once.
 Keeps:   1. rows come in the order of their lines, each once; empty lines are none;
          2. no more than a batch of lines is in memory, and a line has no more than 64 MiB;
-         3. an error names the file and the line, from 1.
+         3. an error names the file and the line, from 1;
+         4. an object in which a key stands twice is refused, at every level: no value is passed over.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,6 +31,12 @@ from lakeward.write.input.json_value import NotOfItsType, json_column
 
 _BATCH_BYTES: Final = 16 * 1024 * 1024
 _LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+_END_OF_KEY: Final = re.compile(rb'"\s*:')
+"""Each key of an object ends so; in texts it may stand, too."""
+
+
+class _KeyTwice(Exception):
+    """An object has a key twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +68,9 @@ class JsonLines:
         self._files = files
         self._known = table_columns if table_columns is not None else pa.schema([])
         self._all_columns = all_columns
-        self._parse: Callable[[bytes], Any] = orjson.loads
+        self._parse: Callable[[bytes], Any] = _parse
         if any(_has_decimal(field.type) for field in self._known):
-            self._parse = partial(json.loads, parse_float=Decimal)  # a double would lose digits
+            self._parse = partial(_parse_slowly, parse_float=Decimal)  # a double would lose digits
         self._chunks = self._read()
 
     @cached_property
@@ -115,6 +123,12 @@ class JsonLines:
         try:
             row = self._parse(line)
             why = f"It is a {type(row).__name__}."
+        except _KeyTwice as error:
+            raise UsageError(
+                f"Line {number} of {name} has the key {error.args[0]!r} twice.",
+                why="The two may have different values, and which of them is meant cannot be known.",
+                remedy="Give each key of an object once.",
+            ) from None
         except (ValueError, RecursionError) as error:
             row, why = None, f"{error}."
         if not isinstance(row, dict):
@@ -124,6 +138,36 @@ class JsonLines:
                 remedy='Give one object a line, such as {"id": 1, "name": "a"}, in UTF-8.',
             )
         return row
+
+
+def _parse(line: bytes) -> Any:
+    """Raises `_KeyTwice`, and `ValueError` for what is no JSON."""
+    parsed = orjson.loads(line)
+    # The parser keeps the last of two values and does not tell.
+    if len(_END_OF_KEY.findall(line)) != _count_keys(parsed):
+        _parse_slowly(line)
+    return parsed
+
+
+def _parse_slowly(line: bytes, *, parse_float: Callable[[str], Any] | None = None) -> Any:
+    return json.loads(line, parse_float=parse_float, object_pairs_hook=_object_of)
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _KeyTwice(key)
+        found[key] = value
+    return found
+
+
+def _count_keys(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_count_keys(each) for each in value.values() if isinstance(each, (dict, list)))
+    if isinstance(value, list):
+        return sum(_count_keys(each) for each in value if isinstance(each, (dict, list)))
+    return 0
 
 
 def _batch(lines: _Lines, schema: pa.Schema) -> pa.RecordBatch:

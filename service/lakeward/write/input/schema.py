@@ -9,13 +9,16 @@
                                     read what was written before
     another type                    refused, also where Hudi would change the column's: numbers into texts, floats into
                                     doubles
+    a new name that Hudi cannot     refused, at every level (`format/avro/column_names.py`); so is `_hoodie_is_deleted`
+    load, or that it reserves       of another type than boolean, and a column that Lakeward keeps beside rows
 
 A table without any schema takes that of its first rows, nulls as these have them.
 
 Touches: nothing.
 Keeps:   1. no value changes but by widening, and none is cut;
          2. what was written before can be read with the schema that is returned;
-         3. a schema that does not change is returned as the text that it was.
+         3. a schema that does not change is returned as the text that it was;
+         4. no schema is returned with a name that Hudi's readers cannot load, but what is alike in the table already.
 Source:  what Hudi 1.2.0 wrote and read (`tests/interop/test_write_schema.py`)
 """
 
@@ -31,10 +34,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lakeward.errors import Unsupported, UsageError
+from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.format.avro.column_names import NameFault, find_bad_names
 from lakeward.format.avro.schema import META_COLUMNS, REQUIRED_KEY, AvroField, AvroKind, block_schema, parse_schema
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.projection import project
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD
+from lakeward.write.keyed_rows import ORDER, PLACE, TARGET
 
 _ROWS = "the rows"
 _INTS = np.iinfo(np.int32)
@@ -53,8 +59,8 @@ def evolve(
 ) -> EvolvedSchema:
     """The schema of the table once these rows are in it.
 
-    Raises `Unsupported` for types that cannot go together, naming the column and both, and `UsageError` for columns
-    that are missing.
+    Raises `Unsupported` for types that cannot go together, naming the column and both, `UsageError` for columns that
+    are missing or have a name that a table of Hudi cannot have, and `Refused` where the table has such a name.
 
     Args:
         table_schema: Avro JSON, without Hudi's own columns; None for a table that has none yet.
@@ -64,13 +70,20 @@ def evolve(
     fields = [field for field in incoming if field.name not in META_COLUMNS]
     _check_names(fields)
     if table_schema is None:
-        return EvolvedSchema(schema_text(pa.schema(fields), table_name), True)
+        _check_deleted(fields, [])
+        new = schema_text(pa.schema(fields), table_name)
+        _check_loadable(new, None)
+        return EvolvedSchema(new, True)
     schema = json.loads(table_schema)
     evolution = _Evolution(table_name, fill_missing)
-    evolution.record(schema, list(block_schema(table_schema, where="the table")), fields, ())
+    known = list(block_schema(table_schema, where="the table"))
+    evolution.record(schema, known, fields, ())
+    _check_deleted(fields, known)
     if not evolution.changed:
+        _check_loadable(table_schema, table_schema)
         return EvolvedSchema(table_schema, False)
     evolved = _text(schema)
+    _check_loadable(evolved, table_schema)
     again = _Evolution(table_name, fill_missing)
     again.record(schema, list(block_schema(evolved, where="the table")), fields, ())
     assert not again.changed, "a change of one column was one of another, too"
@@ -278,9 +291,44 @@ def _usual(column: pa.Array) -> pa.Array:
     return column if column.type == usual else column.cast(usual)
 
 
+def _check_loadable(evolved: str, before: str | None) -> None:
+    known = set() if before is None else {*find_bad_names(before)}
+    for found in find_bad_names(evolved):
+        if found not in known:
+            raise UsageError(
+                f"The rows have a column that the table cannot have: {found.path!r}.",
+                why=f"{found.why}.",
+                remedy="Give the column another name in the input, or leave it out.",
+            )
+        if found.fault is NameFault.NO_NAME:
+            raise Refused(
+                f"The table has a column {found.path!r}, and Hudi cannot load it.",
+                why=f"{found.why}.",
+                remedy="`lakeward verify` names the commit that the table can go back to.",
+            )
+
+
+def _check_deleted(fields: list[pa.Field], known: list[pa.Field]) -> None:
+    if any(field.name == IS_DELETED_FIELD for field in known):
+        return
+    for field in fields:
+        if field.name == IS_DELETED_FIELD and not types.is_boolean(field.type):
+            raise UsageError(
+                f"The new column {IS_DELETED_FIELD} has the type {field.type}.",
+                why="True in it deletes a row, and a value of another type than boolean deletes none.",
+                remedy="Give it as a boolean, in JSON lines or Parquet; in CSV a new column is one of texts.",
+            )
+
+
 def _check_names(fields: list[pa.Field]) -> None:
     names = [field.name for field in fields]
     for name in names:
+        if name in (ORDER, PLACE, TARGET):
+            raise UsageError(
+                f"The rows have a column {name}.",
+                why="Lakeward keeps what it needs for a write beside the rows under this name.",
+                remedy="Give the column another name in the input, or leave it out.",
+            )
         if names.count(name) > 1:
             raise UsageError(
                 f"The rows have two columns {name}.",
