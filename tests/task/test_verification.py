@@ -71,9 +71,9 @@ def test_rows_lost_by_the_writer():
 
 def test_digests():
     """Equal or nothing is published."""
-    check_digest("ab", "ab")
-    with pytest.raises(VerificationFailed):
-        check_digest("ab", "ac")
+    check_digest(merged="ab", written="ab")
+    with pytest.raises(VerificationFailed, match="of the written rows is ac, that of the merged ones ab"):
+        check_digest(merged="ab", written="ac")
 
 
 def row(key: str, ts: int, v: float, name: str = "f") -> dict[str, Any]:

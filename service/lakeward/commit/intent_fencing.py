@@ -255,7 +255,7 @@ class IntentFencing:
             if size <= AT_ONCE_BYTES:
                 content = self._storage.read(source)
                 if len(content) != size:
-                    raise _torn(source, len(content), size)
+                    raise _torn(source, found=len(content), expected=size)
                 create_once(self._storage, target, content)
                 return
             self._copy_in_parts(source, target)
@@ -267,7 +267,7 @@ class IntentFencing:
             ) from error
         status = self._storage.stat(target)
         if status is None or status.size != size:
-            raise _torn(target, status.size if status is not None else 0, size)
+            raise _torn(target, found=status.size if status is not None else 0, expected=size)
 
     def _copy_in_parts(self, source: str, target: str) -> None:
         # Nothing else has this name, and every process that writes to it writes the same.
@@ -300,7 +300,7 @@ def _changes(path: str) -> TryLater:
     )
 
 
-def _torn(path: str, found: int, expected: int) -> OutcomeUnknown:
+def _torn(path: str, *, found: int, expected: int) -> OutcomeUnknown:
     return OutcomeUnknown(
         f"{path} has {found} bytes instead of {expected}.",
         why="The storage does not hold what was written, or another program wrote there.",

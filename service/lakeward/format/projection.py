@@ -96,9 +96,9 @@ class _Promotion:
         try:
             promoted = self._leaf(array, source, target)
         except pa.ArrowException as lossy:
-            raise self._refused(source, target, path, f"a value does not fit: {lossy}") from None
+            raise self._refused(path, source=source, target=target, why=f"a value does not fit: {lossy}") from None
         if promoted is None:
-            raise self._refused(source, target, path, "this change of type is not supported")
+            raise self._refused(path, source=source, target=target, why="this change of type is not supported")
         return promoted
 
     def _struct(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
@@ -175,7 +175,7 @@ class _Promotion:
             return array.cast(target)
         return None
 
-    def _refused(self, source: pa.DataType, target: pa.DataType, path: str, why: str) -> Unsupported:
+    def _refused(self, path: str, *, source: pa.DataType, target: pa.DataType, why: str) -> Unsupported:
         return Unsupported(
             f"The column {path} of {self._where} cannot be read as {target}.",
             why=f"It was written as {source}, and {why}.",

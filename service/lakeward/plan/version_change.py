@@ -83,7 +83,7 @@ def plan_version_change(
             remedy=f"Give another version with --to, or run `lakeward table {other}`.",
         )
     if found != target and (found, target) not in _OURS:
-        raise _left_to_hudi(base_path, found, target)
+        raise _left_to_hudi(base_path, found=found, target=target)
     of_metadata = metadata.version.number if metadata is not None else target
     if of_metadata != target and (of_metadata, target) not in _OURS:
         raise Refused(
@@ -231,7 +231,7 @@ def _check_upgradable(base_path: str, config: TableConfig, target: int) -> None:
         raise Refused(f"{base_path} cannot be upgraded to version {target}.", why=why, remedy=remedy)
 
 
-def _left_to_hudi(base_path: str, found: int, target: int) -> Refused:
+def _left_to_hudi(base_path: str, *, found: int, target: int) -> Refused:
     if target not in _SERVED:
         return Refused(
             f"{base_path} cannot get version {target}.",

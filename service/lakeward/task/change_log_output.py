@@ -65,7 +65,7 @@ class ChangeLogOutput:
         with self._storage.open_input(self._path) as file:
             for records in self._records(file):
                 read_back.update(records)
-        check_digest(self._digest.hexdigest, read_back.hexdigest)
+        check_digest(merged=self._digest.hexdigest, written=read_back.hexdigest)
         check_changes(changes_made=changes_made, changes_written=self._changes)
 
     def _records(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:

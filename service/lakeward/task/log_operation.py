@@ -255,7 +255,7 @@ def _verify(storage: Storage, spec: OperationSpec, written: _Written) -> None:
                 read_back.update_deletes(part)
             else:
                 read_back.rows.update(part)
-        check_digest(written.digest, read_back.hexdigest)
+        check_digest(merged=written.digest, written=read_back.hexdigest)
         check_folded_counts(
             records=written.counts.log_records,
             keys=written.counts.log_keys,

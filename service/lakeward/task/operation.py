@@ -280,6 +280,6 @@ def _verify(
                 batch = with_made_keys(stored, spec.slice.key_fields)
                 read_back.update(batch)
                 sample.update(batch)
-    check_digest(digest.hexdigest, read_back.hexdigest)
+    check_digest(merged=digest.hexdigest, written=read_back.hexdigest)
     check_counts(merged.counts, rows_written=stats.rows)
     check_sample(merged.sample.keys, sample.rows, rules=merged.rules, schema=merged.schema)

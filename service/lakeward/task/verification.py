@@ -46,7 +46,7 @@ def check_changes(*, changes_made: int, changes_written: int) -> None:
         raise _failed(f"the log of changes has {changes_written} changes, {changes_made} were made")
 
 
-def check_digest(merged: str, written: str) -> None:
+def check_digest(*, merged: str, written: str) -> None:
     """Raise unless the file holds the rows that were merged."""
     if merged != written:
         raise _failed(f"the digest of the written rows is {written}, that of the merged ones {merged}")

@@ -81,7 +81,7 @@ def _timeline(report: dict[str, Any], console: Console) -> None:
     # Pending instants are what a reader looks for; they stay, however old they are.
     shown = [i for n, i in enumerate(instants) if n >= len(instants) - _INSTANTS_MAX or i["state"] != "completed"]
     columns = ("instant", "action", "state", "completed at")
-    title = _title("Timeline", len(shown), len(instants))
+    title = _title("Timeline", shown=len(shown), total=len(instants))
     view = new_table(dict.fromkeys(columns, Column.FIXED), title=title)
     for instant in shown:
         groups = planned.get((instant["time"], instant["action"]))
@@ -106,7 +106,7 @@ def _groups(report: dict[str, Any], console: Console) -> None:
     has_changes = report["totals"]["change_logs"] > 0
     columns |= {"changes": Column.NUMBER} if has_changes else {}
     columns |= {"pending": Column.FIXED} if has_pending else {}
-    view = new_table(columns, title=_title("File groups", len(ranked), len(groups)))
+    view = new_table(columns, title=_title("File groups", shown=len(ranked), total=len(groups)))
     for group in ranked:
         pending = _pending(group["pending"], console)
         for number, slice_ in enumerate(group["slices"]):
@@ -170,7 +170,7 @@ def _notes(report: dict[str, Any], console: Console) -> None:
 def _refusals(report: dict[str, Any], console: Console) -> None:
     refusals = report["refusals"]
     if not refusals and report["frozen_groups"]:
-        _left_out(len(report["frozen_groups"]), len(report["file_groups"]), console)
+        _left_out(console, frozen=len(report["frozen_groups"]), others=len(report["file_groups"]))
         return
     if not refusals:
         console.print("\n[green]Nothing stands against servicing this table.[/]")
@@ -191,7 +191,7 @@ def _services(services: dict[str, dict[str, list[str]]], console: Console) -> No
     console.print(grid)
 
 
-def _left_out(frozen: int, others: int, console: Console) -> None:
+def _left_out(console: Console, *, frozen: int, others: int) -> None:
     are = "is" if frozen == 1 else "are"
     console.print(f"\n[yellow]{_count(frozen, 'file group')} {are} left out of compactions: frozen, as said above.[/]")
     if others:
@@ -204,7 +204,7 @@ def _log_bytes(group: dict[str, Any]) -> int:
     return sum(log["size"] for slice_ in group["slices"][:1] for log in slice_["log_files"])
 
 
-def _title(name: str, shown: int, total: int) -> str:
+def _title(name: str, *, shown: int, total: int) -> str:
     return name if shown == total else f"{name} ({shown} of {total})"
 
 

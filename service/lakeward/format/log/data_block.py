@@ -126,7 +126,7 @@ def _read_avro(
             if window_bytes > block.content_length - position:
                 raise _broken(block, f"it ends after {done} of {count} records")
             if window_bytes > bytes_max:
-                raise _too_large(program, rest, block, done, window_bytes, bytes_max)
+                raise _too_large(program, rest, block, done, needed=window_bytes, bytes_max=bytes_max)
     if count < 0 or position != block.content_length:
         raise _broken(block, f"bytes are left over behind its {count} records")
 
@@ -169,7 +169,7 @@ def _decode(
     try:
         decoded = decode_records(program, data, records_max=rows_max, heap_bytes_max=bytes_max)
     except TooLarge as large:
-        raise _too_large(program, data, block, done, large.needed, bytes_max) from None
+        raise _too_large(program, data, block, done, needed=large.needed, bytes_max=bytes_max) from None
     except BadRecord as bad:
         raise _broken(block, f"record {done + bad.record} is not of its schema: {bad.why}") from None
     if decoded is None:
@@ -185,7 +185,7 @@ def _record_bytes(data: npt.NDArray[np.uint8]) -> int:
 
 
 def _too_large(
-    program: AvroProgram, data: npt.NDArray[np.uint8], block: LogBlock, number: int, needed: int, bytes_max: int
+    program: AvroProgram, data: npt.NDArray[np.uint8], block: LogBlock, number: int, *, needed: int, bytes_max: int
 ) -> Unsupported:
     key = _record_key(program, data)
     return Unsupported(

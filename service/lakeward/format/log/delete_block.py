@@ -167,7 +167,12 @@ def read_delete_block(
         raise _broken(block, f"it claims {length} bytes of {block.content_length - _HEAD_BYTES}")
     if version < DELETE_BLOCK_VERSION:
         if bytes_max is not None and block.content_length * _JAVA_TIMES > bytes_max:
-            raise _too_large(block, f"Its {format_size(block.content_length)} are Java objects", _JAVA_TIMES, bytes_max)
+            raise _too_large(
+                block,
+                f"Its {format_size(block.content_length)} are Java objects",
+                times=_JAVA_TIMES,
+                bytes_max=bytes_max,
+            )
         yield _java_deletes(read_content(file, block)[_HEAD_BYTES:], version, block)
         return
     at, state, window, deletes = _HEAD_BYTES, _State(), window_bytes, 0
@@ -180,7 +185,9 @@ def read_delete_block(
         if found is None and state.position == 0:
             window *= 2
             if bytes_max is not None and window * _WINDOW_TIMES > bytes_max:
-                raise _too_large(block, f"Its delete {deletes} has more than {format_size(len(data))}", 1, bytes_max)
+                raise _too_large(
+                    block, f"Its delete {deletes} has more than {format_size(len(data))}", times=1, bytes_max=bytes_max
+                )
             continue
         at += state.position
         window = window_bytes
@@ -699,7 +706,7 @@ def _mixed(block: LogBlock, wrappers: Sequence[str]) -> Unsupported:
     return _unsupported(block, f"Its deletes mix ordering values of {names}.", "Compact this table with Hudi itself.")
 
 
-def _too_large(block: LogBlock, what: str, times: int, bytes_max: int) -> Unsupported:
+def _too_large(block: LogBlock, what: str, *, times: int, bytes_max: int) -> Unsupported:
     more = "" if times == 1 else f", which take {times} times as much"
     return Unsupported(
         f"The delete block in {block.where} is too large.",

@@ -114,7 +114,9 @@ class ParquetBatches:
                     rows = max(1, rows // _FEWER)
                 else:
                     key = self._key(group, done)
-                    raise self._too_large(key, much.chunk.path, much.needed, much.chunk.rows_at_once) from None
+                    raise self._too_large(
+                        key, much.chunk.path, needed=much.needed, rows=much.chunk.rows_at_once
+                    ) from None
 
     def _attempt(
         self,
@@ -169,12 +171,12 @@ class ParquetBatches:
             end = int(np.searchsorted(ends, before + self._bytes_max, side="right"))
             if end == start:
                 key = batch.column(_KEY_COLUMN)[start].as_py() if _KEY_COLUMN in batch.schema.names else None
-                raise self._too_large(key, sorted(inflating)[0], int(sizes[start]))
+                raise self._too_large(key, sorted(inflating)[0], needed=int(sizes[start]))
             # A copy: a slice would keep, and later decode, the lists of the other rows, too.
             yield batch.take(pa.array(np.arange(start, end)))
             start = end
 
-    def _too_large(self, key: str | None, column: str, needed: int, rows: int = 1) -> Unsupported:
+    def _too_large(self, key: str | None, column: str, *, needed: int, rows: int = 1) -> Unsupported:
         key = "(unknown)" if key is None else repr(key)
         named = f"the row with the key {key}" if rows == 1 else f"one of {rows} rows that begin with the key {key}"
         return Unsupported(

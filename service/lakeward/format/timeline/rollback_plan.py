@@ -117,7 +117,7 @@ def read_planned_rollback(data: bytes, *, base_path: str, file: str, native: boo
             name = path.rpartition("/")[2]
             is_there = _PLACE.fullmatch(path) and _place(path) == planned_path(base_path, partition_path, name)
             if not is_there or written_file(name, instant, native=native) is None:
-                raise _untrusted(path, partition_path, instant)
+                raise _untrusted(path, partition_path=partition_path, instant=instant)
             files.setdefault(partition_path, set()).add(name)
     return RollbackPlan(instant, action, {path: tuple(sorted(names)) for path, names in sorted(files.items())})
 
@@ -148,7 +148,7 @@ def _place(path: str) -> str:
     return found["path"].rstrip("/")
 
 
-def _untrusted(path: str, partition_path: str, instant: str) -> UntrustedName:
+def _untrusted(path: str, *, partition_path: str, instant: str) -> UntrustedName:
     return UntrustedName(
         f"A rollback plan names {path!r}, which is not trusted.",
         why=f"It is no file that {instant} wrote, directly in the partition {partition_path!r} of this table.",

@@ -136,5 +136,5 @@ class BaseFileOutput:
         with self._storage.open_input(path) as source:
             for batch in open_base_file(source, columns, name=self._name, bytes_max=bytes_max):
                 read_back.update(batch)
-        check_digest(self._digest.hexdigest, read_back.hexdigest)
+        check_digest(merged=self._digest.hexdigest, written=read_back.hexdigest)
         assert read_back.rows == self._digest.rows

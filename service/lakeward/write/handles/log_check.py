@@ -52,4 +52,4 @@ def check_logs(
             from_avro = block.type is not BlockType.PARQUET_DATA
             for batch in read_data_block(file, block, bytes_max=bytes_max):
                 read_back.rows.update(project(batch, records.schema, where=block.where, from_avro=from_avro))
-    check_digest(records.digests.hexdigest, read_back.hexdigest)
+    check_digest(merged=records.digests.hexdigest, written=read_back.hexdigest)

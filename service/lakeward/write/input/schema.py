@@ -139,10 +139,10 @@ def _check_fits(of: pa.DataType, given: pa.DataType, path: tuple[str, ...]) -> N
         _check_fits(of.key_type, given.key_type, path)
         _check_fits(of.item_type, given.item_type, path)
     elif not _holds(of, given):
-        raise _unfit(of, given, path)
+        raise _unfit(path, of=of, given=given)
 
 
-def _unfit(of: pa.DataType, given: pa.DataType, path: tuple[str, ...]) -> Unsupported:
+def _unfit(path: tuple[str, ...], *, of: pa.DataType, given: pa.DataType) -> Unsupported:
     return Unsupported(
         f"The column {'.'.join(path)} of the rows does not fit the table's.",
         why=f"The table has {of}, the rows have {given}, and that is no change that is known to be safe.",
@@ -206,7 +206,7 @@ class _Evolution:
         if is_column and types.is_int32(of) and types.is_int64(given):
             self.changed = True
             return "long"
-        raise _unfit(of, given, path)
+        raise _unfit(path, of=of, given=given)
 
     def _check_shared(self, of: pa.StructType, given: pa.StructType, path: tuple[str, ...]) -> None:
         """A type that is defined elsewhere in the schema stays as it is: a change would be one of all its uses."""
