@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.format.java_properties import parse_properties
+from lakeward.table.table_config import TableConfig
+from tests.golden_tables import copy_golden
 
 MOMENT = {"type": "long", "logicalType": "timestamp-micros"}
 SCHEMA = {
@@ -47,9 +51,31 @@ def test_from_a_dry_run_to_a_table(schema: Path, tmp_path: Path, capfd: pytest.C
     assert (made["name"], made["properties"]["hoodie.table.type"]) == ("orders", "COPY_ON_WRITE")
     assert json.loads(made["properties"]["hoodie.table.create.schema"]) == SCHEMA
     assert run(["table", "create", *words]) == 2
-    assert "There is something already: hoodie.properties" in capfd.readouterr().err
+    error = capfd.readouterr().err
+    assert f"There is a table already in {table}.\nIts name is orders.\n" in error
+    assert "It has 0 rows in 0 base files." in error and "delete" not in error
     assert run(["inspect", str(table), "--timezone", "UTC"]) == 0
     assert "orders" in capfd.readouterr().out
+
+
+def test_a_table_that_is_there_is_named_with_its_rows(
+    schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Hudi's own, whatever words come: nothing of it is to be deleted, and nothing changes. Nor inside of it."""
+    table = copy_golden("v9", tmp_path / "table")
+    before = sorted(table.rglob("*"))
+    assert run(["table", "create", str(table), "--schema", str(schema), "--record-key", "id"]) == 2
+    error = capfd.readouterr().err
+    name = TableConfig(parse_properties((table / ".hoodie/hoodie.properties").read_bytes())).name
+    assert f"There is a table already in {table}.\nIts name is {name}.\n" in error
+    assert re.search(r"It has [1-9]\d* rows in \d+ base files, and \d+ logs that are not merged\.", error)
+    for inside in ("own", "a/b/c", ".hoodie/metadata", ".hoodie/own"):
+        assert run(["table", "create", f"{table}/{inside}", "--schema", str(schema), "--record-key", "id"]) == 2
+        error = capfd.readouterr().err
+        assert f"No table can be created in {table}/{inside}." in error
+        if inside != ".hoodie/metadata":  # which is a table itself
+            assert f"That is inside of the table in {table}." in error
+    assert sorted(table.rglob("*")) == before
 
 
 def test_services_have_nothing_to_do_on_it(

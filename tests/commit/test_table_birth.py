@@ -96,9 +96,22 @@ def test_nothing_is_made_where_anything_is(there: str, tmp_path: Path) -> None:
     if not there.endswith("/"):
         path.touch()
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(Refused, match="No table can be created"):
+    is_table = there == ".hoodie/hoodie.properties"
+    with pytest.raises(Refused, match="There is a table already" if is_table else "No table can be created"):
         make(LocalStorage(), tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("inside", ["t", "p/q/t", ".hoodie/t", ".hoodie"])
+def test_nothing_is_made_inside_of_a_table(inside: str) -> None:
+    """However deep, in an object store, too; beside it a table is made. Keeps 1 of commit/table_birth."""
+    objects = Objects()
+    make(MemoryObjects(objects), "s3://lake/orders")
+    before = state(MemoryObjects(objects), "s3://lake/orders")
+    with pytest.raises(Refused, match="That is inside of the table in s3://lake/orders\\. "):
+        make(MemoryObjects(objects), f"s3://lake/orders/{inside}")
+    assert state(MemoryObjects(objects), "s3://lake/orders") == before
+    make(MemoryObjects(objects), "s3://lake/orders2")
 
 
 @pytest.mark.parametrize("kind", FaultKind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,12 @@ from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
+
+if TYPE_CHECKING:
+    from lakeward.storage.storage import Storage
+
+FOOTERS_MAX = 1000
+"""Base files whose rows are counted for a message."""
 
 table_app = new_group("Tables themselves: made, or given another version or layout.")
 
@@ -98,7 +104,7 @@ def create(
     with the same words: there is no table before it is whole.
     """
     from lakeward.clock import SystemClock
-    from lakeward.commit.table_birth import check_is_free, create_table
+    from lakeward.commit.table_birth import TableThere, check_is_free, create_table
     from lakeward.storage.opening import open_storage
     from lakeward.table.new_keys import KeyGeneratorKind
     from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
@@ -128,10 +134,14 @@ def create(
     )
     # What `lakeward write` could not make keys of is told now.
     key_generator(TableConfig(new.properties), names_single_field=True)
-    if dry_run:
-        check_is_free(storage, base_path, new, clock=SystemClock())
-    else:
-        create_table(storage, base_path, new, clock=SystemClock())
+    try:
+        if dry_run:
+            check_is_free(storage, base_path, new, clock=SystemClock())
+        else:
+            create_table(storage, base_path, new, clock=SystemClock())
+    except TableThere as there:
+        there.add_note(_rows_of(storage, base_path))
+        raise
     if as_json:
         print_json({"table": base_path, "name": new.name, "dry_run": dry_run, "properties": new.properties})
         return
@@ -139,6 +149,31 @@ def create(
     if dry_run:
         for key, value in new.properties.items():
             typer.echo(f"  {key}={value}")
+
+
+def _rows_of(storage: Storage, base_path: str) -> str:
+    """What an existing table holds, by the footers of its newest base files."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from lakeward.clock import SystemClock
+    from lakeward.errors import LakewardError
+    from lakeward.storage.storage import join
+    from lakeward.table.snapshot import take_snapshot
+
+    rows = 0
+    try:
+        slices = take_snapshot(storage, base_path, clock=SystemClock()).latest_slices
+        bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+        for base in bases[:FOOTERS_MAX]:
+            with storage.open_input(join(base_path, base.path)) as file:
+                rows += int(pq.read_metadata(file).num_rows)
+    except (LakewardError, OSError, pa.ArrowException) as error:
+        return f"How many rows it has cannot be read: {error}"
+    logs = sum(len(slice_.row_logs) for slice_ in slices)
+    more = "more than " if len(bases) > FOOTERS_MAX else ""
+    beside = f", and {logs:,} logs that are not merged" if logs else ""
+    return f"It has {more}{rows:,} rows in {len(bases):,} base files{beside}."
 
 
 def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str:

@@ -16,7 +16,7 @@ readers would look at it. Where its process lives, that fails, and this one crea
 
 Touches: the base folder of the new table.
 Keeps:   1. nothing is written where there is anything already: a table, files, folders of others, what is left of
-            another table that was begun;
+            another table that was begun; nor inside of another table, however deep;
          2. a table is there whole or not at all, its metadata table too, wherever the process dies; and where the reply
             to the last step is lost, what lies there says how it ended.
 """
@@ -33,13 +33,13 @@ from typing import Final
 from lakeward.clock import Clock
 from lakeward.commit.creation import create, create_once, read_if_there
 from lakeward.errors import AlreadyExists, OutcomeUnknown, Refused
-from lakeward.format.java_properties import dump_properties
+from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH
 from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import FOLDER
 from lakeward.table.new_table import FOLDERS, NewTable
-from lakeward.table.table_config import HOODIE_FOLDER, PROPERTIES_FILE, hoodie_folder
+from lakeward.table.table_config import HOODIE_FOLDER, PROPERTIES_FILE, TableConfig, hoodie_folder
 
 _CLAIM: Final = join(FOLDER, HOODIE_FOLDER, PROPERTIES_FILE)
 _HEAD: Final = re.compile(rb"#Properties saved on (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\n")
@@ -56,13 +56,27 @@ class TableBirth:
     properties: bytes
 
 
+class TableThere(Refused):
+    """There is a table where one was to be made."""
+
+
 def check_is_free(storage: Storage, base_path: str, table: NewTable, *, clock: Clock) -> None:
-    """Raises `Refused` where there is anything but a part of this table."""
+    """Raises `Refused` where there is anything but a part of this table, `TableThere` where that is a table."""
     _look(storage, base_path, table, clock)
 
 
 def _look(storage: Storage, base_path: str, table: NewTable, clock: Clock) -> tuple[TableBirth, list[str]]:
     """What is to be made of the table there, and files that a create left half-way. Raises `Refused`."""
+    _check_no_table_above(storage, base_path)
+    # Before the claim: a table whose columns have changed since has the claim of another one than it is made with now.
+    properties = read_if_there(storage, join(hoodie_folder(base_path), PROPERTIES_FILE))
+    if properties is not None:
+        raise TableThere(
+            f"There is a table already in {base_path}.",
+            why=f"Its name is {TableConfig(parse_properties(properties)).name or 'nothing'}.",
+            remedy="`lakeward inspect` shows it, `lakeward write` writes to it; give another folder for a new one. "
+            "Nothing was changed.",
+        )
     claim = read_if_there(storage, join(hoodie_folder(base_path), _CLAIM))
     head = _HEAD.match(claim) if claim is not None else None
     saved = head[1].decode() if head is not None else _format_moment(clock.now())
@@ -71,8 +85,8 @@ def _look(storage: Storage, base_path: str, table: NewTable, clock: Clock) -> tu
         raise Refused(
             f"No table can be created in {base_path}.",
             why="The creation of another table, of another name, columns or options, began here and did not end.",
-            remedy="Create that one, with the words that it had; or delete the folder .hoodie, if none of them is "
-            "running any more. Nothing was changed.",
+            remedy="Create that one, with the words that it had, or give another folder: what began here is no table. "
+            "Nothing was changed.",
         )
     parts = birth.files.keys() if claim is not None else frozenset()
     others = [entry.name for entry in storage.list(base_path) if entry.name != HOODIE_FOLDER]
@@ -86,6 +100,27 @@ def _look(storage: Storage, base_path: str, table: NewTable, clock: Clock) -> tu
             remedy="Give a folder that is empty or does not exist; nothing was changed.",
         )
     return birth, half
+
+
+def _check_no_table_above(storage: Storage, base_path: str) -> None:
+    """Raises `Refused` where the new table would lie inside of another one, whose readers may take it for a part."""
+    folder, is_path = base_path, "://" not in base_path
+    while (above := parent(folder)) != folder and ("://" in above or is_path):
+        is_inside = folder.rpartition("/")[2] == HOODIE_FOLDER or _is_table(storage, above)
+        folder = above
+        if is_inside:
+            raise Refused(
+                f"No table can be created in {base_path}.",
+                why=f"That is inside of the table in {folder}.",
+                remedy="Give a folder that is beside it. Nothing was changed.",
+            )
+
+
+def _is_table(storage: Storage, folder: str) -> bool:
+    try:
+        return storage.stat(join(hoodie_folder(folder), PROPERTIES_FILE)) is not None
+    except PermissionError:  # credentials for a part of a bucket, say: a table there could not be opened by them either
+        return False
 
 
 def create_table(storage: Storage, base_path: str, table: NewTable, *, clock: Clock) -> None:
