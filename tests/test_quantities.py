@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.quantities import format_instant, format_size, parse_duration, parse_size, write_duration, write_size
+from lakeward.quantities import (
+    format_instant,
+    format_number,
+    format_share,
+    format_size,
+    parse_duration,
+    parse_size,
+    write_duration,
+    write_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +39,25 @@ def test_neither(text: str) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1,023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
 def test_format(size: int, text: str) -> None:
     """It has the largest unit that leaves a number above one."""
     assert format_size(size) == text
+
+
+def test_numbers_have_commas_between_thousands() -> None:
+    """Sizes do, too."""
+    assert (format_number(0), format_number(12_345), format_number(1_204_331.4)) == ("0", "12,345", "1,204,331")
+    assert format_size(1023 * 2**30) == "1,023.0 GiB"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0%"), (0.00065, "0.065%"), (0.005, "0.5%"), (0.314, "31%"), (0.997, "99%"), (1, "100%"), (10.0, "1000%")],
+)
+def test_shares(share: float, text: str) -> None:
+    """Small ones have two digits, and only the whole is 100%."""
+    assert format_share(share) == text
 
 
 @pytest.mark.parametrize(

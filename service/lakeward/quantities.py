@@ -45,13 +45,25 @@ def write_duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds else "0s"
 
 
+def format_number(number: float) -> str:
+    """`12,345`."""
+    return f"{number:,.0f}"
+
+
+def format_share(share: float) -> str:
+    """A part of a whole as `41%`, a small one as `0.065%`; what is short of the whole is not 100%."""
+    if share < 0.1:
+        return f"{100 * share:.2g}%"
+    return f"{min(share, 0.99) if share < 1 else share:.0%}"
+
+
 def format_size(size: float) -> str:
     """`12.3 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
         size /= 1024
-    return f"{size:.1f} TiB"
+    return f"{size:,.1f} TiB"
 
 
 def format_duration(seconds: float) -> str:

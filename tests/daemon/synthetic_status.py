@@ -209,7 +209,11 @@ def varied_tables() -> tuple[TableStatus, ...]:
     group = ("dt=2027-01-14", "5c1e4f0a-95b0-4c8e-8c5e-1f6b0b3a4d55-0")
     return (
         table("orders", TableState.RUNNING, "A compaction runs.", running=(running_job(),), view={"next_action": ""}),
-        table("customers", backlog=backlog(log_files=0, log_bytes=0, oldest_unmerged_at=None), last_job=None),
+        table(
+            "customers",
+            backlog=backlog(log_files=0, log_bytes=0, superseded_log_files=0, oldest_unmerged_at=None),
+            last_job=job("customers", service=JobKind.CLEAN, end=JobEnd.NOTHING, figures=JobFigures(), instants=()),
+        ),
         table(
             "clickstream.events_raw",
             TableState.BACKING_OFF,
@@ -255,6 +259,14 @@ def varied_tables() -> tuple[TableStatus, ...]:
             TableState.PAUSED,
             "Paused by anna until the backfill is over.",
             view={"next_action": "none", "next_action_at": None, "parked_groups": (ParkedGroup(group, "x", NOW + 9),)},
+        ),
+        table(
+            "broken",
+            TableState.BACKING_OFF,
+            "Tried again at 2027-01-15 08:02:00 UTC: .hoodie/hoodie.properties cannot be read.",
+            view={"unreadable": "hoodie.properties cannot be read.", "next_action_at": NOW + 120, "scanned_at": None},
+            backlog=None,
+            last_job=None,
         ),
         table("returns", TableState.PLANNING, "Its timeline changed.", view={"next_action": "plan"}),
         table("suppliers", TableState.WAITING, "Another daemon, host-2, holds its lease.", last_job=None),

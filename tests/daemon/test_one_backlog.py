@@ -52,7 +52,7 @@ def test_every_place_shows_one_backlog_after_a_log(tmp_path: Path, capfd: pytest
     assert {each: getattr(summarise(status), each) for each in expected} == expected
 
     snapshot = serving.worker.snapshot(shown.name)
-    detail = table_detail(shown, snapshot, serving.store, now=serving.clock.now())
+    detail = table_detail(shown, snapshot, serving.store, at=serving.clock.now())
     (group,) = detail.groups
     assert {each: getattr(group.backlog, each) for each in expected} == expected
     assert group.decision is not None

@@ -77,7 +77,7 @@ def test_every_place_shows_one_storage(root: str, tmp_path: Path, capfd: pytest.
         assert value(scraped, "lakeward_table_pinned_bytes", table=shown.name) == found["pinned"]
         assert value(scraped, "lakeward_table_quarantined_bytes", table=shown.name) == found["quarantined"]
         snapshot = serving.worker.snapshot(shown.name)
-        page = Pages().one_table(table_detail(shown, snapshot, serving.store, now=serving.clock.now()), GroupQuery())
+        page = Pages().one_table(table_detail(shown, snapshot, serving.store, at=serving.clock.now()), GroupQuery())
         for state, size in found.items():
             assert not size or (state in page and format_size(size) in page.replace("\u00a0", " ")), (name, state)
         serving.store.close()

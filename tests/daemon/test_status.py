@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.daemon.scheduling.events import JobOutcome, JobResult, ProblemKind, WorkProblem
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.events import Hold, JobOutcome, JobResult, ProblemKind, TableState, WorkProblem
 from lakeward.daemon.status import JobEnd, JobProgress, end_of
 from tests.daemon.synthetic_status import NOW, backlog, table
 
@@ -62,3 +63,42 @@ def test_without_an_objective_none_is_missed():
     """However long a record waits."""
     waits = replace(table(backlog=backlog(oldest_unmerged_at=NOW - 10 * 86400)), objective_seconds=None)
     assert not waits.is_breached(NOW) and waits.breach_seconds(NOW) == 0
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        (Hold(TableState.SHADOW, "Nothing is said about its writers."),),
+        (Hold(TableState.BACKING_OFF, "No disk.", NOW), Hold(TableState.SHADOW, "Nothing is said.")),
+    ],
+)
+def test_a_table_in_shadow_breaches_no_objective(holds: tuple[Hold, ...]):
+    """Nothing is promised where nothing may be written, also while something else holds the table before."""
+    old = table("orders", holds[0].state, view={"holds": holds}, backlog=backlog(oldest_unmerged_at=NOW - 10 * 86400))
+
+    assert old.objective is None and old.objective_seconds == 3600
+    assert not old.is_breached(NOW) and old.breach_seconds(NOW) == 0
+    assert old.oldest_unmerged_age(NOW) == 10 * 86400
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, ""),
+        ({"log_files": 0, "superseded_log_files": 0}, ""),
+        ({"damaged_files": 1}, "not known: files are damaged"),
+        ({"log_files": 0}, "not known"),
+    ],
+)
+def test_everything_is_merged_only_where_that_is_known(changes: dict[str, int], why: str):
+    """Without an age there is a reason, or there are no logs."""
+    found = backlog(oldest_unmerged_at=None if changes else NOW - 60, **changes)
+
+    assert table(backlog=found).age_unknown == why
+    refused = table("t", TableState.REFUSED, backlog=found)
+    assert bool(refused.age_unknown) == (found.oldest_unmerged_at is None)
+    merging_refused = table("t", view={"refused": {JobKind.COMPACTION: "x"}}, backlog=found)
+    assert bool(merging_refused.age_unknown) == (found.oldest_unmerged_at is None)
+    unreadable = table("t", view={"unreadable": "The disk is gone."}, backlog=None)
+    assert unreadable.age_unknown == "cannot be read"
+    assert table(backlog=None).age_unknown == "not read yet"

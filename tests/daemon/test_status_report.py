@@ -9,7 +9,7 @@ import pytest
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.jobs.registry import JobRegistry
-from lakeward.daemon.scheduling.events import Hold, TableState
+from lakeward.daemon.scheduling.events import Hold, ParkedGroup, TableState
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.status_report import limitations, table_detail, table_status
@@ -125,8 +125,11 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
         Hold(TableState.PAUSED, "Paused: inventory", NOW + 60),
         Hold(TableState.SHADOW, "Nothing is said about its writers."),
     )
-    status = synthetic.table("orders", running=(synthetic.running_job(),), view={"holds": held})
-    detail = table_detail(status, snapshot, store, now=NOW)
+    parked = (ParkedGroup(GROUP, "rows differ", NOW + 10),)
+    status = synthetic.table(
+        "orders", running=(synthetic.running_job(),), last_job=None, view={"holds": held, "parked_groups": parked}
+    )
+    detail = table_detail(status, snapshot, store, at=NOW)
 
     (shown,) = detail.groups
     assert (shown.partition_path, shown.file_id, shown.backlog) == (*GROUP, GroupBacklog(100, 2, 30, 0, 0))
@@ -140,14 +143,75 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
     ]
     assert [(job.job_id, job.is_running) for job in detail.jobs] == [("j2", True), ("j1", False)]
     assert detail.jobs[1].figures.read_bytes == 3
-    assert [(plan.instant, plan.planned_by) for plan in detail.plans] == [("20270115", "another engine")]
+    assert detail.plans == (), "the snapshot has none, whatever the store remembers"
+    unscanned = table_detail(status, None, store, at=NOW)
+    assert [(plan.instant, plan.planned_by) for plan in unscanned.plans] == [("20270115", "another engine")]
     assert [event.text for event in detail.events] == ["The poll hung."]
     assert detail.planned_at == NOW - 60
 
 
+def test_a_detail_is_of_the_moment_of_its_status(store: Store) -> None:
+    """Between the status and the reads that follow it the job ends, a writer commits, a plan is made and an operator
+    pauses the table. Nothing on the page contradicts anything else on it."""
+    running = synthetic.job(job_id="j2", began_at=NOW - 24, ended_at=None, end=None)
+    last = synthetic.job(job_id="j1", began_at=NOW - 90, ended_at=NOW - 80)
+    status = synthetic.table("orders", TableState.RUNNING, running=(running,), last_job=last)
+    later = NOW + 1
+    store.jobs.begin(JobRecord("j2", "orders", "compaction", NOW - 24))
+    store.jobs.end("j2", "committed", None, at=later, instant="20270115", figures={})
+    store.jobs.begin(JobRecord("j3", "orders", "verification", later))
+    store.jobs.end("j3", "committed", None, at=later + 1, instant=None, figures={})
+    store.events.record(EventRecord(later, "stuck", "The poll hung.", "orders"))
+    store.controls.add(ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "orders", "inventory", "anna", later))
+    store.controls.park(ParkedRecord("orders", GROUP, "parked", "rows differ", 0, later, later + 10))
+    store.observations.record_decisions(
+        "orders", later, None, [DecisionRecord(*GROUP, "FULL", "log-ratio", {"log_files": 1, "log_bytes": 10})]
+    )
+    store.observations.record_plans("orders", [ObservedPlan("20270115", "compaction", "requested")])
+    logs = [(minute(2), 10), (minute(3), 20)]
+    snapshot = snapshot_of([file_group("p", "fg1", base=(minute(1), 100), logs=logs)], [])
+
+    detail = table_detail(status, snapshot, store, at=NOW)
+
+    assert [(job.job_id, job.is_running) for job in detail.jobs] == [("j2", True), ("j1", False)]
+    assert detail.events == () and detail.holds == () and detail.plans == ()
+    (shown,) = detail.groups
+    assert shown.hold is None
+    assert shown.decision is None, "it was taken on one log, and there are two"
+    backlog = detail.table.backlog
+    assert backlog is not None
+    assert (backlog.base_bytes, backlog.log_files, backlog.log_bytes) == (100, 2, 30)
+    assert detail.planned_at == NOW
+
+
+def test_a_hold_that_the_store_has_not_got_is_shown(store: Store) -> None:
+    """It was resumed in the store, or could not be written there, and the daemon still holds the table."""
+    holds = (Hold(TableState.PARKED, "Parked: x", NOW + 9), Hold(TableState.PAUSED, "Paused: y", NOW + 60))
+    view = {"holds": holds, "parked_groups": (ParkedGroup(GROUP, "z", NOW + 10),), "paused_groups": (("p", "fg2"),)}
+    detail = table_detail(synthetic.table("orders", TableState.PARKED, view=view), None, store, at=NOW)
+
+    assert [(hold.kind, hold.file_group, hold.reason, hold.since) for hold in detail.holds] == [
+        ("parked", None, "Parked: x", 0.0),
+        ("parked", GROUP, "z", 0.0),
+        ("paused", None, "Paused: y", 0.0),
+        ("paused", ("p", "fg2"), "Paused by an operator.", 0.0),
+    ]
+
+
+def test_the_holds_of_a_table_that_another_daemon_services(store: Store) -> None:
+    """This one knows them from the store alone."""
+    store.controls.park(ParkedRecord("orders", None, "parked", "five failures", 5, NOW - 10, NOW + 10))
+    store.controls.add(ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "orders", "inventory", "anna", NOW - 1))
+    waiting = synthetic.table("orders", TableState.WAITING, view={"holds": (Hold(TableState.WAITING, "Not ours."),)})
+
+    found = table_detail(waiting, None, store, at=NOW).holds
+
+    assert [(hold.kind, hold.reason) for hold in found] == [("parked", "five failures"), ("paused", "inventory")]
+
+
 def test_a_detail_before_the_first_scan(store: Store) -> None:
     """There is a page, with what the configuration says."""
-    detail = table_detail(synthetic.table("orders"), None, store, now=NOW)
+    detail = table_detail(synthetic.table("orders"), None, store, at=NOW)
     assert detail.groups == () and detail.planned_at is None
     assert [fact.label for fact in detail.facts] == [
         "Base path",
@@ -165,7 +229,7 @@ def test_a_decision_of_a_newer_release_is_left_out(store: Store) -> None:
     """It shares the store and may have reasons that we do not know."""
     snapshot = snapshot_of([file_group("p", "fg1", base=(minute(1), 100), logs=[])], [])
     store.observations.record_decisions("orders", NOW, None, [DecisionRecord(*GROUP, "NONE", "levitates")])
-    (shown,) = table_detail(synthetic.table("orders"), snapshot, store, now=NOW).groups
+    (shown,) = table_detail(synthetic.table("orders"), snapshot, store, at=NOW).groups
     assert shown.decision is None
 
 
@@ -176,7 +240,7 @@ def test_groups_that_are_left_out_are_shown(store: Store) -> None:
         FrozenGroup("p", "fg1", minute(1), "its newest file is unknown"),
         FrozenGroup("\\xff", "fg2", minute(2), "no UTF-8", is_nameable=False),
     )
-    shown = table_detail(synthetic.table("orders"), snapshot_of([], [], frozen=frozen), store, now=NOW).groups
+    shown = table_detail(synthetic.table("orders"), snapshot_of([], [], frozen=frozen), store, at=NOW).groups
     reasons = {(group.partition_path, group.file_id): group.decision and group.decision.reason for group in shown}
     assert reasons == {("p", "fg1"): Reason.FROZEN, ("\\xff", "fg2"): Reason.NAMELESS}
 
@@ -186,4 +250,4 @@ def test_a_pause_of_another_table_holds_nothing_here(store: Store) -> None:
     pause = ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "others", "inventory", "anna", NOW)
     store.controls.add(pause)
     store.controls.add(replace(pause, kind=ControlKind.RESUME, target="orders"))
-    assert table_detail(synthetic.table("orders"), None, store, now=NOW).holds == ()
+    assert table_detail(synthetic.table("orders"), None, store, at=NOW).holds == ()

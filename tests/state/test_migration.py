@@ -211,7 +211,7 @@ def test_rows_of_the_first_revision_arrive(empty_url: str, tmp_path: Path, clock
     assert store.store_id() == "3f3a3c3151fd470381aa1012af1d5e3f"
     assert store.observations.tables()[0].first_watched_at == FIRST_AT
     assert store.observations.decisions("orders")[0].numbers == {"log_bytes": 7, "ratio": 0.5}
-    planning = store.observations.planning("orders")
+    planning, _ = store.observations.decided("orders")
     assert planning is not None and planning.file_groups == 1
     assert [plan.operations[0].read_bytes for plan in store.observations.plans("orders")] == [50]
     assert store.controls.in_force(FIRST_AT + 5)[0].reason == "maintenance"

@@ -39,9 +39,12 @@ def test_only_decisions_that_changed_are_written(store: Store) -> None:
         replace(changed, decided_at=NOW + 5),
     )
     assert store.observations.decisions("orders", limit=1, offset=1) == (replace(changed, decided_at=NOW + 5),)
-    assert store.observations.planning("orders") == Planning("orders", NOW + 5, None, 2)
+    assert store.observations.decided("orders") == (
+        Planning("orders", NOW + 5, None, 2),
+        store.observations.decisions("orders"),
+    )
     assert len(store.observations.decisions("other")) == 1
-    assert store.observations.planning("unknown") is None
+    assert store.observations.decided("unknown") == (None, ())
 
 
 def test_observed_plans_are_those_of_the_timeline(store: Store) -> None:
@@ -70,7 +73,7 @@ def test_clearing_keeps_what_no_timeline_tells(store: Store) -> None:
     assert (
         store.observations.decisions("orders") == ()
         and store.observations.plans("orders") == ()
-        and store.observations.planning("orders") is None
+        and store.observations.decided("orders") == (None, ())
     )
     assert [job.id for job in store.jobs.latest()] == ["j1"]
     assert store.controls.in_force(NOW) and store.controls.parked(NOW) and store.observations.tables()

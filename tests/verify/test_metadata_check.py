@@ -73,7 +73,7 @@ def test_a_sound_table_has_no_problem(base: Path):
         ("record_index", 6),
         ("record_index entries", 4),
     ]
-    assert "95 % confidence fewer than 50 %" in report.checks[4].note
+    assert "95% confidence fewer than 50%" in report.checks[4].note
     assert report.notes == ()
 
 
@@ -371,6 +371,6 @@ def test_equal_seeds_give_equal_samples(base: Path):
 
 
 def test_the_bound_is_the_rule_of_three():
-    """No key wrong of n: with 95 % confidence fewer than 3/n are."""
+    """No key wrong of n: with 95% confidence fewer than 3/n are."""
     assert error_bound(1000) == 0.003
     assert error_bound(2) == error_bound(0) == 1.0

@@ -586,7 +586,7 @@ class IndexSettings(_Section):
     """No further part of an index is read once so many of its entries were; which parts, is chosen anew each time."""
     verify_keys: Count = 4603
     """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
-    the table is, an index of which one in a thousand is wrong is found with a confidence of 99 %; docs/indexes.md has
+    the table is, an index of which one in a thousand is wrong is found with a confidence of 99%; docs/indexes.md has
     the formula."""
     record: RecordIndexSettings = RecordIndexSettings()
 

@@ -381,11 +381,11 @@ class App:
         )
 
     def _detail(self, name: str) -> TableDetail | None:
-        table = self._shown().table(name)
+        status = self._shown()
+        table = status.table(name)
         if table is None:
             return None
-        snapshot = self._worker.snapshot(name)
-        return table_detail(table, snapshot, self._store, now=self._clock.now())
+        return table_detail(table, self._worker.snapshot(table.name), self._store, at=status.at)
 
     def _store_operation(self, name: str, seconds: float, outcome: str) -> None:
         self._metrics.store_operation(name, seconds, failed=outcome != "ok")

@@ -223,7 +223,7 @@ class IndexStatus:
     out_of_use: str = ""
     """What was found to be wrong, at whatever check it was taken out of use; empty where it is in use."""
     excluded_rate: float | None = None
-    """The share that fewer are wrong than, where none was, with a confidence of 99 %."""
+    """The share that fewer are wrong than, where none was, with a confidence of 99%."""
     behind: Staleness | None = None
     """What it lacked of its table at the last plan; None of one of Hudi's, which each commit brings its part, and where
     it cannot be told."""
@@ -284,7 +284,7 @@ class TableStatus:
     """When this daemon began to watch the table."""
     interval_seconds: float
     objective_seconds: float | None
-    """None where a record may stay unmerged for ever."""
+    """The configured one; None where a record may stay unmerged for ever. `objective` is the one that binds."""
     backlog: Backlog | None
     """None before the first scan, and while the table cannot be read."""
     write_amplification: float | None = None
@@ -323,9 +323,32 @@ class TableStatus:
         """Why there is no work for us on such a table; empty where there may be."""
         return self.view.demand.no_work if self.view.demand is not None else ""
 
+    @property
+    def objective(self) -> float | None:
+        """Seconds that a record may stay unmerged; None where it may for ever, and in shadow: where nothing may be
+        written, nothing is promised. The one definition behind pages, metrics and alerts."""
+        in_shadow = TableState.SHADOW in (self.state, *(hold.state for hold in self.view.holds))
+        return None if in_shadow else self.objective_seconds
+
+    @property
+    def age_unknown(self) -> str:
+        """Why it is not known how old the oldest unmerged record is, in a few words; empty where it is, and where
+        everything is merged."""
+        if self.backlog is None:
+            return "cannot be read" if self.view.unreadable else "not read yet"
+        if self.no_work or self.backlog.oldest_unmerged_at is not None:
+            return ""
+        if self.view.unreadable:
+            return "cannot be read"
+        if self.backlog.damaged_files:
+            return "not known: files are damaged"
+        if self.state is TableState.REFUSED or JobKind.COMPACTION in self.view.refused:
+            return "not known: refused"
+        # Where the table's time zone is not known, or an instant's name is no time.
+        return "not known" if self.backlog.log_files or self.backlog.superseded_log_files else ""
+
     def oldest_unmerged_age(self, now: float) -> float | None:
-        """Seconds; None when every committed record is merged, that is not ours to do, or the table was not polled
-        yet."""
+        """Seconds; None when every committed record is merged, that is not ours to do, or it is not known."""
         if self.no_work or self.backlog is None or self.backlog.oldest_unmerged_at is None:
             return None
         return max(0.0, now - self.backlog.oldest_unmerged_at)
@@ -337,7 +360,7 @@ class TableStatus:
     def breach_seconds(self, now: float) -> float:
         """Seconds by which the objective is missed; 0 where it is kept, or there is none."""
         age = self.oldest_unmerged_age(now)
-        return 0.0 if age is None or self.objective_seconds is None else max(0.0, age - self.objective_seconds)
+        return 0.0 if age is None or self.objective is None else max(0.0, age - self.objective)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,25 @@
 """Puts together what the daemon shows of itself: the status of everything, and the detail of one table.
 
+A detail is of the moment of its status. The store and the snapshot are read after it, so they may be ahead:
+
+    status at t10, a job runs; t11 the job ends, and the store has it; t12 the store is read
+    With both taken as they come, the page would have the job twice, running and ended.
+
 Touches: the store, for a detail; nothing, for a status.
+Keeps:   1. what the store has of after the status is left out of a detail;
+         2. all figures of a detail's files are of one snapshot, and a decision that was taken on others is left out;
+         3. what holds the table is what the status says; the store only adds who said it, and when.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
-from lakeward.daemon.scheduling.events import TableState, TableView
+from lakeward.daemon.observation import observe_plans
+from lakeward.daemon.scheduling.events import Hold, TableState, TableView
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
     EventStatus,
@@ -17,6 +27,7 @@ from lakeward.daemon.status import (
     GroupStatus,
     HoldStatus,
     IndexStatus,
+    JobStatus,
     Limitation,
     PlanStatus,
     StorageSample,
@@ -28,9 +39,16 @@ from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.plan.compaction.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.quantities import format_time
-from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
+from lakeward.state.records import (
+    ControlKind,
+    ControlRecord,
+    DecisionRecord,
+    ObservedPlan,
+    ParkedRecord,
+    TargetKind,
+)
 from lakeward.state.store import Store
-from lakeward.table.backlog import Backlog, GroupBacklog, backlog_of_group
+from lakeward.table.backlog import Backlog, GroupBacklog, backlog_of, backlog_of_group
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -106,49 +124,91 @@ def limitations(
     return tuple(found)
 
 
-def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Store, *, now: float) -> TableDetail:
-    """Asks the store. `snapshot` is None before the first scan."""
+def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Store, *, at: float) -> TableDetail:
+    """Asks the store.
+
+    Args:
+        snapshot: None before the first scan.
+        at: when the status was made.
+    """
+    if snapshot is not None:
+        status = replace(status, backlog=backlog_of(snapshot))
     name = status.name
-    planning = store.observations.planning(name)
-    holds = {hold.file_group: hold for hold in _holds(status, store, now) if hold.file_group is not None}
-    decisions = {(each.partition_path, each.file_id): _decision(each) for each in store.observations.decisions(name)}
-    remembered = [
-        job_status_of(record) for record in store.jobs.latest(name, JOBS_SHOWN) if record.ended_at is not None
-    ]
-    jobs = [*status.running, *(job for job in remembered if job is not None)]
+    planning, records = store.observations.decided(name)
+    held = _holds(status, store, at)
+    holds = {hold.file_group: hold for hold in held if hold.file_group is not None}
+    decisions = {(each.partition_path, each.file_id): _decision(each) for each in records}
     return TableDetail(
         table=status,
-        at=now,
+        at=at,
         facts=_facts(status, snapshot),
-        plans=tuple(_plan(plan) for plan in store.observations.plans(name) if plan.state != "completed"),
+        plans=tuple(_plan(plan) for plan in _pending(status, snapshot, store) if plan.state != "completed"),
         groups=_groups(snapshot, decisions, holds),
-        jobs=tuple(jobs),
+        jobs=_jobs(status, store, at),
         events=tuple(
-            EventStatus(event.at, event.kind, event.text) for event in store.events.latest(name, EVENTS_SHOWN)
+            EventStatus(event.at, event.kind, event.text)
+            for event in store.events.latest(name, EVENTS_SHOWN)
+            if event.at <= at
         ),
-        holds=tuple(_holds(status, store, now)),
-        planned_at=planning.planned_at if planning is not None else None,
-        storage=tuple(StorageSample(each.at, each.bytes) for each in store.observations.storage(name)),
+        holds=tuple(held),
+        planned_at=None if planning is None else min(planning.planned_at, at),
+        storage=tuple(StorageSample(each.at, each.bytes) for each in store.observations.storage(name) if each.at <= at),
     )
 
 
-def _holds(status: TableStatus, store: Store, now: float) -> list[HoldStatus]:
-    parked = [
-        HoldStatus("parked", record.table, record.file_group, record.reason, record.parked_at, record.until)
-        for record in store.controls.parked(now)
-        if record.table == status.name
-    ]
-    paused = [_pause(control) for control in store.controls.in_force(now) if _pauses(control, status)]
-    # What the store remembers has who and since when; the rest is the scheduler's.
-    others = [
-        HoldStatus(hold.state.value, status.name, None, hold.reason, 0.0, hold.until)
-        for hold in status.view.holds
-        if hold.state in _NOT_IN_THE_STORE
-    ]
-    return sorted([*others, *parked, *paused], key=lambda hold: _HOLDS.index(hold.kind))
+def _pending(status: TableStatus, snapshot: TableSnapshot | None, store: Store) -> Iterable[ObservedPlan]:
+    if snapshot is None:
+        return store.observations.plans(status.name)
+    return () if status.no_work else observe_plans(snapshot)
 
 
-_NOT_IN_THE_STORE = (TableState.REFUSED, TableState.BACKING_OFF, TableState.SHADOW)
+def _jobs(status: TableStatus, store: Store, at: float) -> tuple[JobStatus, ...]:
+    """Jobs that run by the status, and jobs that had ended by then, the newest first."""
+    last = () if status.last_job is None else (status.last_job,)
+    ended = {job.job_id: job for job in last}  # the store may not have it yet
+    for record in store.jobs.latest(status.name, JOBS_SHOWN):
+        if record.ended_at is not None and record.ended_at <= at and (job := job_status_of(record)) is not None:
+            ended[job.job_id] = job
+    for running in status.running:
+        ended.pop(running.job_id, None)
+    return (*status.running, *sorted(ended.values(), key=lambda job: job.began_at, reverse=True))
+
+
+def _holds(status: TableStatus, store: Store, at: float) -> list[HoldStatus]:
+    view = status.view
+    parked = {record.file_group: record for record in store.controls.parked(at) if record.table == status.name}
+    paused = [_pause(control) for control in store.controls.in_force(at) if _pauses(control, status)]
+    found = [_hold(hold, parked.get(None), status.name) for hold in view.holds if hold.state in _SHOWN]
+    if view.state in _NOT_OURS:  # what holds it, the daemon that services it knows
+        found += [_parked(record) for record in parked.values()]
+        found += paused
+        return sorted(found, key=lambda hold: _HOLDS.index(hold.kind))
+    for group in view.parked_groups:
+        record = parked.get(group.file_group)
+        since = 0.0 if record is None else record.parked_at
+        found.append(HoldStatus("parked", status.name, group.file_group, group.reason, since, group.until))
+    for hold in view.holds:
+        if hold.state is TableState.PAUSED:
+            said = [pause for pause in paused if pause.file_group is None]
+            found += said or [HoldStatus("paused", status.name, None, hold.reason, 0.0, hold.until)]
+    for file_group in view.paused_groups:
+        said = [pause for pause in paused if pause.file_group == file_group]
+        found += said or [HoldStatus("paused", status.name, file_group, "Paused by an operator.", 0.0, None)]
+    return sorted(found, key=lambda hold: _HOLDS.index(hold.kind))
+
+
+def _hold(hold: Hold, parked: ParkedRecord | None, table: str) -> HoldStatus:
+    if hold.state is TableState.PARKED and parked is not None:
+        return _parked(parked)
+    return HoldStatus(hold.state.value, table, None, hold.reason, 0.0, hold.until)
+
+
+def _parked(record: ParkedRecord) -> HoldStatus:
+    return HoldStatus("parked", record.table, record.file_group, record.reason, record.parked_at, record.until)
+
+
+_NOT_OURS = (TableState.WAITING, TableState.DISABLED)
+_SHOWN = (TableState.REFUSED, TableState.PARKED, TableState.BACKING_OFF, TableState.SHADOW)
 _HOLDS = ("refused", "parked", "backing-off", "paused", "shadow")
 """What went wrong comes first."""
 
@@ -192,7 +252,8 @@ def _facts_of_services(status: TableStatus) -> Iterator[Fact]:
     for service, demand in demands.items():
         words = [demand.why] if demand.why else []
         if (trouble := troubles.get(service)) is not None:
-            words.append(f"tried {trouble.failures} times in vain, again at {format_time(trouble.retry_at)}")
+            times = "once" if trouble.failures == 1 else f"{trouble.failures} times"
+            words.append(f"failed {times}, next try at {format_time(trouble.retry_at)}")
             words += [trouble.text] if trouble.text else []
         facts = "; ".join(word.rstrip(".") for word in words)
         yield Fact(service.value.capitalize(), facts or "nothing is due")
@@ -207,7 +268,12 @@ def _groups(
     for group in snapshot.file_groups:
         group_id = (group.partition_path, group.file_id)
         backlog = backlog_of_group(group, snapshot.log_compactions.get(group_id, ()))
-        found.append(GroupStatus(*group_id, len(group.slices), backlog, decisions.get(group_id), holds.get(group_id)))
+        decision = decisions.get(group_id)
+        if decision is not None and any(
+            decision.numbers.get(name, number) != number for name, number in backlog.numbers.items()
+        ):
+            decision = None  # the file group has changed since
+        found.append(GroupStatus(*group_id, len(group.slices), backlog, decision, holds.get(group_id)))
     # Of these only the decision is known, which needs no plan.
     for decision in decide_frozen(snapshot.frozen):
         group_id = (decision.partition_path, decision.file_id)

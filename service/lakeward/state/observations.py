@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, and_, bindparam, delete, select
+from sqlalchemy import Connection, Row, Select, Table, and_, bindparam, delete, select
 
 from lakeward.state.access import StoreAccess, fields_of, plain
 from lakeward.state.records import (
@@ -111,27 +111,18 @@ class Observations:
 
     def decisions(self, table: str, limit: int | None = None, offset: int = 0) -> tuple[DecisionRecord, ...]:
         """Decisions in the order of partition path and file id."""
-        query = select(decisions).where(decisions.c.table_name == table)
-        query = query.order_by(decisions.c.partition_path, decisions.c.file_id).limit(limit).offset(offset)
-        return tuple(
-            DecisionRecord(
-                row.partition_path,
-                row.file_id,
-                row.choice,
-                row.reason,
-                row.numbers,
-                row.instant,
-                row.instead_of,
-                row.decided_at,
-            )
-            for row in self._access.rows("decisions", query)
-        )
+        query = _decisions_of(table).limit(limit).offset(offset)
+        return tuple(_decision_of(row) for row in self._access.rows("decisions", query))
 
-    def planning(self, table: str) -> Planning | None:
-        """When the decisions of a table were last made; None when never."""
-        for row in self._access.rows("planning", select(plannings).where(plannings.c.table_name == table)):
-            return Planning(row.table_name, row.planned_at, row.instant, row.file_groups)
-        return None
+    def decided(self, table: str) -> tuple[Planning | None, tuple[DecisionRecord, ...]]:
+        """When the decisions of a table were last made, None when never, and these; as of one moment."""
+
+        def work(connection: Connection) -> tuple[Planning | None, tuple[DecisionRecord, ...]]:
+            row = connection.execute(select(plannings).where(plannings.c.table_name == table)).first()
+            planning = None if row is None else Planning(row.table_name, row.planned_at, row.instant, row.file_groups)
+            return planning, tuple(_decision_of(each) for each in connection.execute(_decisions_of(table)))
+
+        return self._access.read("decided", work)
 
     def record_plans(self, table: str, plans: Sequence[ObservedPlan]) -> None:
         """The plans that are pending on a table's timeline; those that are not any more go."""
@@ -226,6 +217,24 @@ class Observations:
             connection.execute(delete(jobs).where(jobs.c.from_timeline))
 
         self._access.write("clear_observations", work)
+
+
+def _decisions_of(table: str) -> Select[Any]:
+    query = select(decisions).where(decisions.c.table_name == table)
+    return query.order_by(decisions.c.partition_path, decisions.c.file_id)
+
+
+def _decision_of(row: Row[Any]) -> DecisionRecord:
+    return DecisionRecord(
+        row.partition_path,
+        row.file_id,
+        row.choice,
+        row.reason,
+        row.numbers,
+        row.instant,
+        row.instead_of,
+        row.decided_at,
+    )
 
 
 def _delete_observations(connection: Connection, table: str) -> None:

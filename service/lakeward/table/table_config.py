@@ -23,6 +23,7 @@ from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.properties_head import PropertiesHead, parse_properties_head
 from lakeward.format.supplemental_logging import SUPPLEMENTAL_LOGGING, SupplementalLogging, parse_supplemental_logging
+from lakeward.quantities import format_size
 from lakeward.storage.place import found_link
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_version import TableVersion
@@ -417,8 +418,8 @@ def _load(storage: Storage, base_path: str, clock: Clock) -> LoadedConfig:
     if seen:
         raise BrokenFile(
             f"{join(folder, PROPERTIES_FILE)} cannot be read.",
-            why=f"It is empty, not Java properties or has more than {_PROPERTIES_BYTES_MAX} bytes, and no valid backup "
-            "lies beside it.",
+            why=f"It is empty, not Java properties or has more than {format_size(_PROPERTIES_BYTES_MAX)}, and no valid "
+            "backup lies beside it.",
             remedy="Restore it from a copy, or from what the table's writers are configured with.",
         )
     raise NotATable(

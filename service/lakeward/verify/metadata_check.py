@@ -37,6 +37,7 @@ from lakeward.format.metadata.partition import (
     SECONDARY_INDEX_PREFIX,
 )
 from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.quantities import format_share
 from lakeward.storage.storage import Storage, join
 from lakeward.table.metadata.listing import DifferenceKind, compare_with_storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
@@ -52,7 +53,7 @@ from lakeward.verify.stats_check import check_blooms, check_column_stats, check_
 PARTITIONS = "partitions"
 
 _CONFIDENCE_EVENTS = 3.0
-"""The rule of three: if none of n records is wrong, with 95 % confidence fewer than 3 in n are."""
+"""The rule of three: if none of n records is wrong, with 95% confidence fewer than 3 in n are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +210,7 @@ class _Checking:
             self._problems.append(_broken(RECORD_INDEX, error))
             return
         keys = sum(map(len, sample.values()))
-        note = (
-            f"with 95 % confidence fewer than {format_share(error_bound(keys))} of all keys are wrong" if keys else ""
-        )
+        note = f"with 95% confidence fewer than {format_share(error_bound(keys))} of all keys are wrong" if keys else ""
         before = len(self._problems)
         self._twice(
             lambda view: check_rows_in_index(view, sample),
@@ -247,12 +246,8 @@ def _of(sample: Mapping[str, Collection[str]]) -> str:
 
 
 def error_bound(keys: int) -> float:
-    """The share below which faults are, with 95 % confidence, where `keys` were checked and none was wrong."""
+    """The share below which faults are, with 95% confidence, where `keys` were checked and none was wrong."""
     return min(1.0, _CONFIDENCE_EVENTS / keys) if keys else 1.0
-
-
-def format_share(share: float) -> str:
-    return f"{share * 100:.2g} %"
 
 
 def _choose(paths: list[str], size: SampleSize) -> list[str]:

@@ -147,6 +147,26 @@ def test_without_an_objective_there_are_no_gauges_of_it():
     assert value(text, "lakeward_table_oldest_unmerged_age_seconds", table="orders") == 4000
 
 
+def test_a_table_in_shadow_has_no_gauges_of_an_objective():
+    """The alert rests on the definition that the page has."""
+    shadow = table("orders", TableState.SHADOW, backlog=backlog(oldest_unmerged_at=NOW - 4000))
+    text = scrape(busy(service(shadow)))
+
+    assert not shadow.is_breached(NOW)
+    assert "lakeward_table_objective" not in "".join(line for line in text.splitlines() if 'table="orders"' in line)
+    assert value(text, "lakeward_table_oldest_unmerged_age_seconds", table="orders") == 4000
+
+
+def test_the_age_of_a_refused_table_is_told_only_where_it_is_known():
+    """0 would say that everything is merged, which is not known of it."""
+    unknown = table("unknown", TableState.REFUSED, backlog=backlog(oldest_unmerged_at=None))
+    known = table("known", TableState.REFUSED, backlog=backlog(oldest_unmerged_at=NOW - 60))
+    merged = table("merged", backlog=backlog(oldest_unmerged_at=None, log_files=0, superseded_log_files=0))
+    ages = samples(scrape(busy(service(unknown, known, merged))))["lakeward_table_oldest_unmerged_age_seconds"]
+
+    assert {labels["table"]: number for labels, number in ages} == {"known": 60, "merged": 0}
+
+
 @pytest.mark.parametrize("state", TableState)
 def test_exactly_one_state_is_1(state: TableState):
     """It is a state-set: the others are there, and 0."""

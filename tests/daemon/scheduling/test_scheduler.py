@@ -1037,6 +1037,38 @@ def test_what_went_wrong_hides_behind_no_other_hold():
     assert records(stage.fail_scan(stage.poll_of("a"), ProblemKind.TEMPORARY, "No disk.")) == [FactKind.SCAN_FAILED]
 
 
+def test_what_cannot_be_read_is_told_apart_from_what_is_refused():
+    """A poll or a plan that failed has not read the table, for whatever reason; a plan that is refused has. What comes
+    next is a poll, and not the job that the table would need."""
+    stage = Stage()
+    stage.add("a", "b")
+    for name, kind in (("a", ProblemKind.TEMPORARY), ("b", ProblemKind.REFUSED)):
+        stage.fail_scan(stage.poll_of(name), kind, "No such folder.")
+        for running in stage.view(name).running:
+            stage.end(running.job, WorkProblem(kind, "No such folder."))
+        assert stage.view(name).unreadable == "No such folder."
+        assert stage.view(name).next_action == "poll"
+    stage.recovered("d")
+    stage.say(Polled("d", stage.poll_of("d").work_id, True))
+    stage.fail_scan(one(Plan, stage.last), ProblemKind.REFUSED, "Table version 6.")
+    assert stage.state("d") is TableState.REFUSED and stage.view("d").unreadable == ""
+
+    stage.say(ScheduleChanged("a", Schedule(services=COMPACTION_ONLY, enabled=False)))
+    assert stage.view("a").unreadable == "", "it is not polled any more"
+
+
+def test_a_refused_recovery_is_tried_again_and_not_promised():
+    """The next try may be refused as well."""
+    stage = Stage()
+    stage.add("a")
+    (run,) = [each for each in stage.last if isinstance(each, Run)] or [one(Run, stage.wait(60))]
+    stage.end(run.job, WorkProblem(ProblemKind.REFUSED, "Its timeline is damaged."))
+
+    view = stage.view("a")
+    assert view.state is TableState.REFUSED
+    assert (view.next_action, view.next_action_at) == ("next try", view.retry_at)
+
+
 # ---- leases, removal, configuration, the end
 
 

@@ -4,13 +4,15 @@ import re
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from lakeward import quantities
 from lakeward.config.job_kind import JobKind
+from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState
 from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, JobFigures, ServicePhase, TeeStatus
 from lakeward.daemon.web.pages import (
@@ -21,6 +23,7 @@ from lakeward.daemon.web.pages import (
     TEMPLATES,
     GroupQuery,
     Pages,
+    Tone,
     concerns,
     figures,
     format_duration,
@@ -36,6 +39,7 @@ from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.tee import Tee
 from lakeward.plan.compaction.decision import Choice, Reason
+from lakeward.quantities import format_number, format_share, format_size
 from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,
@@ -113,22 +117,90 @@ def test_the_page_of_all_tables_says_everything_about_them(pages: Pages):
         assert STATE_SIGNS[shown.state].word in text
         if not shown.running:
             assert shown.view.reason in text
-    assert "41 %" in text
-    assert "12 345 logs, 46.9 GiB" in text
+    assert "42%" in text
+    assert "12,345 logs, 46.9 GiB" in text
     assert "3 h 3 min of 1 h" in text
     assert LIMITATION.what in text
     assert LIMITATION.remedy in text
 
 
 def test_what_needs_attention_stands_first():
-    """A missed objective, then what is stopped, then what is odd, then what works, then what is not ours."""
+    """What cannot be read, a missed objective, then what is stopped, then what is odd, then what works, then what is
+    not ours."""
     names = [shown.name for shown in in_order(varied_tables(), NOW)]
 
-    assert names[0] == "clickstream.events_raw"
-    assert set(names[1:3]) == {"inventory", "legacy_cow"}
-    assert names[3] == "sessions"
+    assert names[:2] == ["broken", "clickstream.events_raw"]
+    assert set(names[2:4]) == {"inventory", "legacy_cow"}
+    assert names[4] == "sessions"
     assert set(names[-2:]) == {"archive_2019", "suppliers"}
     assert names == [shown.name for shown in in_order(varied_tables()[::-1], NOW)]
+
+
+def test_what_cannot_be_read_stands_before_all_others():
+    """Three tables that cannot be read come before 300 that are parked, refused, past their objectives or fine, and
+    whatever holds them beside."""
+    late = backlog(oldest_unmerged_at=NOW - 90_000)
+    many = [
+        *(table(f"parked_{number}", TableState.PARKED, backlog=late) for number in range(100)),
+        *(table(f"refused_{number}", TableState.REFUSED, backlog=late) for number in range(100)),
+        *(table(f"breached_{number}", backlog=late) for number in range(90)),
+        *(table(f"fine_{number}") for number in range(10)),
+    ]
+    unreadable = [
+        table(f"zz_{state}", state, backlog=None, last_job=None, view={"unreadable": "The disk is gone."})
+        for state in (TableState.BACKING_OFF, TableState.PAUSED, TableState.REFUSED)
+    ]
+
+    shown = in_order([*many, *unreadable], NOW)
+
+    assert {each.name for each in shown[:3]} == {each.name for each in unreadable}
+    assert [each.name for each in shown[-10:]] == [f"fine_{number}" for number in range(10)]
+    assert concerns(unreadable[0], NOW) == ("cannot be read",)
+
+
+def test_a_refused_table_promises_nothing(pages: Pages):
+    """It does not say that everything is merged, nor when a recovery comes."""
+    refused = table(
+        "t",
+        TableState.REFUSED,
+        "Refused: its timeline is damaged.",
+        backlog=backlog(log_files=0, superseded_log_files=0, oldest_unmerged_at=None),
+        view={"next_action": "next try", "next_action_at": NOW + 1620},
+    )
+    for html in (pages.all_tables(service(refused)), pages.one_table(detail(refused, holds=()), GroupQuery())):
+        text = Page(html).text
+        assert "everything is merged" not in text
+        assert "not known: refused" in text
+        assert "Next try in 27 min" in text
+
+
+def test_a_table_in_shadow_misses_nothing(pages: Pages):
+    """Its age is told without a meter, and is no concern."""
+    shadow = table("t", TableState.SHADOW, backlog=backlog(oldest_unmerged_at=NOW - 90_000))
+    page = Page(pages.all_tables(service(shadow)))
+
+    assert concerns(shadow, NOW) == ()
+    assert "1 d 1 h in shadow, no objective" in page.text
+    assert not [svg for svg in page.all("svg") if "meter" in (svg.get("class") or "")]
+
+
+def test_a_job_that_did_nothing_is_neither_green_nor_red():
+    """It has neither the tick of what was done nor the cross of what failed."""
+    sign = END_SIGNS[JobEnd.NOTHING]
+
+    assert sign.tone is Tone.QUIET
+    assert sign.shape not in (END_SIGNS[JobEnd.COMMITTED].shape, END_SIGNS[JobEnd.FAILED].shape)
+
+
+def test_pages_write_numbers_as_commands_do(pages: Pages):
+    """Bytes, counts, durations and shares have one form each, which `lakeward.quantities` has; only blanks do not
+    break."""
+    assert figures(job()).replace("\u00a0", " ") == summarise_job(asdict(job().figures))
+    text = Page(pages.all_tables(service(*varied_tables()))).text
+    for words in (format_number(12_345), format_size(48_000 * 2**20), quantities.format_duration(11_000)):
+        assert words in text
+    assert format_share(running_job().progress.ratio) in text
+    assert not re.findall(r"\d %", text)
 
 
 def test_nearer_to_the_objective_stands_before():
@@ -261,7 +333,7 @@ def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     assert "keys no" in of_hudi and "keys no" in below and "keys 3 commits" in outside
     assert "34 of 37 base files; 2 could not be read 1 commit, 390.6 KiB, since 1 min; taken in soon" in cache
     assert of_hudi.rstrip().endswith("no no buckets")
-    assert "no 31 %, fullest bucket 52 %" in below
+    assert "no 31%, fullest bucket 52%" in below
     assert "3 commits, 4.8 MiB, since 11 min; not brought up to date, index.update is false no buckets" in outside
 
     broken = table("orders", indexes=(IndexStatus(IndexType.RECORD, problem="The manifest is broken."),))
@@ -293,8 +365,8 @@ def test_file_groups_of_a_table_that_leaves_nothing_to_compact(pages: Pages):
     copied = table("t", view={"demand": Demand(0, no_work="copy-on-write")})
     undecided = tuple(replace(group, decision=None, hold=None) for group in groups(2))
     text = Page(pages.one_table(detail(copied, groups=undecided), GroupQuery())).text
-    assert text.count("There is nothing to compact.") == 2 and "It came after" not in text
-    assert "It came after" in Page(pages.one_table(detail(groups=undecided), GroupQuery())).text
+    assert text.count("There is nothing to compact.") == 2 and "It came or changed" not in text
+    assert "It came or changed" in Page(pages.one_table(detail(groups=undecided), GroupQuery())).text
 
 
 def test_a_table_that_was_not_scanned_yet_has_a_page(pages: Pages):
@@ -304,8 +376,8 @@ def test_a_table_that_was_not_scanned_yet_has_a_page(pages: Pages):
 
     text = Page(pages.one_table(empty, GroupQuery())).text
 
-    assert "not known yet" in text
-    assert "It came after" not in Page(pages.one_table(replace(empty, groups=groups(5)), GroupQuery())).text
+    assert "not read yet" in text
+    assert "It came or changed" not in Page(pages.one_table(replace(empty, groups=groups(5)), GroupQuery())).text
     assert "No plan was made yet." in text
 
 

@@ -72,6 +72,11 @@ def test_the_page_of_all_tables_in_a_browser(served: Served, number: int, width:
     assert all(f">{each.name}</a>" in seen.dom for each in served.tables)
     assert set(served.heard.paths) == {"/", "/style.css", "/icon.svg"} or set(served.heard.paths) == {"/", "/style.css"}
     assert ("No tables yet" in seen.dom) == (number == 0)
+    if number == 60:
+        first = seen.dom.partition("<tbody>")[2].partition("</tr>")[0]
+        assert ">broken</a>" in first and "cannot be read" in first
+        nothing = re.search(r'<span class="sign quiet">(<svg.*?</svg>) nothing to do</span>', seen.dom)
+        assert nothing is not None and "M2 6h8" in nothing[1], "neither the tick nor the cross"
 
 
 def test_the_page_of_one_table_in_a_browser(served: Served):

@@ -75,7 +75,7 @@ def test_no_more_than_blocks_are_in_memory(monkeypatch):
     sizes = [batch.num_rows for batch in source.batches()]
     assert sum(sizes) == 1000
     assert max(sizes) < 200
-    with pytest.raises(UsageError, match="A row has more than 1000 B; a quotation mark may be open"):
+    with pytest.raises(UsageError, match="A row has more than 1,000 B; a quotation mark may be open"):
         rows_of(source_of("id,n\n" + "x" * 5000 + ",1\n"))
 
 

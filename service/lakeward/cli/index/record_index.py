@@ -20,6 +20,7 @@ from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
+from lakeward.quantities import format_share
 from lakeward.storage.storage import join
 from lakeward.verify.index.listing import IndexState, ListedIndex, unreadable
 
@@ -121,7 +122,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
     buckets = sum(group.buckets for group in manifest.groups)
     note = f"Entries: {manifest.entries:,}; files: {len(manifest.files):,}; buckets: {buckets:,}"
     if load is not None:
-        note += f", {load.mean:.0%} full, the fullest of them {load.fullest:.0%}"
+        note += f", {format_share(load.mean)} full, the fullest of them {format_share(load.fullest)}"
     return (
         ListedIndex(
             IndexType.RECORD.value,

@@ -23,7 +23,7 @@ from lakeward.execute.options import CompactionOptions
 from lakeward.plan.metadata.cleaning import file_names
 from lakeward.plan.metadata.compact_after import MetadataCompactAfter
 from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
-from lakeward.quantities import format_instant, format_size
+from lakeward.quantities import format_duration, format_instant, format_size
 from lakeward.storage.storage import join
 from lakeward.table.table_config import load_table_config
 
@@ -185,7 +185,7 @@ def _headlines(done: MetadataDone | None) -> Iterator[str]:
         clean = done.clean
         yield (
             f"[bold]Clean {clean.instant} of the metadata table[/bold]: {clean.files} files deleted, readable as of "
-            f"{clean.earliest_retained} and later, {clean.seconds:.1f} s, "
+            f"{clean.earliest_retained} and later, {format_duration(clean.seconds)}, "
             f"committed at {format_instant(clean.completion_time)}."
         )
     if done.compaction is None:
@@ -195,5 +195,5 @@ def _headlines(done: MetadataDone | None) -> Iterator[str]:
         f"[bold]Compaction {compaction.instant} of the metadata table[/bold]: {compaction.file_groups} file groups, "
         f"{compaction.log_files} log files of {compaction.delta_commits} delta commits, {compaction.entries:,} "
         f"records, {format_size(compaction.input_bytes)} in, {format_size(compaction.output_bytes)} out, "
-        f"{compaction.seconds:.1f} s, committed at {format_instant(compaction.completion_time)}."
+        f"{format_duration(compaction.seconds)}, committed at {format_instant(compaction.completion_time)}."
     )

@@ -14,6 +14,7 @@ from lakeward.cli.views.terminal import shown
 from lakeward.execute.archive.archiver import ArchiveReport
 from lakeward.format.timeline.instant import Instant
 from lakeward.plan.archiving import ArchivePlan
+from lakeward.quantities import format_duration
 
 
 def archive_as_json(plan: ArchivePlan) -> dict[str, Any]:
@@ -44,7 +45,8 @@ def render_archived(report: ArchiveReport, console: Console) -> None:
     if report.archived:
         first, last = report.archived[0].time, report.archived[-1].time
         console.print(
-            f"Archived {_count(len(report.archived))}, {first} to {last}, in {report.seconds:.1f} s.", highlight=False
+            f"Archived {_count(len(report.archived))}, {first} to {last}, in {format_duration(report.seconds)}.",
+            highlight=False,
         )
         if not report.plan.is_due:
             return

@@ -15,7 +15,7 @@ from lakeward.execute.clean.cleaner import CleanedTable, CleanReport
 from lakeward.execute.clean.purging import PurgedRun
 from lakeward.execute.clean.undoing import UndoneClean
 from lakeward.plan.clean.purging import PurgeReason
-from lakeward.quantities import format_instant, format_iso_time, format_size, format_time
+from lakeward.quantities import format_duration, format_instant, format_iso_time, format_size, format_time
 
 
 def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[str, Any]:
@@ -111,6 +111,6 @@ def _headline(clean: CleanedTable) -> str:
     files = f"{clean.files:,} file{'' if clean.files == 1 else 's'} of {format_size(clean.bytes)} {went}"
     since = f" The table can be read as of {clean.earliest_retained} and after." if clean.earliest_retained else ""
     return (
-        f"[bold]Clean {clean.instant}[/bold]{pending}: {files}, {clean.seconds:.1f} s, completed at "
+        f"[bold]Clean {clean.instant}[/bold]{pending}: {files}, {format_duration(clean.seconds)}, completed at "
         f"{format_instant(clean.completion_time)}.{since}"
     )

@@ -17,7 +17,7 @@ from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Engine
 from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport
 from lakeward.plan.compaction.decision import Choice, PlanOutcome
-from lakeward.quantities import format_instant, format_size
+from lakeward.quantities import format_duration, format_instant, format_size
 from lakeward.task.operation_spec import OperationKind, OperationResult
 from lakeward.verify.inspection import damaged_as_json
 
@@ -66,8 +66,8 @@ def _headline(plan: CompactedPlan) -> str:
     has_logs = any(operation.kind is OperationKind.LOG for operation in plan.operations)
     return (
         f"[bold]{name} {plan.instant}[/bold]{pending}: {_count(len(plan.operations), 'file slice')}, {rows:,} rows, "
-        f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, {plan.seconds:.1f} s{where}, "
-        f"committed at {format_instant(plan.completion_time)}. "
+        f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, "
+        f"{format_duration(plan.seconds)}{where}, committed at {format_instant(plan.completion_time)}. "
         f"A query reads {format_size(plan.read_bytes_after)} of these slices "
         f"instead of {format_size(plan.read_bytes_before)}."
         + (

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from lakeward.clock import Clock
 from lakeward.execute.progress import Merged, Observer, Silent
-from lakeward.quantities import format_size
+from lakeward.quantities import format_duration, format_size
 
 LINE_SECONDS = 5.0
 """How often a plain line repeats itself."""
@@ -67,7 +67,7 @@ class Lines(Silent):
         self._quiet_until = self._started + LINE_SECONDS
 
     def waiting(self, text: str, seconds: float) -> None:
-        self._print_now_and_then(f"waiting, {seconds:.0f} s: {text}")
+        self._print_now_and_then(f"waiting, {format_duration(seconds)}: {text}")
 
     def merged(self, state: Merged) -> None:
         seconds = max(self._clock.monotonic() - self._started, 0.001)

@@ -373,7 +373,7 @@ def _load(figure: Callable[[IndexLoad], float]) -> Callable[[TableStatus, float]
 
 
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
-    return None if table.backlog is None or table.no_work else (table.oldest_unmerged_age(now) or 0.0)
+    return None if table.age_unknown or table.no_work else (table.oldest_unmerged_age(now) or 0.0)
 
 
 def _pending_plans(table: TableStatus, now: float) -> Reading:
@@ -526,7 +526,8 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_oldest_unmerged_age_seconds",
-            "How long ago the oldest record that no base file holds was committed; 0 when all are merged.",
+            "How long ago the oldest record that no base file holds was committed; 0 when all are merged, and nothing "
+            "where that is not known.",
             "table",
         ),
         _oldest_unmerged_age,
@@ -534,14 +535,16 @@ TABLE_GAUGES = (
     ),
     TableGauge(
         _gauge(
-            "lakeward_table_objective_seconds", "The longest that a committed record should stay unmerged.", "table"
+            "lakeward_table_objective_seconds",
+            "The longest that a committed record should stay unmerged; nothing in shadow.",
+            "table",
         ),
-        lambda table, now: table.objective_seconds,
+        lambda table, now: table.objective,
         min,
     ),
     TableGauge(
         _gauge("lakeward_table_objective_breached", "1 while a record stays unmerged for longer than that.", "table"),
-        lambda table, now: None if table.objective_seconds is None else float(table.is_breached(now)),
+        lambda table, now: None if table.objective is None else float(table.is_breached(now)),
     ),
     TableGauge(
         _gauge("lakeward_table_pending_plans", "Plans on the timeline that are not carried out.", "table", "action"),

@@ -508,7 +508,7 @@ class TableView:
     holds: tuple[Hold, ...]
     """All that keeps jobs from it, what went wrong first."""
     next_action: str
-    """`poll`, `plan`, `recovery`, `compaction` ..., or `none`."""
+    """`poll`, `plan`, `recovery`, `compaction` ..., `next try` of what was refused, or `none`."""
     next_action_at: float | None
     """None: as soon as what the reason says comes about."""
     scanned_at: float | None
@@ -534,3 +534,5 @@ class TableView:
     refused: Mapping[JobKind, str] = field(default_factory=dict)
     """Services against which something stands, each with what, as the last plan said, or their last job; empty where
     the whole plan was refused."""
+    unreadable: str = ""
+    """Why the table could not be read when it was polled or planned last, in sentences; empty where it could."""

@@ -63,6 +63,7 @@ def view_of(
             if service in TABLE_SERVICES
         ),
         refused={service: text for service, text in table.all_refused.items() if service in table.schedule.services},
+        unreadable=table.unreadable,
     )
 
 
@@ -137,8 +138,9 @@ def _next_action(
     wanted = table.wanted(now)
     if not holds and wanted is not None:
         return wanted.value, None if table.queued_at is not None else table.window_edge(now)
-    if (end := _end_of(holds)) is not None and wanted is not None:
-        return wanted.value, end
+    if (end := _end_of(holds)) is not None and wanted is not None and not table.unreadable:
+        # What was refused is asked for again then, and refused again unless something has changed.
+        return ("next try" if holds[0].state is TableState.REFUSED else wanted.value), end
     if table.scan is not None:
         return "plan" if table.scan.is_plan else "poll", now
     return "poll", table.poll_at

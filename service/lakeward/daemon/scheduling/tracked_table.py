@@ -168,6 +168,15 @@ class TrackedTable:
         return (*holds, *(_hold_of(trouble) for trouble in troubles if not trouble.is_failure))
 
     @property
+    def unreadable(self) -> str:
+        """Why the last poll or plan of a table that is ours could not read it; empty where it could. A plan that is
+        refused has read the table; a poll that is has not."""
+        trouble = self.scan_trouble
+        if trouble is None or not self.is_watched:
+            return ""
+        return "" if self.scan_trouble_of_plan and trouble.state is TableState.REFUSED else trouble.text
+
+    @property
     def all_refused(self) -> Mapping[JobKind, str]:
         """What stands against single services, as plans and jobs said."""
         return {**{kind: trouble.text for kind, trouble in self.refused_jobs.items()}, **self.refused}

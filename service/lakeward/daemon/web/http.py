@@ -44,6 +44,7 @@ from lakeward.daemon.web.access import AccessRules, Denial
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
 from lakeward.errors import UsageError
+from lakeward.quantities import format_duration
 
 LOOP_SILENT_SECONDS_MAX = 60.0
 """The loop comes round every second or so; when it has not for this long, only a new process helps."""
@@ -109,7 +110,7 @@ def make_http(
     def healthy(request: Request) -> Response:
         silent = clock.monotonic() - status().at_monotonic
         if silent > LOOP_SILENT_SECONDS_MAX:
-            return _answer(f"The loop has not come round for {silent:.0f} s.\n", TEXT, status_code=503)
+            return _answer(f"The loop has not come round for {format_duration(silent)}.\n", TEXT, status_code=503)
         return _answer("Healthy.\n", TEXT)
 
     def ready(request: Request) -> Response:

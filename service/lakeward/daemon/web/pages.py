@@ -5,7 +5,7 @@ says what it says without the stylesheet, too. State is told by a word, a shape 
 
 Touches: nothing; templates are read once, when `Pages` is made.
 Keeps:   1. every value is escaped by the template engine: names of tables, partitions and errors are strangers' words;
-         2. what needs attention stands first;
+         2. what needs attention stands first, and before it all what cannot be read, of which nothing else is known;
          3. whatever a query parameter holds, the page is made; what makes no sense is taken as not given.
 """
 
@@ -38,7 +38,7 @@ from lakeward.daemon.status import (
 from lakeward.daemon.web.storage_chart import storage_chart
 from lakeward.plan.compaction.decision import Choice, Decision
 from lakeward.plan.compaction.explain import explain
-from lakeward.quantities import format_size
+from lakeward.quantities import format_number, format_share, format_size, format_time
 
 REFRESH_SECONDS = 5
 
@@ -85,7 +85,7 @@ STATE_SIGNS: Mapping[TableState, StateSign] = {
 
 END_SIGNS: Mapping[JobEnd, StateSign] = {
     JobEnd.COMMITTED: StateSign("committed", "tick", Tone.GOOD),
-    JobEnd.NOTHING: StateSign("nothing to do", "tick", Tone.QUIET),
+    JobEnd.NOTHING: StateSign("nothing to do", "minus", Tone.QUIET),
     JobEnd.TEMPORARY: StateSign("will be tried again", "triangle", Tone.WARN),
     JobEnd.REFUSED: StateSign("refused", "cross", Tone.BAD),
     JobEnd.FAILED: StateSign("failed", "cross", Tone.BAD),
@@ -102,8 +102,9 @@ CHOICE_SIGNS: Mapping[Choice, StateSign] = {
 
 _BAD_ENDS = (JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION)
 
-_RANKS: Mapping[Tone, int] = {Tone.BAD: 0, Tone.WARN: 2, Tone.BUSY: 3, Tone.GOOD: 4, Tone.QUIET: 5}
-"""Ranks of tables on the page; 1 is for a concern in a state that is none."""
+_UNREADABLE, _CONCERNED = 0, 2
+_RANKS: Mapping[Tone, int] = {Tone.BAD: 1, Tone.WARN: 3, Tone.BUSY: 4, Tone.GOOD: 5, Tone.QUIET: 6}
+"""Ranks of tables on the page, by the tones of their states; between these a concern in a state that is none."""
 
 
 # ---- what needs attention
@@ -112,6 +113,8 @@ _RANKS: Mapping[Tone, int] = {Tone.BAD: 0, Tone.WARN: 2, Tone.BUSY: 3, Tone.GOOD
 def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     """What an operator should know of the table first, each a few words; empty when all is well."""
     found = []
+    if table.view.unreadable:
+        found.append("cannot be read")
     if table.state in (TableState.REFUSED, TableState.PARKED):
         found.append(f"{table.state.value}, nothing is done")
     elif table.view.refused:
@@ -138,14 +141,17 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
 
 
 def in_order(tables: Sequence[TableStatus], now: float) -> list[TableStatus]:
-    """Tables that need attention first, then by state, then those nearest to their objective."""
+    """Tables that cannot be read first, then those that need attention, then by state, and among equals those nearest
+    to their objective."""
 
     def urgency(table: TableStatus) -> tuple[int, float, str]:
         rank = _RANKS[STATE_SIGNS[table.state].tone]
-        if table.is_breached(now):
-            rank = 0
+        if table.view.unreadable:
+            rank = _UNREADABLE
+        elif table.is_breached(now):
+            rank = _RANKS[Tone.BAD]
         elif concerns(table, now):
-            rank = min(rank, 1)
+            rank = min(rank, _CONCERNED)
         return (rank, -_part_of_objective(table, now), table.name)
 
     return sorted(tables, key=urgency)
@@ -311,11 +317,6 @@ def format_moment(at: float, now: float) -> str:
     return f"in {format_duration(away)}" if away > 0 else f"{format_duration(-away)} ago"
 
 
-def format_number(number: float) -> str:
-    """Thousands apart: `12 345`, with a narrow space that does not break."""
-    return f"{number:,.0f}".replace(",", "\u202f")
-
-
 def _size(size: float) -> str:
     return format_size(size).replace(" ", _NO_BREAK)
 
@@ -324,16 +325,8 @@ def label_service(service: JobKind) -> str:
     return service.value.replace("-", " ")
 
 
-def format_utc(at: float) -> str:
-    return f"{_datetime(at):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def _iso(at: float) -> str:
-    return f"{_datetime(at):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _datetime(at: float) -> datetime:
-    return datetime.fromtimestamp(at, UTC)
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def why(decision: Decision) -> str:
@@ -346,7 +339,7 @@ def why(decision: Decision) -> str:
 
 def figures(job: JobStatus) -> str:
     """What a job did, in a few words, whose numbers no line's end breaks."""
-    return summarise_job(asdict(job.figures), number=format_number, size=_size)
+    return summarise_job(asdict(job.figures), size=_size)
 
 
 _TABLES = "/tables/"
@@ -373,9 +366,9 @@ class Meter:
 
 
 def _part_of_objective(table: TableStatus, now: float) -> float:
-    if table.objective_seconds is None:
+    if table.objective is None:
         return 0.0
-    return (table.oldest_unmerged_age(now) or 0.0) / max(table.objective_seconds, 1.0)
+    return (table.oldest_unmerged_age(now) or 0.0) / max(table.objective, 1.0)
 
 
 def meter(table: TableStatus, now: float) -> Meter:
@@ -405,8 +398,9 @@ class Pages:
             size=_size,
             duration=format_duration,
             number=format_number,
+            share=format_share,
             service=label_service,
-            utc=format_utc,
+            utc=format_time,
             iso=_iso,
             why=why,
             figures=figures,

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lakeward.quantities import format_share
+
 
 class ScalingWay(StrEnum):
     GROUP = "group"
@@ -89,7 +91,7 @@ def grow(groups: Sequence[GroupLoad], scaling: Scaling) -> tuple[Seal, ...] | Op
         return seals or None
     mean = newest.mean_load(scaling)
     if mean >= scaling.load_max:
-        reason = f"mean load {mean:.0%} of {scaling.load_max:.0%}"
+        reason = f"mean load {format_share(mean)} of {format_share(scaling.load_max)}"
     elif newest.max_load(scaling) >= 1:
         full = max(range(len(newest.entries)), key=newest.entries.__getitem__)
         reason = f"bucket {full} has {newest.entries[full]:,} entries of {scaling.entries_max:,}"

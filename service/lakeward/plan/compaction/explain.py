@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeward.plan.compaction.decision import Choice, Decision, Reason
-from lakeward.quantities import format_duration, format_size, write_duration
+from lakeward.quantities import format_duration, format_share, format_size, write_duration
 from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
 
@@ -54,7 +54,7 @@ def _because(decision: Decision) -> str:
             )
         case Reason.LOG_RATIO:
             return (
-                f"the logs, {_logs(numbers)}, are more than {numbers['log_ratio']:.0%} of the base of "
+                f"the logs, {_logs(numbers)}, are more than {format_share(numbers['log_ratio'])} of the base of "
                 f"{format_size(numbers['base_bytes'])}, so rewriting it pays"
             )
         case Reason.MANY_SMALL_LOGS:
@@ -63,8 +63,8 @@ def _because(decision: Decision) -> str:
             run = f"the {numbers['run_logs']}{ahead}{before}" if ahead or before else "all"
             return (
                 f"there are {_logs(numbers)}, the median {format_size(numbers['median_log_bytes'])}, no more than "
-                f"{numbers['log_ratio']:.0%} of the base of {format_size(numbers['base_bytes'])}, so {run} are merged "
-                "and the base is left"
+                f"{format_share(numbers['log_ratio'])} of the base of {format_size(numbers['base_bytes'])}, so {run} "
+                "are merged and the base is left"
             )
         case Reason.NOT_SELECTED:
             return "the partition and file group filters leave it out; it would be considered without them"

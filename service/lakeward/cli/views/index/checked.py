@@ -13,6 +13,7 @@ from rich.text import Text
 
 from lakeward.cli.views.terminal import shown
 from lakeward.index.index_type import IndexType
+from lakeward.quantities import format_share
 from lakeward.verify.index.check_result import CheckSize, Drawn, IndexCheck
 from lakeward.verify.index.filter_cache_check import FilterCacheCheck
 
@@ -77,4 +78,4 @@ def _line(what: str, drawn: Drawn, confidence: float) -> str:
         return f"{head}."
     if not drawn.excluded_rate:
         return f"{head}: none is."
-    return f"{head}: fewer than {drawn.excluded_rate:.3%} are, with a confidence of {confidence:.4g}."
+    return f"{head}: fewer than {format_share(drawn.excluded_rate)} are, with a confidence of {confidence:.4g}."

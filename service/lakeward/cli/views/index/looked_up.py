@@ -18,6 +18,7 @@ from lakeward.index.bloom.bloom_index import LookupPlan
 from lakeward.index.bloom.key_spans import RULED_OUT_MIN
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, INSTANT, PARTITION_PATH, RECORD_KEY
+from lakeward.quantities import format_share
 
 _COLUMNS = {
     "key": Column.ELASTIC,
@@ -98,6 +99,6 @@ def render_plan(plan: LookupPlan, console: Console) -> None:
         )
     else:
         console.print(
-            f"They rule out less than {RULED_OUT_MIN:.0%} of the pairs of a file and a key, so that the filter of each "
-            "file is asked for all keys."
+            f"They rule out less than {format_share(RULED_OUT_MIN)} of the pairs of a file and a key, so that the "
+            "filter of each file is asked for all keys."
         )
