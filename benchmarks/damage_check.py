@@ -54,7 +54,7 @@ def measure(base: Path, groups: int) -> dict[str, object]:
     assert not snapshot.damage, "what the benchmark wrote is sound"
     reader = TimelineReader(storage, str(base), snapshot.config, snapshot.timeline)
     written, read_seconds = _timed(lambda: list(reader.written_files()))
-    found = find_partitions(storage, str(base)).partitions
+    found = find_partitions(storage, str(base), snapshot.timeline, list_nested=tuple).partitions
     files = [sort_files(partition.path, partition.files) for partition in found]
     _, compare_seconds = _timed(lambda: find_damage(files, written, snapshot.timeline))
     stats = sum(len(sizes) for each in written for sizes in each.files.values())

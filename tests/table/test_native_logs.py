@@ -19,6 +19,7 @@ from lakeward.table.live_logs import live_logs
 from lakeward.table.partition import find_partitions
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline import Timeline
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.version_10 import FILE_ID, set_version, with_native_logs
@@ -126,5 +127,5 @@ def test_groups_of_partitions_without_a_name_are_frozen(tmp_path: Path, native: 
     folder.mkdir()
     (folder / ".hoodie_partition_metadata").touch()
     (folder / "g-0_0-0-0_20261121043800000_1.log.parquet").touch()
-    found = find_partitions(LocalStorage(), str(tmp_path), native=native)
+    found = find_partitions(LocalStorage(), str(tmp_path), Timeline(()), list_nested=tuple, native=native)
     assert [group.file_id for group in found.nameless] == (["g-0"] if native else [])

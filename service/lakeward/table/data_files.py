@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from lakeward.clock import Clock
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_system_view import (
     FileSystemView,
@@ -18,7 +19,7 @@ from lakeward.table.file_system_view import (
     build_file_groups,
     sort_files,
 )
-from lakeward.table.partition import find_partitions
+from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.quarantine import QuarantinedFile
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
@@ -99,11 +100,13 @@ class DataFiles:
         }
 
 
-def list_data_files(storage: Storage, base_path: str, config: TableConfig, timeline: Timeline) -> DataFiles:
+def list_data_files(
+    storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, *, clock: Clock
+) -> DataFiles:
     """All that there are; `timeline` was listed before."""
     content = TimelineReader(storage, base_path, config, timeline).read()
     native = config.version.has_native_logs
-    found = find_partitions(storage, base_path, native=native)
+    found = find_table_partitions(storage, base_path, config, timeline, source=ListingSource.STORAGE, clock=clock)
     files = tuple(sort_files(partition.path, partition.files, native=native) for partition in found.partitions)
     archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
     return DataFiles(timeline, config.layout, content, files, archived, native)

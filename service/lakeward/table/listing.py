@@ -3,15 +3,21 @@
 A file system is listed unless the operator says otherwise: that needs nothing to be in step, and it also finds files of
 instants that never completed. In an object store each partition is a request or more, and the metadata table is a few.
 
+Which partitions there are is asked here alone: they are those that the table's Hudi readers see. Where folders that
+look like partitions lie below a partition, the storage cannot tell, and the metadata table's list says it.
+
 Touches: storage, reading only.
+Keeps:   where that list is needed and cannot be read, nothing is found instead: the error says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
 
 from lakeward.clock import Clock
+from lakeward.errors import BrokenFile, Unsupported
 from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions
@@ -54,4 +60,28 @@ def find_table_partitions(
         return FoundPartitions(listing.list_partitions(known if only is None else set(only).intersection(known)))
     if only is not None:
         return list_partitions(storage, base_path, only)
-    return find_partitions(storage, base_path, native=config.version.has_native_logs)
+    return find_partitions(
+        storage,
+        base_path,
+        timeline,
+        list_nested=partial(_list_nested, storage, base_path, config, timeline, clock),
+        native=config.version.has_native_logs,
+    )
+
+
+def _list_nested(
+    storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, clock: Clock
+) -> frozenset[str]:
+    if not has_metadata_table(config):
+        return frozenset()
+    from lakeward.table.metadata.listing import load_listing
+
+    try:
+        return frozenset(load_listing(storage, base_path, config, timeline, clock=clock).partitions())
+    except (BrokenFile, Unsupported) as error:
+        raise type(error)(
+            f"Folders below partitions of {base_path} may be partitions, and the list of these cannot be read.",
+            why=f"Hudi's readers go by the metadata table's list: {error}",
+            remedy="Let a Hudi writer write once with the metadata table on; or move the folders below partitions "
+            "out of the table, if they are copies.",
+        ) from error

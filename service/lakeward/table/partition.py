@@ -1,28 +1,40 @@
 """Find a table's partitions, and the files of each, by listing.
 
 A folder is a partition when it holds the partition metadata file, in either form: Java properties, or
-`.hoodie_partition_metadata.parquet` (or `.orc`) in the table's base format. Below a partition there are no others.
+`.hoodie_partition_metadata.parquet` (or `.orc`) in the table's base format. By listing Hudi's readers find none below a
+partition; by the metadata table they find those that it lists (`p1` and `p1/x`). So what lies below a partition is one
 
-Touches: storage, one listing a folder.
+    where the metadata table lists it
+    or where a pending write has begun it: its files are of pending instants, and no reader sees any of them yet
+
+and else a stray folder: a copy, another table, or rows of a writer whose commits no reader finds.
+
+Touches: storage, one listing a folder; the metadata table's list, through the caller, where data files or partition
+         metadata lie below a partition.
 Keeps:   1. the path of a partition is the text of its folders below the base path, with nothing decoded, since
             that is how Hudi's own metadata writes it;
          2. no link is followed, and no folder is entered twice by another name (device and inode), so the walk ends
             where the table ends; what was found of such is said once;
-         3. a partition whose name is no UTF-8 is left out, and each of its file groups is said to be frozen.
+         3. a partition whose name is no UTF-8 is left out, and each of its file groups is said to be frozen;
+         4. a table without folders below its partitions costs no more than these listings.
+See:     docs/decisions/0089-partitions-one-below-another.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from lakeward.errors import LinkInTable
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.partition_metadata import is_partition_metadata
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_group import FrozenGroup
 from lakeward.table.found_link import FoundLink, StandsFor, format_path, is_text
 from lakeward.table.table_config import HOODIE_FOLDER
+from lakeward.table.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,22 @@ class Partition:
     """Files and links, whatever these lead to."""
 
 
+class Holds(StrEnum):
+    DATA_FILES = "data files"
+    TABLE = "another table"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StrayFolder:
+    """A folder below a partition that is none, and looks like one; with all that lies below it."""
+
+    path: str
+    """The path below the base path, as text."""
+    partition_path: str
+    """The nearest partition above it."""
+    holds: Holds
+
+
 @dataclass(frozen=True, slots=True)
 class FoundPartitions:
     partitions: tuple[Partition, ...]
@@ -41,43 +69,151 @@ class FoundPartitions:
     """Links in the order of their paths; those that lie in a partition are among its files."""
     nameless: tuple[FrozenGroup, ...] = ()
     """File groups in partitions whose names are no text."""
+    strays: tuple[StrayFolder, ...] = ()
+    """Stray folders in the order of their paths."""
 
 
-def find_partitions(storage: Storage, base_path: str, *, native: bool = False) -> FoundPartitions:
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str
+    above: str | None
+    """The uppermost partition above it."""
+    entries: tuple[FileStatus, ...]
+
+
+@dataclass(slots=True)
+class _Walk:
+    folders: list[_Folder] = field(default_factory=list)
+    links: list[FoundLink] = field(default_factory=list)
+
+
+def find_partitions(
+    storage: Storage,
+    base_path: str,
+    timeline: Timeline,
+    *,
+    list_nested: Callable[[], Collection[str]],
+    native: bool = False,
+) -> FoundPartitions:
     """All partitions.
 
     Args:
+        timeline: the table's, listed before.
+        list_nested: reads the paths that the metadata table lists; none where readers do not go by one.
         native: the table's version has native logs; file groups in partitions whose names are no text may be of such.
     """
     found: list[Partition] = []
-    links: list[FoundLink] = []
     nameless: list[FrozenGroup] = []
-    entered: dict[tuple[int, int], str] = {}
-    open_paths = [""]
-    while open_paths:
-        path = open_paths.pop()
-        entries = storage.list(join(base_path, path))
-        if is_partition(entries):
+    strays: dict[str, Holds] = {}
+    walk = _walk(storage, base_path)
+    nested: Collection[str] | None = None
+    for folder in walk.folders:
+        path, entries = folder.path, folder.entries
+        if folder.above is None:
+            if not is_partition(entries):
+                continue
             if is_text(path):
                 found.append(Partition(path, files_of(entries)))
             else:
                 nameless.extend(_nameless(path, entries, native=native))
             continue
+        if _is_table(entries):
+            strays[path] = Holds.TABLE
+            continue
+        instants = _instants_of(entries, native=native)
+        if not instants and not is_partition(entries):
+            continue
+        if nested is None:
+            nested = list_nested()
+        if path in nested or (is_text(path) and is_partition(entries) and _is_begun(instants, timeline)):
+            found.append(Partition(path, files_of(entries)))
+        elif instants and not _is_later(instants, timeline):
+            strays[path] = Holds.DATA_FILES
+    found.sort(key=lambda partition: partition.path)
+    return FoundPartitions(
+        tuple(found),
+        tuple(sorted(walk.links)),
+        tuple(nameless),
+        tuple(_stray_folders(strays, {partition.path for partition in found})),
+    )
+
+
+def count_files(storage: Storage, base_path: str) -> int:
+    """How many files there are in folders that say that they are partitions, wherever they lie."""
+    return sum(len(files_of(each.entries)) for each in _walk(storage, base_path).folders if is_partition(each.entries))
+
+
+def nested_partitions(paths: Iterable[str]) -> tuple[str, ...]:
+    """The partitions among these that lie below another one of them."""
+    known = set(paths)
+    return tuple(path for path in sorted(known) if any(each in known for each in paths_above(path)))
+
+
+def paths_above(path: str) -> list[str]:
+    """The paths of all folders above it, the base path's (which is empty) last."""
+    above = []
+    while path:
+        path = path.rpartition("/")[0]
+        above.append(path)
+    return above
+
+
+def _walk(storage: Storage, base_path: str) -> _Walk:
+    walk = _Walk()
+    entered: dict[tuple[int, int], str] = {}
+    open_paths: list[tuple[str, str | None]] = [("", None)]
+    while open_paths:
+        path, above = open_paths.pop()
+        entries = tuple(storage.list(join(base_path, path)))
+        walk.folders.append(_Folder(path, above, entries))
+        if above is not None and _is_table(entries):
+            continue
+        if above is None and is_partition(entries):
+            above = path
         for entry in reversed(entries):
             below = join(path, entry.name)
             if entry.name == HOODIE_FOLDER:
                 continue
             if entry.is_link:
-                stands_for = StandsFor.PARTITION if entry.is_folder else StandsFor.NOTHING
-                links.append(FoundLink(format_path(below), stands_for))
+                if above is None:
+                    stands_for = StandsFor.PARTITION if entry.is_folder else StandsFor.NOTHING
+                    walk.links.append(FoundLink(format_path(below), stands_for))
             elif entry.is_folder:
                 first = below if entry.identity is None else entered.setdefault(entry.identity, below)
                 if first == below:
-                    open_paths.append(below)
+                    open_paths.append((below, above))
                 else:
-                    links.append(FoundLink(format_path(below), StandsFor.PARTITION, same_as=format_path(first)))
-    found.sort(key=lambda partition: partition.path)
-    return FoundPartitions(tuple(found), tuple(sorted(links)), tuple(nameless))
+                    walk.links.append(FoundLink(format_path(below), StandsFor.PARTITION, same_as=format_path(first)))
+    return walk
+
+
+def _stray_folders(strays: Mapping[str, Holds], partitions: Collection[str]) -> Iterator[StrayFolder]:
+    """What lies below a stray folder is part of it."""
+    for path in sorted(strays):
+        if strays.keys().isdisjoint(paths_above(path)):
+            above = next((each for each in paths_above(path) if each in partitions), "")
+            yield StrayFolder(format_path(path), above, strays[path])
+
+
+def _is_table(entries: Iterable[FileStatus]) -> bool:
+    return any(entry.name == HOODIE_FOLDER and entry.is_folder for entry in entries)
+
+
+def _instants_of(entries: Iterable[FileStatus], *, native: bool) -> set[str]:
+    names = [parse_any_data_file(entry.name, native=native) for entry in files_of(entries)]
+    return {name.instant for name in names if name is not None}
+
+
+def _is_begun(instants: Collection[str], timeline: Timeline) -> bool:
+    """True for files of pending writes alone."""
+    pending = {instant.time for instant in timeline.pending}
+    return not pending.isdisjoint(instants) and _is_later(set(instants) - pending, timeline)
+
+
+def _is_later(instants: Iterable[str], timeline: Timeline) -> bool:
+    """True when all of them began since the timeline was listed."""
+    latest = timeline.latest_time
+    return latest is None or all(comparable_time(instant) > comparable_time(latest) for instant in instants)
 
 
 def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> FoundPartitions:

@@ -101,6 +101,17 @@ def _table_problems(storage: Storage, snapshot: TableSnapshot) -> list[Problem]:
         for group in snapshot.frozen
         if not group.damage
     ]
+    problems += [
+        Problem(
+            TABLE,
+            stray.path,
+            f"It lies in partition '{stray.partition_path}' and holds {stray.holds}, and is no partition that the "
+            "table's readers see.",
+            "If it is a copy, move it out of the table. If these are rows of yours, write them to another partition "
+            "and move the folder out then.",
+        )
+        for stray in snapshot.strays
+    ]
     # In layout 1 a snapshot does not hold files against commits either.
     if snapshot.config.layout >= 2:
         problems += find_gone_partitions(storage, snapshot, check=TABLE)

@@ -18,7 +18,8 @@ here, and buckets that have two are refused.
 Touches: nothing. Equal inputs, and equal uuids, give equal assignments.
 Keeps:   1. a file group is one target at most, and a bucket one file group;
          2. no row goes into a group that is frozen, or that a pending clustering will replace;
-         3. a new key goes into no group that a pending compaction holds.
+         3. a new key goes into no group that a pending compaction holds;
+         4. no row goes into a partition that the table's readers would not list, or that hides another one from them.
 Source:  UpsertPartitioner, SparkUpsertDeltaCommitPartitioner, AverageRecordSizeEstimator, BucketIdentifier,
          SparkRejectUpdateStrategy (Hudi 1.2).
 """
@@ -26,7 +27,7 @@ Source:  UpsertPartitioner, SparkUpsertDeltaCommitPartitioner, AverageRecordSize
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil
@@ -40,6 +41,8 @@ from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.partition import paths_above
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.keyed_rows import BUCKET_DIGITS
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
@@ -76,6 +79,7 @@ def place(
     a partition to delete that is not there.
     """
     replaced = _replaced(snapshot, workload, request)
+    _check_partitions(snapshot, {*replaced, *(partition_path for partition_path, _ in workload.rows)})
     if request.operation is WriteOperation.DELETE_PARTITION:
         return Assignment((), {}, replaced)
     placing = _Placing(snapshot, request, instant, schema, row_bytes, new_uuid, memory_bytes, replaced)
@@ -141,6 +145,43 @@ def _names_of(slice_: FileSlice | None) -> SliceNames:
         return SliceNames("", ())
     base_file = "" if slice_.base_file is None else slice_.base_file.name
     return SliceNames(base_file, tuple(log.name.text for log in slice_.log_files))
+
+
+def _check_partitions(snapshot: TableSnapshot, paths: Collection[str]) -> None:
+    """Raises `Refused` for partitions whose rows, or those of others, readers would miss.
+
+    Args:
+        paths: the partitions that are written, or whose rows are replaced.
+    """
+    for path in sorted(paths):
+        for stray in snapshot.strays:
+            # (A partition above the nearest one does not have it, but one that came between would.)
+            has_it = path in paths_above(stray.path) and path.startswith(stray.partition_path)
+            if has_it or path == stray.path or stray.path in paths_above(path):
+                raise Refused(
+                    f"Partition '{path}' is not written: the folder '{stray.path}' lies in partition "
+                    f"'{stray.partition_path}' and holds {stray.holds}.",
+                    why="It is no partition that the table's readers see, so what it holds is a copy, or rows that "
+                    "no reader finds.",
+                    remedy="If it is a copy, move it out of the table. If these are rows of yours, write them to "
+                    "another partition and move the folder out then. Nothing was written.",
+                )
+    if not has_metadata_table(snapshot.config):
+        _check_not_nested(snapshot, paths)
+
+
+def _check_not_nested(snapshot: TableSnapshot, paths: Collection[str]) -> None:
+    known = {*snapshot.partitions, *paths}
+    for path in sorted(known):
+        for above in paths_above(path):
+            if above in known and (path not in snapshot.partitions or above not in snapshot.partitions):
+                raise Refused(
+                    f"Partition '{path}' would lie below partition '{above}'.",
+                    why="The table has no metadata table, and without its list Hudi's readers look for no partition "
+                    "below another one: they would not find the rows of the lower one.",
+                    remedy="Give the table a metadata table by a Hudi writer, write other partition values, or make a "
+                    "table that URL-encodes them. Nothing was written.",
+                )
 
 
 def _replaced(snapshot: TableSnapshot, workload: Workload, request: WriteRequest) -> dict[str, tuple[str, ...]]:

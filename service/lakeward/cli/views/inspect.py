@@ -155,6 +155,11 @@ def _notes(report: dict[str, Any], console: Console) -> None:
         console.print(
             f"[yellow]link[/]      {escape(link['path'])}{same}, stands for {link['stands_for']}; not followed"
         )
+    for stray in report["stray_folders"]:
+        console.print(
+            f"[yellow]stray[/]     {escape(stray['path'])} lies in partition '{escape(stray['partition_path'])}', is "
+            f"none itself and holds {stray['holds']}; writes to that partition are refused until it is moved out"
+        )
     for problem in report["archive_problems"]:
         console.print(f"[yellow]archive[/]   {escape(problem)}")
     counts = (

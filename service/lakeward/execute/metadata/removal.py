@@ -18,12 +18,13 @@ Stopped anywhere, the table is sound; what is left is a folder, which the same c
 Touches: under the table lock `hoodie.properties`, `.hoodie/metadata`, and folders of ours below `.hoodie/.temp`.
 Keeps:   1. nothing is removed while a writer is at work on it as far as that can be seen, by a heartbeat or an
             indexing, nor a partition of which a pending compaction of the metadata table names files;
-         2. no folder is deleted that the properties on storage still name.
+         2. no folder is deleted that the properties on storage still name;
+         3. the metadata table stays where its list alone shows partitions: by listing there is none below another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakeward.clock import Clock
@@ -42,7 +43,9 @@ from lakeward.index.index_type import IndexType
 from lakeward.plan.eligibility import Refusal
 from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage, join, parent
+from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.metadata.metadata_table import metadata_base_path
+from lakeward.table.partition import nested_partitions, paths_above
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config
 from lakeward.table.table_version import WRITABLE_VERSIONS
 from lakeward.table.timeline.timeline import Timeline, load_timeline
@@ -129,6 +132,19 @@ def remove_beside_restore(storage: Storage, base_path: str, *, clock: Clock, att
     return removal
 
 
+def check_nothing_hidden(base_path: str, partitions: Collection[str]) -> None:
+    """Raises `Refused` for a table that must keep its metadata table, because only that knows all of its partitions."""
+    if nested := nested_partitions(partitions):
+        more = f" and {len(nested) - 1} more" if len(nested) > 1 else ""
+        raise Refused(
+            f"The metadata table of {base_path} must stay.",
+            why=f"Without it no reader finds the rows of partition '{nested[0]}'{more}: Hudi's listing looks at "
+            f"nothing below '{next(each for each in paths_above(nested[0]) if each in partitions)}'.",
+            remedy="Write their rows to a table that URL-encodes partition values, or under values without a slash, "
+            "and delete these partitions first.",
+        )
+
+
 def taken_aside(storage: Storage, base_path: str) -> list[str]:
     """The folders that a removal took away and left; the next one deletes them."""
     return [status.path for status in storage.list(_temp_folder(base_path)) if _is_aside(status.name)]
@@ -209,6 +225,10 @@ def _find_removal(
             remedy="Write once with hoodie.metadata.enable=false: Hudi then removes it itself.",
         )
     removal = _removal(storage, base_path, config, partition)
+    if FILES in removal.named:
+        timeline = load_timeline(storage, base_path, config)
+        found = find_table_partitions(storage, base_path, config, timeline, source=ListingSource.STORAGE, clock=clock)
+        check_nothing_hidden(base_path, [each.path for each in found.partitions])
     if not removal.is_empty:
         refusals = _refusals(storage, base_path, config, removal)
         refuse(base_path, tuple(each for each in refusals if not (is_aborted and each.id == "pending-indexing")))

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Refused
 from lakeward.execute.clean.undo_run import undo_plan
+from lakeward.execute.metadata.removal import check_nothing_hidden
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import check_nothing_lives
 from lakeward.format.file_name import parse_any_data_file
@@ -132,7 +133,9 @@ def prepare(table: ServicedTable, target: str) -> Prepared:
         plan = RestorePlan(target, tuple(_planned(snapshot, later_ones)))
     else:
         plan = pending[1]
-    there = list_data_files(storage, base_path, config, timeline)
+    there = list_data_files(storage, base_path, config, timeline, clock=table.clock)
+    if has_metadata_table(config):
+        check_nothing_hidden(base_path, [each.partition_path for each in there.files])
     pending_cleans, keeping = _pending_cleans(table, snapshot, there)
     undos: tuple[UndoPlan, ...] = ()
     if pending is None:

@@ -56,7 +56,7 @@ from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.rollback import RollbackDecision, Step, plan_rollback
 from lakeward.storage.storage import join, parent
-from lakeward.table.partition import find_partitions
+from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.timeline import Timeline
@@ -257,7 +257,15 @@ def _plan(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecis
         return PlannedRollback(decision, plan, FoundBy.PLAN)
     marked = marked_partitions(storage, base_path, decision.instant)
     if marked is None:
-        found = {each.path: each.files for each in find_partitions(storage, base_path).partitions}
+        listed = find_table_partitions(
+            storage,
+            base_path,
+            snapshot.config,
+            snapshot.timeline,
+            source=ListingSource.STORAGE,
+            clock=table.clock,
+        )
+        found = {each.path: each.files for each in listed.partitions}
     else:
         found = {path: tuple(storage.list(join(base_path, path))) for path in sorted(marked)}
     names = {path: [each.name for each in files if not each.is_folder] for path, files in found.items()}

@@ -34,6 +34,7 @@ from lakeward.execute.clean.cleaner import Cleaner
 from lakeward.execute.metadata.removal import (
     INFLIGHT_PROPERTY,
     PARTITIONS_PROPERTY,
+    check_nothing_hidden,
     remove_beside_restore,
     taken_aside,
 )
@@ -51,7 +52,7 @@ from lakeward.plan.rollback import Step
 from lakeward.plan.version_change import VersionChange, plan_version_change, plan_way_down
 from lakeward.storage.storage import join
 from lakeward.table.listing import ListingSource
-from lakeward.table.metadata.metadata_table import metadata_base_path
+from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import BACKUP_FILE, VERSION, TableConfig, hoodie_folder, load_table_config
@@ -167,6 +168,8 @@ def _prepare(table: ServicedTable, target: int, *, is_upgrade: bool, drop_change
         return change
     first = _way_down(table, snapshot, has_metadata=metadata is not None, drop_changes=drop_changes)
     without = any(step.kind is StepKind.METADATA_TABLE for step in first)
+    if without and has_metadata_table(snapshot.config):
+        check_nothing_hidden(table.base_path, snapshot.partitions)
     then = _without_metadata_table(snapshot) if without else snapshot
     for service in [_SERVICES[step.kind] for step in first if step.kind in _SERVICES]:
         refuse(table.base_path, find_refusals(then, service))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from lakeward.errors import BrokenFile
 from lakeward.storage.storage import Storage, join
-from lakeward.table.partition import find_partitions
+from lakeward.table.partition import count_files
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline.timeline import Timeline
 
@@ -36,9 +36,7 @@ class InstantContents:
         path = join(self._folder, file_name)
         size = self._timeline.sizes.get(file_name, 0)
         if size > self._bytes_max and not self._is_counted:
-            found = find_partitions(self._storage, self._base_path)
-            files = sum(len(partition.files) for partition in found.partitions)
-            self._bytes_max += files * _BYTES_OF_A_FILE
+            self._bytes_max += count_files(self._storage, self._base_path) * _BYTES_OF_A_FILE
             self._is_counted = True
         if size > self._bytes_max:
             raise BrokenFile(

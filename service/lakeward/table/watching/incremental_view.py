@@ -54,7 +54,7 @@ from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import PartitionFiles, archived_instants, sort_files
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
-from lakeward.table.partition import list_partitions
+from lakeward.table.partition import StrayFolder, list_partitions
 from lakeward.table.schema_history import SCHEMA_FOLDER, SchemaHistory, load_schema_history
 from lakeward.table.snapshot import TableSnapshot, assemble_snapshot, zone_of
 from lakeward.table.table_config import (
@@ -181,6 +181,7 @@ class IncrementalView:
             files=files,
             links=known.links,
             nameless=known.nameless,
+            strays=known.strays,
             archived=self._archived(known, files),
             schema_history=known.properties.schema_history,
             log_compactions_of=reader.log_compactions,
@@ -260,7 +261,7 @@ class IncrementalView:
         )
         if before is not None:
             before.is_torn = True  # its inventory is the new one's
-        known.links, known.nameless = found.links, found.nameless
+        known.links, known.nameless, known.strays = found.links, found.nameless, found.strays
         differs = inventory.keep_partitions(partition.path for partition in found.partitions)
         for partition in found.partitions:
             differs |= self._take_listing(known, partition.path, partition.files)
@@ -269,7 +270,7 @@ class IncrementalView:
         instants = _advanced(() if before is None else before.timeline.instants, timeline)
         if before is not None:
             differs |= before.loaded != loaded or before.listing != listing
-            differs |= (before.links, before.nameless) != (found.links, found.nameless)
+            differs |= (before.links, before.nameless, before.strays) != (found.links, found.nameless, found.strays)
             differs |= before.damage != known.damage
         self._state = known
         return Change(before is None or differs, instants, rebuilt=True, partitions_listed=len(found.partitions))
@@ -474,6 +475,7 @@ class _Known:
         self.links: tuple[FoundLink, ...] = ()
         """Outside of the partitions, as they were walked to."""
         self.nameless: tuple[FrozenGroup, ...] = ()
+        self.strays: tuple[StrayFolder, ...] = ()
         """What the history was asked, and what it said; it only ever grows, by instants that were not asked for yet."""
         self.backlog: Backlog | None = None
         self.is_torn = False
@@ -553,7 +555,7 @@ def _is_archived(instant: Instant, before: Timeline, after: Timeline) -> bool:
 
 
 def _is_nested(path: str, partitions: Iterable[str]) -> bool:
-    """True when one of the partitions lies above or below `path`: such are not found by walking down."""
+    """True when one of the partitions lies above or below `path`: a walk then asks the metadata table's list."""
     return any(
         not path or not other or path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in partitions
     )

@@ -84,8 +84,8 @@ def _trouble(path: str) -> str:
         return ""
     if "" in parts or "." in parts or ".." in parts:
         return "A part of it is empty, . or .., which names no folder of its own."
-    if parts[0] == HOODIE_FOLDER:
-        return f"{HOODIE_FOLDER} is the folder of what Hudi keeps of the table itself."
+    if HOODIE_FOLDER in parts:
+        return f"{HOODIE_FOLDER} is the folder of what Hudi keeps of a table itself; Hudi looks for no rows in it."
     if ":" in parts[0]:
         return "Hudi takes what stands before a colon in the first part for the scheme of a URL, and fails."
     if "\0" in path:
