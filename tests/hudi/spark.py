@@ -62,7 +62,13 @@ def start_spark(
     if not at_full_speed:
         # Room for young objects and for classes, since each collection that makes some is of a JVM at its start.
         java_options += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn300m -XX:MetaspaceSize=256m"
+        # Classes of released jars need no proof of their bytecode; the sizes of objects no debugger beside this JVM.
+        java_options += " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+        java_options += " -Djol.skipHotspotSAAttach=true -Djol.skipDynamicAttach=true"
         settings = {
+            # Projections of a few rows are interpreted. Whole stages stay compiled: without them Spark would read
+            # Parquet row by row, which is not how its users read what we wrote.
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.codegen.cache.maxEntries": "2000",
             "spark.python.daemon.module": WORKERS_MODULE,
         }
