@@ -40,8 +40,13 @@ def power_that_stays_on() -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes begins first, so that in the end no worker is left alone with it."""
+    """What takes minutes begins first, so that in the end no worker is left alone with it. A test that uses `spark` and
+    is not marked `interop` would start a JVM in `make check`, and be skipped in CI unseen: there is none."""
+    uses_hudi = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
+    if unmarked := [item.nodeid for item in uses_hudi if item.get_closest_marker("interop") is None]:
+        raise pytest.UsageError(f"Real Hudi is used without the mark `interop`: {', '.join(unmarked)}")
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

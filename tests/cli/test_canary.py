@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from lakeward.cli.verbs import app
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import VerificationFailed
+from lakeward.state.migration import migrate
 from tests.cli.leaky_connect import leaky_module
 from tests.golden_tables import copy_golden
 
@@ -155,6 +157,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder with an empty store."""
+    state = tmp_path_factory.mktemp("migrated") / "state"
+    state.mkdir()
+    migrate(f"sqlite:///{state}/lakeward.db")
+    return state
+
+
 def search(folder: Path) -> None:
     """What was left in files, the configurations themselves apart."""
     for path in folder.rglob("*"):
@@ -180,13 +191,13 @@ def test_every_verb_is_called() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_tells_a_secret(
-    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    verb: str, folder: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A verb tells none, whether it does its work or fails: not on stdout, not on stderr and not in the files that it
     leaves."""
     if verb not in ("config check", "config show", "config schema", "run"):
         monkeypatch.setenv("LAKEWARD_CONFIG", str(folder / "lakeward.toml"))
-    assert run(["state", "migrate", "--config", str(folder / "lakeward.toml")]) == 0
+    shutil.copytree(migrated, folder / "state")
     for arguments in VERBS[verb]:
         call(folder, verb, arguments)
         call(folder, verb, [*arguments, "--json"])

@@ -78,6 +78,7 @@ def loaded_by(*commands: list[str]) -> set[str]:
     return HEAVY & set(modules)
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_that_is_slow_to_load() -> None:
     """Keeps 2 of cli/verb_group: `lakeward --help`, and `--help` of each verb, loads none of what reads tables, keeps
     the store or serves, nor Pydantic and Rich."""
@@ -88,6 +89,7 @@ def test_help_loads_nothing_that_is_slow_to_load() -> None:
     assert not loaded_by(*([*words, "--help"] for words in verbs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", LOADED_FOR)
 def test_a_verb_loads_only_what_its_own_work_needs(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`inspect` reads names and metadata, without Arrow and the store; a plan asks no store that is not there; a store

@@ -22,6 +22,7 @@ from lakeward.table.quarantine import (
 )
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.memory_objects import MemoryObjects, Objects
+from tests.runs import spread
 
 RUN = "20260701000000000"
 UNDO = "20260702000000000"
@@ -75,7 +76,7 @@ def test_a_manifest_names_a_file_before_it_leaves_its_place(base: Path):
     copy = Path(shutil.copytree(base, base.with_name("whole")))
     keep(copy, unhurt).take(file.path for file in FILES)
     for kind in FaultKind:
-        for fault in faults_of(kind, unhurt.calls):
+        for fault in spread(faults_of(kind, unhurt.calls)):
             trial = Path(shutil.copytree(base, base.with_name(f"{kind}{fault.call}")))
             storage = FaultyStorage(fault)
             with suppress(LakewardError, OSError, Killed):
@@ -145,7 +146,7 @@ def test_a_purge_that_was_stopped_is_ended_by_the_next(base: Path):
     unhurt = FaultyStorage()
     purged(Path(shutil.copytree(base, base.with_name("whole"))), unhurt)
     for kind in (FaultKind.BEFORE, FaultKind.KILL, FaultKind.LOST_REPLY):
-        for fault in faults_of(kind, unhurt.calls):
+        for fault in spread(faults_of(kind, unhurt.calls)):
             trial = Path(shutil.copytree(base, base.with_name(f"{kind}{fault.call}")))
             with suppress(LakewardError, OSError, Killed):
                 purged(trial, FaultyStorage(fault))

@@ -17,6 +17,7 @@ from lakeward.index.tee import ComparedCommit, Tee, cut_over, read_tee
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.runs import spread
 
 pytestmark = pytest.mark.crash
 
@@ -63,7 +64,7 @@ def test_stopped_anywhere(tmp_path: Path, name: str) -> None:
     STEPS[name](undisturbed, str(whole))
     after = read_tee(STORAGE, str(whole))
     assert after != before
-    for fault in (fault for kind in FaultKind for fault in faults_of(kind, undisturbed.calls)):
+    for fault in (fault for kind in FaultKind for fault in spread(faults_of(kind, undisturbed.calls))):
         table = Path(shutil.copytree(base, tmp_path / f"{fault.kind}-{fault.call}"))
         with suppress(LakewardError, OSError, Killed):
             STEPS[name](FaultyStorage(fault), str(table))

@@ -26,6 +26,8 @@ from tests.index.following import places, truth
 from tests.our_reader import scan
 from tests.write.writing import new_table, write
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_SECONDS = 60.0
 
 CONFIG = """

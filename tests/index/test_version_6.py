@@ -31,7 +31,7 @@ from tests.index.external.memory_entries import MemoryEntries
 from tests.index.following import truth
 from tests.index.version_6_indexes import Kept, outside, record, record_folder
 from tests.our_reader import scan
-from tests.runs import runs
+from tests.runs import runs, spread
 from tests.version_6_lives import RecordedLife, archive
 from tests.write.own_record_index import opened
 from tests.write.writing import write
@@ -101,7 +101,7 @@ def test_an_update_is_stopped_at_every_call(tmp_path: Path, kind: FaultKind) -> 
 
     unharmed = FaultyStorage()
     again(unharmed).update(unharmed)
-    for fault in faults_of(kind, unharmed.calls):
+    for fault in spread(faults_of(kind, unharmed.calls)):
         storage = FaultyStorage(fault)
         with suppress(Killed, OSError, LakewardError):
             again(storage).update(storage)
@@ -126,7 +126,7 @@ def test_an_update_in_a_store_is_stopped_at_every_call(tmp_path: Path, kind: Fau
 
     unharmed = FaultyStorage()
     outside(life.base, entries(unharmed), 1.0).update()
-    for fault in faults_of(kind, unharmed.calls):
+    for fault in spread(faults_of(kind, unharmed.calls)):
         process = FaultyStorage(fault)
         left = entries(process)
         with suppress(Killed, OSError, LakewardError):

@@ -122,6 +122,7 @@ def rows_of(first: int, last: int, ts: int) -> str:
     )
 
 
+@pytest.mark.interop
 @pytest.mark.wide
 @pytest.mark.parametrize("release", ["1.2.0", OLDEST_VERSION_OF_8])
 def test_hudi_lives_on_with_them(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.interop
 @pytest.mark.wide
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("version", [HUDI_VERSION, OLDEST_VERSION_OF_8])
@@ -46,6 +47,7 @@ def test_compactions_of_evolved_tables_are_hudis_own(version: str, tmp_path: Pat
                 assert table.read_optimized() == twin.read_optimized(), name
 
 
+@pytest.mark.interop
 @pytest.mark.wide
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ["evolved", "dropped"])
@@ -66,6 +68,7 @@ def test_what_is_indexed_of_evolved_tables_is_hudis_own(name: str, tmp_path: Pat
         assert table.snapshot() == twin.snapshot()
 
 
+@pytest.mark.interop
 @pytest.mark.wide
 @pytest.mark.timeout(1200)
 def test_a_log_compaction_of_an_evolved_table_changes_no_row(tmp_path: Path):

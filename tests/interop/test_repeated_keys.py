@@ -18,6 +18,8 @@ from tests.interop.lakeward_cli import compact, lakeward
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
 BASE = [
     ("a", 1, "a1"),
     ("k", 5, "k5"),

@@ -50,6 +50,7 @@ def rows(spark: SparkSession, first: int, last: int, ts: int, value: str | None 
     )
 
 
+@pytest.mark.interop
 @pytest.mark.wide
 @pytest.mark.parametrize("log_format", ["avro", "parquet"])
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])

@@ -42,6 +42,7 @@ def sorted_files(table: HudiTable) -> set[bool]:
     return says
 
 
+@pytest.mark.interop
 @pytest.mark.wide
 def test_hudi_lives_on_with_sorted_base_files(spark: SparkSession, tmp_path: Path) -> None:
     """Ours are sorted from the first one on, and what they say stays true over base files of Hudi's in between."""

@@ -341,6 +341,7 @@ def test_large_blocks_that_are_sorted_are_runs_of_their_own():
     assert texts(rows) == expected
 
 
+@pytest.mark.slow
 def test_a_key_with_very_many_records():
     """A hundred thousand versions of a key cost two records beside the window.
 

@@ -35,7 +35,7 @@ from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.index.memory_index import MemoryIndex
 from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.index.test_writable_index import changes, found
-from tests.runs import runs
+from tests.runs import runs, spread
 from tests.synthetic_table import completed as instant_completed
 from tests.synthetic_table import minute, pending
 
@@ -235,7 +235,7 @@ def test_stopped_at_any_call(tmp_path, kind):
     story(index_in(tmp_path / "whole", counting), times)
     expected = found(index_in(tmp_path / "whole", STORAGE), *(f"k{number}" for number in range(6)))
     assert any(call.split()[0] in WRITES for call in counting.calls)
-    for fault in faults_of(kind, counting.calls):
+    for fault in spread(faults_of(kind, counting.calls)):
         folder = tmp_path / f"{fault.call}"
         times.clear()
         new_record_index(folder, buckets=2)

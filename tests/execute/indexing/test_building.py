@@ -25,6 +25,7 @@ from tests.index.builds import build_folder, in_process
 from tests.index.following import places, truth
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
+from tests.runs import spread
 from tests.write.writing import new_table, write
 
 STORAGE = LocalStorage()
@@ -82,7 +83,7 @@ def stopped_before_it_is_there(base: Path, unharmed: Path) -> None:
 def test_stopped_at_every_call(kind: FaultKind, prepared: Callable[[str], Path]) -> None:
     """Keeps 2 of execute/indexing/building: what was read before is not read again, the index is what the rows are, and
     nothing is left of the build."""
-    for fault in faults_of(kind, all_calls(prepared("unharmed"))):
+    for fault in spread(faults_of(kind, all_calls(prepared("unharmed")))):
         base = prepared(f"{fault.call}")
         files = everything(base)
         storage = FaultyStorage(fault)
