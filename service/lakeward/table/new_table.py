@@ -60,7 +60,7 @@ _PAYLOADS = {EVENT_TIME_ORDERING: "DefaultHoodieRecordPayload", COMMIT_TIME_ORDE
 _STRATEGIES = {mode: strategy for strategy, mode in STRATEGY_MODES.items()}
 
 
-_BUCKETS_MAX = 99_999_999
+BUCKETS_MAX = 99_999_999
 """The number of a bucket has eight digits."""
 
 
@@ -85,10 +85,10 @@ class NewIndexes:
 
     def __post_init__(self) -> None:
         assert (self.buckets is not None) == (self.finds_keys is NewIndex.BUCKET)
-        if self.buckets is not None and not 1 <= self.buckets <= _BUCKETS_MAX:
+        if self.buckets is not None and not 1 <= self.buckets <= BUCKETS_MAX:
             raise UsageError(
                 f"A partition cannot have {self.buckets} buckets.",
-                why=f"It has at least one, and at most {_BUCKETS_MAX}.",
+                why=f"It has at least one, and at most {BUCKETS_MAX}.",
                 remedy="Give the number with --index bucket:N.",
             )
 

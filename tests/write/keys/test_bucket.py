@@ -1,5 +1,7 @@
 """The bucket of a key is the one that Hudi gives it."""
 
+import tracemalloc
+
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -72,3 +74,12 @@ def test_a_key_on_which_hudi_hangs_is_refused():
 def test_places_have_eight_digits():
     assert bucket_places(pa.array(["k1", "k2"]), ("id",), 256).to_pylist() == ["00000069", "00000070"]
     assert bucket_places(pa.array([], pa.string()), ("id",), 4).to_pylist() == []
+
+
+def test_only_buckets_that_are_met_are_named():
+    """With the largest number of buckets that names have room for, a row takes no more than with two."""
+    tracemalloc.start()
+    (place,) = bucket_places(pa.array(["key"]), ("id",), 99_999_999).to_pylist()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert place == f"{bucket_of('key', ('id',), 99_999_999):08d}" and most < 2**20

@@ -94,6 +94,18 @@ def test_paths_that_are_no_folders_of_the_table_are_refused(path):
         )
 
 
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_value_that_is_longer_than_a_folders_name_is_refused(encoded):
+    """It counts in bytes, as the folder has them: after values are URL-encoded, and each part by itself."""
+    generator = key_generator(config(**{ENCODE: "true"} if encoded else {}))
+    fits, longer = ("%" * 85, "%" * 86) if encoded else ("a" * 255 + "/" + "b" * 255, "é" * 128)
+    generator.keys(pa.RecordBatch.from_pylist([{"id": "k", "part": fits}]))
+    rows = pa.RecordBatch.from_pylist([{"id": "k", "part": "p"}, {"id": "k", "part": longer}])
+    size = 258 if encoded else 256
+    with pytest.raises(UsageError, match=f"Row 12 has no partition.*has {size} bytes, and a folder's name at most 255"):
+        generator.keys(rows, rows_before=10)
+
+
 def test_values_as_text():
     moment = datetime.datetime(2024, 3, 4, 5, 6, 7, 123456, tzinfo=datetime.UTC)
     values = {

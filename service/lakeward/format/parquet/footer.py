@@ -1,8 +1,10 @@
-"""The head of a Parquet footer, read without a Parquet library: is the file encrypted, in whole or in some columns?
+"""A Parquet footer, read without a Parquet library: is the file encrypted, or would the library end the process?
 
 An encrypted footer shows in the magic (`PARE`). With a plain footer and encrypted columns only field 8 of the
 footer's Thrift structure tells (`encryption_algorithm`), and pyarrow 26 does not raise but ends the process when
-it meets the metadata of such a column. So the structure is walked here, skipping all but its field numbers.
+it meets the metadata of such a column. So the structure is walked here, skipping all but its field numbers. It
+ends the process too where a damaged footer has histograms of levels that a column does not have, or fewer columns than
+the schema.
 
     ... | footer: FileMetaData, Thrift compact protocol | length, 4 bytes little-endian | PAR1 or PARE
 
@@ -11,8 +13,12 @@ Touches: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from lakeward.errors import BrokenFile
 from lakeward.format.parquet.thrift_compact import CompactReader
+from lakeward.format.parquet.thrift_tree import read_struct
 
 TAIL_BYTES = 8
 """Length and magic."""
@@ -21,6 +27,14 @@ _PLAIN = b"PAR1"
 _ENCRYPTED_FOOTER = b"PARE"
 _ENCRYPTION_ALGORITHM = 8
 _FOOTER_BYTES_MAX = 64 * 1024 * 1024
+
+# Fields of FileMetaData, SchemaElement, RowGroup, ColumnChunk, ColumnMetaData and SizeStatistics.
+_SCHEMA, _GROUPS = 2, 4
+_REPETITION, _CHILDREN = 3, 5
+_REQUIRED, _REPEATED = 0, 2
+_CHUNKS, _FACTS, _TYPE, _SIZES = 1, 3, 1, 16
+_UNENCODED, _REPETITIONS, _DEFINITIONS = 1, 2, 3
+_BYTE_ARRAY = 6
 
 
 def footer_bytes(tail: bytes, *, file: str) -> int:
@@ -51,3 +65,56 @@ def is_encrypted(tail: bytes, footer: bytes, *, file: str) -> bool:
         raise BrokenFile(
             f"The footer of {file} cannot be read.", why=f"{error}.", remedy="Restore the file from a copy."
         ) from error
+
+
+def check_library_can_open(footer: bytes) -> None:
+    """`ValueError` for what the library does not refuse but ends the process at.
+
+    What cannot be read as Thrift, or takes too much memory as a tree, is left to the library.
+    """
+    try:
+        tree, _ = read_struct(footer, only_read=True)
+    except ValueError:
+        return
+    try:
+        levels = list(_leaf_levels(iter(tree.get(_SCHEMA).values)))
+        groups = [group.get(_CHUNKS).values for group in tree.get(_GROUPS).values]
+        for chunks in groups:
+            if len(chunks) != len(levels):
+                raise ValueError(f"a row group has {len(chunks)} columns, and the schema {len(levels)}")
+            for number, (chunk, of_leaf) in enumerate(zip(chunks, levels, strict=True)):
+                _check_sizes(chunk.get(_FACTS), number, *of_leaf)
+    except (AttributeError, TypeError, StopIteration, RuntimeError, RecursionError) as error:
+        raise ValueError("its structures are not those of a Parquet footer") from error
+
+
+def _leaf_levels(elements: Iterator[Any]) -> Iterator[tuple[int, int]]:
+    """The greatest repetition and definition level of each column, in the order of their chunks."""
+    root = next(elements)
+    pending = [(int(root.get(_CHILDREN, 0)), 0, 0)]
+    while pending:
+        left, repetition, definition = pending.pop()
+        if left <= 0:
+            continue
+        pending.append((left - 1, repetition, definition))
+        element = next(elements)
+        kind = element.get(_REPETITION, _REQUIRED)
+        if not _REQUIRED <= kind <= _REPEATED:
+            raise ValueError(f"a column of its schema has the repetition {kind}, which there is not")
+        levels = repetition + (kind == _REPEATED), definition + (kind != _REQUIRED)
+        if children := element.get(_CHILDREN, 0):
+            pending.append((children, *levels))
+        else:
+            yield levels
+
+
+def _check_sizes(facts: Any, column: int, repetition_max: int, definition_max: int) -> None:
+    sizes = facts.get(_SIZES)
+    if sizes is None:
+        return
+    for field, level_max in ((_REPETITIONS, repetition_max), (_DEFINITIONS, definition_max)):
+        histogram = sizes.get(field)
+        if histogram is not None and len(histogram.values) not in (0, level_max + 1):
+            raise ValueError(f"column {column} has a histogram of {len(histogram.values)} levels, not {level_max + 1}")
+    if sizes.get(_UNENCODED) is not None and facts.get(_TYPE) != _BYTE_ARRAY:
+        raise ValueError(f"column {column} has a size of texts, and is of none")

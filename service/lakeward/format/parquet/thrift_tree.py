@@ -66,16 +66,19 @@ class Struct:
         return Struct({number: field for number, field in self.fields.items() if number not in numbers})
 
 
-def read_struct(data: bytes, at: int = 0, *, bytes_max: int | None = BYTES_MAX) -> tuple[Struct, int]:
+def read_struct(
+    data: bytes, at: int = 0, *, bytes_max: int | None = BYTES_MAX, only_read: bool = False
+) -> tuple[Struct, int]:
     """The structure that starts at `at`, and the place behind it. `ValueError` where it would not be written so, or
     would take more memory.
 
     Args:
         bytes_max: what the tree may take; None: whatever it does, for structures that this process has made.
+        only_read: it is never written back, so that it need not come out as the same bytes.
     """
     reader = _TreeReader(data, at, bytes_max)
     tree = reader.tree()
-    if write_struct(tree) != data[at : reader.position]:
+    if not only_read and write_struct(tree) != data[at : reader.position]:
         raise ValueError("it is not written as Parquet's writers do")
     return tree, reader.position
 

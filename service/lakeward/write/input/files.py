@@ -11,6 +11,8 @@ Keeps:   1. rows come in the order of the files and of the rows in them, each on
 
 from __future__ import annotations
 
+import errno
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,14 +23,19 @@ from typing import Any, BinaryIO, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.errors import UsageError
+from lakeward.errors import BrokenFile, UsageError
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.columns import read_columns
+from lakeward.format.parquet.footer import TAIL_BYTES, check_library_can_open, footer_bytes, is_encrypted
+from lakeward.format.parquet.pages import BadPage
 from lakeward.format.projection import project
 from lakeward.write.input.csv_files import CsvFiles
 from lakeward.write.input.json_lines import JsonLines
 
 STANDARD_INPUT: Final = "-"
+
+_UNREADABLE: Final = (OSError, pa.ArrowException, KeyError, UnicodeDecodeError, BadPage)
+"""What the storage, the library and those who look at pages and names raise over a file of Parquet."""
 
 
 class RowFormat(StrEnum):
@@ -86,6 +93,8 @@ def open_rows(
             remedy="Write them one format after the other, or say the one that all have with --format.",
         )
     if formats == {RowFormat.PARQUET}:
+        for file in files:
+            _check_footer(Path(file))
         return ParquetFiles(tuple(Path(file) for file in files))
     openers = [standard_input if file == STANDARD_INPUT else _opener(file) for file in files]
     names = ["standard input" if file == STANDARD_INPUT else file for file in files]
@@ -161,14 +170,14 @@ class ParquetFiles:
     def _stored(self, file: Path) -> list[int]:
         try:
             metadata = pq.read_metadata(file)
-        except (OSError, pa.ArrowException) as error:
+        except _UNREADABLE as error:
             raise _cannot_read(file, error) from error
         return [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
 
     def _columns(self, file: Path) -> pa.Schema:
         try:
             return read_columns(file)
-        except (OSError, pa.ArrowException) as error:
+        except _UNREADABLE as error:
             raise _cannot_read(file, error) from error
 
 
@@ -187,8 +196,28 @@ class ParquetPart:
                 parquet = ParquetBatches(content, where=str(self.file), **options)
                 for batch in parquet.read(parquet.schema.names, groups=self.groups):
                     yield project(batch, self.schema, where=str(self.file), naive_is_utc=True)
-        except (OSError, pa.ArrowException) as error:
+        except _UNREADABLE as error:
             raise _cannot_read(self.file, error) from error
+
+
+def _check_footer(file: Path) -> None:
+    """Raises `UsageError` where the library would end the process."""
+    try:
+        with open(file, "rb") as content:
+            content.seek(-min(TAIL_BYTES, content.seek(0, io.SEEK_END)), io.SEEK_END)
+            tail = content.read(TAIL_BYTES)
+            length = footer_bytes(tail, file=str(file))
+            content.seek(max(0, content.tell() - TAIL_BYTES - length))
+            footer = content.read(length)
+        if is_encrypted(tail, footer, file=str(file)):
+            raise UsageError(
+                f"The input {file} is encrypted.",
+                why="Lakeward has no keys for Parquet files.",
+                remedy="Write it without encryption, for one with the program that has the keys.",
+            )
+        check_library_can_open(footer)
+    except (OSError, BrokenFile, ValueError) as error:
+        raise _cannot_read(file, error) from error
 
 
 def _check_same(first: pa.Schema, other: pa.Schema, *, file: Path, first_file: Path) -> None:
@@ -209,6 +238,16 @@ def _check_same(first: pa.Schema, other: pa.Schema, *, file: Path, first_file: P
 
 
 def _cannot_read(file: str | Path, error: Exception) -> UsageError:
+    # A footer that names a place before the file's start has it sought there.
+    is_damaged = not isinstance(error, OSError) or error.errno in (None, errno.EINVAL)
     return UsageError(
-        f"The input {file} cannot be read.", why=f"{error}.", remedy="Name a file that this process may read."
+        f"The input {file} cannot be read.",
+        why=f"It is not a whole Parquet file: {_reason(error)}." if is_damaged else f"{error}.",
+        remedy="Name a file of which another program reads every row."
+        if is_damaged
+        else "Name a file that this process may read.",
     )
+
+
+def _reason(error: Exception) -> str:
+    return (error.why if isinstance(error, BrokenFile) else f"{error}").rstrip(".")

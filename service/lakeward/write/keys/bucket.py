@@ -47,9 +47,10 @@ def bucket_places(keys: pa.StringArray, fields: tuple[str, ...], buckets: int) -
         fields: the key fields that are hashed; at least one.
         buckets: of a partition, at least one.
     """
-    numbers = bucket_numbers(keys, fields, buckets)
-    names = pa.array([f"{number:0{BUCKET_DIGITS}d}" for number in range(buckets)], pa.string())
-    return names.take(pa.array(numbers))
+    # Of millions of buckets few are met: no others are named.
+    met, places = np.unique(bucket_numbers(keys, fields, buckets), return_inverse=True)
+    names = pa.array([f"{number:0{BUCKET_DIGITS}d}" for number in met.tolist()], pa.string())
+    return names.take(pa.array(places))
 
 
 def bucket_numbers(keys: pa.StringArray, fields: tuple[str, ...], buckets: int) -> npt.NDArray[np.int32]:

@@ -8,8 +8,8 @@
     no column               the empty path
 
 A text with a / in it makes deeper folders where it is not url-encoded, as Hudi has it. Refused is a path that would not
-be a folder of the table of this name: with an empty part, `.` or `..`, or where it begins with a dot as
-Hudi's own folder does, and one whose first part has a colon, which Hudi cannot read.
+be a folder of the table of this name: with an empty part, `.` or `..`, or of more than 255 bytes, or where it begins
+with a dot as Hudi's own folder does, and one whose first part has a colon, which Hudi cannot read.
 
 Touches: nothing.
 Keeps:   every path is that of a folder inside of the table, which released Hudi makes of the same values.
@@ -32,6 +32,9 @@ DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _RESERVED: Final = (*map(chr, range(1, 0x20)), *"\"#%'*/:=?\x7f\\{[]^")
 _ESCAPES: Final = str.maketrans({reserved: f"%{ord(reserved):02X}" for reserved in _RESERVED})
+
+_NAME_BYTES_MAX: Final = 255
+"""As local file systems and HDFS have it. Object stores take more, but from there no table could be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ def check_paths(paths: pa.StringArray, *, rows_before: int) -> None:
 
 def _trouble(path: str) -> str:
     parts = path.split("/")
+    if (longest := max(len(part.encode()) for part in parts)) > _NAME_BYTES_MAX:
+        return f"A part of it has {longest} bytes, and a folder's name at most {_NAME_BYTES_MAX}."
     if path == "":
         return ""
     if "" in parts or "." in parts or ".." in parts:
