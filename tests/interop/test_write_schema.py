@@ -1,16 +1,30 @@
-"""The schema that a write leaves, as released Hudi leaves it after the same rows, and what its readers make of it."""
+"""The schema that a write leaves, as released Hudi leaves it after the same rows, and what its readers make of it; and
+names and values that it cannot read back, which are refused."""
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import secrets
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakeward.errors import LakewardError, Unsupported
+import lakeward.write
+from lakeward.errors import LakewardError, Unsupported, UsageError
+from lakeward.format.avro.column_names import find_bad_names
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.write.flow import keying
+from lakeward.write.input import schema as input_schema
 from lakeward.write.input.schema import evolve
+from tests.format.avro.test_column_names import ILLEGAL, LEGAL
+from tests.format.avro.test_column_names import schema_of as schema_of_names
 from tests.hudi.table import HudiTable, TableShape
 
 if TYPE_CHECKING:
@@ -123,3 +137,104 @@ def test_what_hudi_writes_and_cannot_read_is_refused(
         ours(first, rows, UNREADABLE[name])
     with pytest.raises(Exception, match="Nested types with type changes"):
         table.snapshot()
+
+
+def test_the_names_that_are_taken_are_those_of_avro(spark: SparkSession) -> None:
+    """Hudi's parser is asked of each name of the unit test, and of characters by chance, in the first place and after
+    it; only characters that all releases of Python and Java know."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    chance = random.Random(seed)
+    known = [each for each in map(chr, range(0xD800)) if unicodedata.ucd_3_2_0.category(each) != "Cn"]
+    drawn = [form.format(each) for each in chance.sample(known, 300) for form in ("{}", "x{}")]
+    parser = spark._jvm.org.apache.avro.Schema.Parser  # type: ignore[union-attr]
+
+    for name in (*LEGAL, *ILLEGAL, *drawn):
+        text = json.dumps(schema_of_names(name))
+        try:
+            parser().parse(text)
+            is_taken = True
+        except Py4JJavaError:
+            is_taken = False
+        assert is_taken == (not find_bad_names(text)), (name, seed)
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudi_goes_on_from_odd_names(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Those that are taken: new columns, of one letter in two cases on different levels, and inside of a struct names
+    that are reserved outside."""
+    options = {"hoodie.datasource.write.table.type": kind, "hoodie.metadata.enable": "true"}
+    table = HudiTable(spark, tmp_path / "t", TableShape(options=options))
+    table.write(spark.sql("SELECT 'k1' id, 1L ts"), "upsert")
+    inner = {"Z": 1, "_hoodie_operation": "D", "_tmp_metadata_row_index": 7, "y": {"Z": 1, "ID": 1}}
+    names = [name for name in LEGAL if name != "_hoodie_is_deleted"]
+    rows = pa.table({"id": ["k2"], "ts": [2], **{name: ["x"] for name in names}, "z": [{"a": inner}]})
+
+    lakeward.write.write(rows, str(table.path), writers_stopped=True)
+    lakeward.write.write(rows.set_column(0, "id", pa.array(["k3"])), str(table.path), writers_stopped=True)
+    fill = {"hoodie.write.set.null.for.missing.columns": "true"}
+    table.write(spark.sql("SELECT 'k4' id, 2L ts"), "upsert", **fill)
+
+    found = {row["id"]: row for row in map(json.loads, table.snapshot(with_meta=False))}
+    assert found["k2"] == {"id": "k2", "ts": 2, **dict.fromkeys(names, "x"), "z": {"a": inner}}
+    assert found["k3"] == found["k2"] | {"id": "k3"} and len(found) == 4
+
+
+@pytest.mark.parametrize("new", ["V", "s.X", "_tmp_metadata_row_index"])
+def test_names_that_spark_cannot_tell_apart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: str
+) -> None:
+    """Hudi's readers fail on a table with them, or return another value than was written."""
+    table = HudiTable(
+        spark, tmp_path / "t", TableShape(options={"hoodie.datasource.write.table.type": "COPY_ON_WRITE"})
+    )
+    table.write(spark.sql("SELECT 'k1' id, 1L ts, 'v' v, named_struct('x', 1) s"), "upsert")
+    struct = {"x": 1, "X": 2} if new == "s.X" else {"x": 1}
+    columns = {"id": ["k2"], "ts": [2], "v": ["w"], "s": [struct], **({} if new == "s.X" else {new: [77]})}
+    rows = pa.table(columns)
+    rows = rows.cast(_with_ints(rows.schema))
+    with pytest.raises(UsageError, match="a column that the table cannot have"):
+        lakeward.write.write(rows, str(table.path), writers_stopped=True)
+
+    monkeypatch.setattr(input_schema, "_check_loadable", lambda evolved, before: None)
+    lakeward.write.write(rows, str(table.path), writers_stopped=True)
+
+    if new.startswith("_"):
+        assert ": 77" not in "".join(table.snapshot(with_meta=False)).replace('":', '": ')
+    else:
+        with pytest.raises(Exception, match="already exists"):
+            table.snapshot()
+
+
+def _with_ints(schema: pa.Schema) -> pa.Schema:
+    """The struct with fields of ints, as the table has them."""
+    struct = schema.field("s").type
+    return schema.set(3, pa.field("s", pa.struct([(field.name, pa.int32()) for field in struct])))
+
+
+@pytest.mark.parametrize(("kind", "fails"), [("bigint", True), ("string", True), ("int", False)])
+def test_rows_without_ordering_value(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, fails: bool
+) -> None:
+    """Hudi's queries fail where one meets a row that has one, so it is refused; in a column of ints it is 0."""
+    table = HudiTable(spark, tmp_path / "t", TableShape(index="BUCKET"))
+    table.write(spark.sql(f"SELECT 'k1' id, {NULL_OR.format(f'CAST(1 AS {kind})')} ts, 'v' v"), "upsert")
+    rows = pa.table(
+        {
+            "id": ["k1"],
+            "ts": pa.nulls(1, {"bigint": pa.int64(), "string": pa.string(), "int": pa.int32()}[kind]),
+            "v": ["w"],
+        }
+    )
+    if fails:
+        with pytest.raises(UsageError, match="Row 1 has no value in ts"):
+            lakeward.write.write(rows, str(table.path), writers_stopped=True, buckets=2)
+        monkeypatch.setattr(keying, "_check_ordering", lambda rows, fields, rows_before: None)
+
+    lakeward.write.write(rows, str(table.path), writers_stopped=True, buckets=2)
+
+    if fails:
+        with pytest.raises(Exception, match="ClassCastException"):
+            table.snapshot()
+    else:
+        assert '"v":"v"' in "".join(table.snapshot())
