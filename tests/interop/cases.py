@@ -26,7 +26,7 @@ import os
 import random
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -80,6 +80,9 @@ class Case:
     """The table's; 1.2.0 writes and judges each here, what older releases say of them their own suites."""
     changes: str = "no"
     """no, or what is captured of them (`CHANGES`)."""
+    names: str = "plain"
+    """plain; or odd: letters and digits of several scripts, and names that differ in case alone on different levels.
+    Tables by chance alone have it."""
 
     FREE: ClassVar[tuple[str, ...]] = ("ordering_type", "metadata")
     """Columns that need not meet every value of the others; of `metadata`, off and on do."""
@@ -99,8 +102,9 @@ class Case:
 
     def __str__(self) -> str:
         """Its name, which its rows are drawn by: those of a table that captures no changes are what they were before
-        there was such a column."""
-        names = [column.name for column in fields(self) if column.name != "changes" or self.captures_changes]
+        there was such a column, and so are those with plain names."""
+        left_out = {"changes": not self.captures_changes, "names": self.names == "plain"}
+        names = [column.name for column in fields(self) if not left_out.get(column.name)]
         return "-".join(getattr(self, name) for name in names)
 
 
@@ -298,8 +302,12 @@ PAIRS = _cases("""
 def drawn(asked: str) -> dict[str, Case]:
     """The tables of `SEED:COUNT` by chance, by the names under which those that passed are remembered."""
     seed, _, count = asked.partition(":")
-    cases = {f"{seed}-{number}": draw(random.Random(f"{seed} {number}")) for number in range(int(count or 0))}
+    cases = {f"{seed}-{number}": _by_chance(random.Random(f"{seed} {number}")) for number in range(int(count or 0))}
     return {name: case for name, case in cases.items() if not (PASSED / name).exists()}
+
+
+def _by_chance(chance: random.Random) -> Case:
+    return replace(draw(chance), names=chance.choice(("plain", "odd")))
 
 
 PASSED = Path(".interop-full")

@@ -100,6 +100,19 @@ their digits in Hudi; `tests/hudi/evolved_table.py` has them, and all other type
 DROPPED = ("c_date", "amount")
 DROPPING = {"hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"}
 
+ODD_NAMES = {
+    "value": "größe",
+    "number": "n٣",
+    "amount": "日本",
+    "c_int": "_",
+    "c_bigint": "x_ª",
+    "c_string": "null",
+    "c_struct": "A",
+    "c_array_of_struct": "K",
+    "added": "Ⴀ",
+}
+"""Names that Hudi takes, and how columns are called with them: two differ from what is inside of them in case alone."""
+
 PAYLOADS = {
     "commit": "org.apache.hudi.common.model.OverwriteNonDefaultsWithLatestAvroPayload",
     "event": "org.apache.hudi.common.model.PartialUpdateAvroPayload",
@@ -319,6 +332,7 @@ class Story:
         self.model.delete(rows)
 
     def _frame(self, rows: list[Row]) -> DataFrame:
-        schema = ", ".join(f"`{name}` {kind}" for name, kind in self._columns.items())
+        called = ODD_NAMES if self.case.names == "odd" else {}
+        schema = ", ".join(f"`{called.get(name, name)}` {kind}" for name, kind in self._columns.items())
         ordered = [tuple(row.get(name) for name in self._columns) for row in rows]
         return self._spark.createDataFrame(ordered, schema)
