@@ -138,6 +138,7 @@ def test_a_day_in_the_life(
     daemon.wait_until("/metrics", 'lakeward_table_log_files{table="orders"} 0.0')
     status, page = daemon.get(f"/tables/{urllib.parse.quote(str(folder / 'tables/orders'), safe='')}")
     assert (status, "no logs to merge" in page) == (200, True)
+    assert "no logs to merge" in daemon.get("/tables/orders")[1], "its short name has the same page"
 
     good = daemon.config.read_text()
     daemon.config.write_text(good.replace('interval = "1s"', 'interval = "1 fortnight"'))
