@@ -444,6 +444,62 @@ def test_a_storage_that_fails_is_no_traceback(
     assert "Traceback" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("number", "what"),
+    [
+        (errno.EROFS, "The storage is read-only: {path}."),
+        (errno.EACCES, "This process is not allowed to do this at {path}."),
+        (errno.EPERM, "This process is not allowed to do this at {path}."),
+    ],
+)
+def test_storage_that_may_not_be_written_is_called_that(
+    table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int, what: str
+) -> None:
+    """The message has the path and a remedy; a 403 of an object store is an EACCES, too (`storage/object_store`)."""
+    paths: list[str] = []
+
+    def refuses(storage: LocalStorage, path: str) -> object:
+        paths.append(path)
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(LocalStorage, "open_output", refuses)
+    assert run(["compact", str(table), *IN_PROCESS, "--json"]) == 1
+    told = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
+    assert told["what"] == what.format(path=paths[0])
+    assert told["why"] == f"{os.strerror(number)}."
+    assert told["remedy"].endswith("Nothing half-done stays visible.")
+
+
+@pytest.mark.parametrize(
+    ("words", "home", "told"),
+    [
+        (("--spark",), "nowhere", "JAVA_HOME is wrong: {home}.\nThere is no such folder."),
+        (("--master", "spark://127.0.0.1:1"), None, "The Spark master spark://127.0.0.1:1 cannot be reached."),
+    ],
+)
+@pytest.mark.parametrize("verb", ["compact", "service"])
+def test_a_spark_that_cannot_start_is_told_before_anything_is_begun(
+    table: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    words: tuple[str, ...],
+    home: str | None,
+    told: str,
+) -> None:
+    """No plan is left behind; a dry run, which starts none, is not concerned."""
+    if home is None:
+        monkeypatch.setattr("lakeward.dispatch.spark.ensure_java", lambda: None)
+    else:
+        monkeypatch.setenv("JAVA_HOME", str(table.parent / home))
+    before = everything(table)
+    assert run([verb, str(table), *words, "--writers", "stopped"]) in (1, 2)
+    err = capfd.readouterr().err
+    assert told.format(home=table.parent / "nowhere") in err and "Traceback" not in err
+    assert everything(table) == before
+    assert run([verb, str(table), *words, "--dry-run"]) == 0
+
+
 def test_versions_as_json(capfd: pytest.CaptureFixture[str]) -> None:
     """What must agree on every machine."""
     assert run(["version", "--json"]) == 0

@@ -80,6 +80,15 @@ def test_a_word_about_other_writers_is_asked_for(base: Path, capsys: pytest.Capt
     assert files(base) == before
 
 
+@pytest.mark.parametrize("name", ["gone.jsonl", "gone.csv", "gone.parquet"])
+def test_a_missing_input_is_usage(base: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """So it is in each format, and without a traceback. Keeps 2 of cli/write_command."""
+    before, gone = files(base), base.parent / name
+    assert run(["write", str(base), "--input", parquet(base, FIRST), "--input", str(gone), *SAID]) == 2
+    assert f"LW-USAGE: The input {gone} does not exist." in capsys.readouterr().err
+    assert files(base) == before
+
+
 def test_bloom_filters_that_are_too_small_are_told(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A write, then the compaction of its rows: how often the worst of them errs."""
     many = parquet(base, [(f"k{number}", 1, "new", "a") for number in range(300)])

@@ -249,3 +249,12 @@ def test_what_was_done_before_the_store_failed_is_told(
     assert changes.gained == ("t1",) and set(changes.lost) == {"old"}
     assert isinstance(changes.problem, StoreUnavailable)
     assert a.held == {"t1"}
+
+
+def test_who_holds_a_table_is_told_by_process_host_and_store(tmp_path: Path, clock: SettableClock) -> None:
+    """The text has the URL of the store, without what opens it; a daemon of the release before has its name alone."""
+    store = open_store("sqlite://", clock=clock)
+    owner = replace(Processes().new_owner(), host="vm-7", pid=16180)
+    daemon(store, "vm-7-16180-ab", clock, owner=owner).keep(["t"], busy=frozenset())
+    b = daemon(store, "b", clock)
+    assert b.keep(["t"], busy=frozenset()).held_by == {"t": f"process 16180 on vm-7, store {store.name}"}

@@ -5,7 +5,8 @@
         table.write("SELECT ...", "upsert")
         table.snapshot()
 
-A question is a line of JSON, and so is its answer: `python -m tests.hudi.other_release VERSION SCRATCH` is the process.
+A question is a line of JSON, and so is its answer: `python -m tests.hudi.other_release VERSION SCRATCH ZONE` is the
+process.
 
 Touches: table folders on local disk, through the Spark of that process.
 """
@@ -32,11 +33,15 @@ MISSING = 3
 class OtherRelease:
     """The process; it ends with the `with`."""
 
-    def __init__(self, version: str, scratch: Path) -> None:
+    def __init__(self, version: str, scratch: Path, *, zone: str = "UTC") -> None:
+        """
+        Args:
+            zone: that of the Java process, in which Hudi names instants of a LOCAL timeline.
+        """
         scratch.mkdir(parents=True, exist_ok=True)
         self._errors = (scratch / "errors").open("w+")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.hudi.other_release", version, str(scratch)],
+            [sys.executable, "-m", "tests.hudi.other_release", version, str(scratch), zone],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -161,12 +166,12 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
     raise ValueError(call)
 
 
-def main(version: str, scratch: Path) -> None:
+def main(version: str, scratch: Path, zone: str) -> None:
     # What Spark and Hudi print goes with their errors.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        spark = start_spark(scratch=scratch, version=version)
+        spark = start_spark(scratch=scratch, version=version, zone=zone)
     except HudiMissing as missing:
         print(missing, file=sys.stderr)
         sys.exit(MISSING)
@@ -181,4 +186,4 @@ def main(version: str, scratch: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

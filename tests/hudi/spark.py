@@ -4,7 +4,8 @@ Used by the interop tests, the demo and the benchmark.
 
 Touches: starts a JVM; the first time on a machine Spark fetches the Hudi bundle through `spark.jars.packages`, and from
          then on finds it in the folder where that left it.
-Keeps:   1. instants are named in UTC whatever the machine's zone is: the JVM's default zone is set, not only Spark's;
+Keeps:   1. instants are named in UTC, or in another `zone`, whatever the machine has: the default zone of the JVM is
+            set, not only that of Spark;
          2. `HudiMissing` says that the bundle cannot be had here; every other failure is a failure.
 """
 
@@ -40,7 +41,12 @@ class HudiMissing(Exception):
 
 
 def start_spark(
-    *, scratch: Path, memory: str = "2g", at_full_speed: bool = False, version: str = HUDI_VERSION
+    *,
+    scratch: Path,
+    memory: str = "2g",
+    at_full_speed: bool = False,
+    version: str = HUDI_VERSION,
+    zone: str = "UTC",
 ) -> SparkSession:
     """A local session with Hudi on it. Spark and Derby leave their droppings in `scratch`.
 
@@ -55,7 +61,7 @@ def start_spark(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     ensure_java()
     _end_jvm_that_was_left()
-    java_options = f"-Duser.timezone=UTC -Dderby.system.home={scratch}"
+    java_options = f"-Duser.timezone={zone} -Dderby.system.home={scratch}"
     # Hudi's bloom index by the metadata table sends a lock to tasks, which Java 17 keeps its fields to itself of.
     java_options += " --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
     settings = {}

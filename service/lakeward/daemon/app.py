@@ -62,7 +62,7 @@ from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_root, open_storage
-from lakeward.table.timeline.service_instants import ServiceName
+from lakeward.table.timeline.service_instants import ServiceName, daemon_of
 from lakeward.task.entry import check_slice_at, run_operation_at
 
 CONTROLS_SECONDS = 2.0
@@ -186,7 +186,11 @@ class App:
                 lambda base_path: partial(compare_tee_at, base_path),
                 settings.store_url,
             ),
-            identity=ServiceName(settings.service.name, store.store_id()),
+            identity=ServiceName(
+                settings.service.name,
+                store.store_id(),
+                daemon_of(pid=os.getpid(), host=socket.gethostname(), store=store.name),
+            ),
             processes=processes,
             state_folder=settings.service.state_folder,
             clock=clock,

@@ -41,6 +41,7 @@ from lakeward.state import lease as terms
 from lakeward.state.lease import HeldLease
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store
+from lakeward.table.timeline.service_instants import daemon_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class LeaseChanges:
     lost: Mapping[str, str] = field(default_factory=dict)
     """Table to why, as a sentence."""
     held_by: Mapping[str, str] = field(default_factory=dict)
-    """Tables that another daemon holds, to its name."""
+    """Tables that another daemon holds, to what people call that: its process, host and store."""
     is_watching: bool = False
     """A lease is over, and it is not yet certain that its holder stopped."""
     daemons: int = 1
@@ -191,6 +192,7 @@ class Leases:
             return [], {}, False
         now, monotonic = self._clock.now(), self._clock.monotonic()
         over = {lease.table: lease for lease in self._store.leases.expired(now)}
+        shown = {daemon.holder: self._shown(daemon) for daemon in self._store.daemons.known()}
         held_by = {}
         is_watching = False
         for lease in (*self._store.leases.held(now), *over.values()):
@@ -198,12 +200,19 @@ class Leases:
                 continue
             still = self._stillness.seconds(lease.table, lease, monotonic=monotonic)
             if lease.table not in over:
-                held_by[lease.table] = lease.holder
+                held_by[lease.table] = shown.get(lease.holder, lease.holder)
             elif still < self._seconds * terms.SAFE_PART:
-                held_by[lease.table] = lease.holder
+                held_by[lease.table] = shown.get(lease.holder, lease.holder)
                 is_watching = True
         free = [table for table in tables if table not in held_by and table not in self.held]
         return free, held_by, is_watching
+
+    def _shown(self, daemon: DaemonRecord) -> str:
+        """Its name in the store where its row is of the release before and does not say its process."""
+        owner = None if daemon.process is None else parse_owner(daemon.process.encode())
+        if owner is None:
+            return daemon.holder
+        return daemon_of(pid=owner.pid, host=owner.host, store=self._store.name)
 
     def _take(self, table: str) -> bool:
         held = terms.take(self._store.leases, table, self.holder, self._seconds, self._clock)

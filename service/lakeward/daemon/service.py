@@ -459,7 +459,7 @@ class Service:
             self._lose_lease(table, why)
         for table, holder in changes.held_by.items():
             if self._held_by.get(table) != holder and table not in changes.lost:
-                self._inbox.append(e.LeaseEnded(table, f"Daemon {holder} has the lease."))
+                self._inbox.append(e.LeaseEnded(table, f"Another Lakeward holds the table's lease: {holder}."))
         if changes.problem is None:
             self._held_by = changes.held_by
         if wanted_again:  # a table was added while the store was asked

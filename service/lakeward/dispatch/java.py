@@ -1,7 +1,8 @@
 """Find the Java runtime that Spark needs: JAVA_HOME, else `java` on the path, else the `jre` extra.
 
-Touches: the environment of this process (JAVA_HOME), only when neither of the first two is there; that is logged as a
-         warning, once a process.
+Touches: a child process, `java -version`; the environment of this process (JAVA_HOME), only when neither of the first
+         two is there; that is logged as a warning, once a process.
+Keeps:   a JAVA_HOME on which Spark would not start is refused, and no other runtime is taken in its place.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,9 +27,10 @@ _LOG = logging.getLogger("lakeward.dispatch")
 
 
 def ensure_java() -> None:
-    """Make sure that Spark will find a Java runtime. Raises `UsageError` when there is none."""
-    if os.environ.get("JAVA_HOME"):
-        return  # the operator's choice, good or bad
+    """Make sure that Spark will find a Java runtime. Raises `UsageError` where there is none, or JAVA_HOME is wrong."""
+    if home := os.environ.get("JAVA_HOME"):
+        _check_home(Path(home))
+        return
     java = shutil.which("java")
     if java is not None and (found := _major_version(java)) is not None and found >= MIN_JAVA:
         return
@@ -49,7 +52,34 @@ def ensure_java() -> None:
     )
 
 
+def _check_home(home: Path) -> None:
+    """Raises `UsageError`."""
+    java = home / "bin" / "java"
+    if not home.is_dir():
+        why = "There is no such folder."
+    elif not java.is_file():
+        why = f"It has no {java.relative_to(home)}, so it is not the folder of a Java runtime."
+    elif not os.access(java, os.X_OK):
+        why = f"{java} cannot be executed."
+    elif (found := _major_version(str(java))) is None:
+        why = f"{java} -version does not tell a version."
+    elif found < MIN_JAVA:
+        why = f"Its version is {found}, and Spark needs {MIN_JAVA} or newer."
+    else:
+        return
+    raise UsageError(
+        f"JAVA_HOME is wrong: {home}.",
+        why=why,
+        remedy=f"Set it to the folder of Java {MIN_JAVA} or newer, or unset it to take `java` from the path. Nothing "
+        "was started.",
+    )
+
+
+@cache
 def _major_version(java: str) -> int | None:
-    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', printed)
+    try:
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError:  # a program of another machine
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', printed)  # Java 8 calls itself 1.8
     return int(found.group(1)) if found else None

@@ -36,6 +36,7 @@ from lakeward.dispatch.dispatcher import (
 )
 from lakeward.dispatch.java import ensure_java
 from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
+from lakeward.dispatch.spark_master import check_master
 from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed, UsageError
 from lakeward.printable import SPARK_REDACTION, printable_url
@@ -150,6 +151,13 @@ class SparkDispatcher:
         if not specs:
             return []
         return self._run_on(self._started(), task, specs, description=description, on_progress=on_progress)
+
+    def check(self) -> None:
+        """What a session needs of this machine and of the master, before one is started. Raises `UsageError` where
+        there is no fitting Java, and `LakewardError` where no master answers."""
+        if self._remote is None and self._session is None:
+            ensure_java()
+            check_master(self._master)
 
     def probe(self) -> None:
         session = self._started()
@@ -281,9 +289,9 @@ class SparkDispatcher:
             from lakeward.dispatch.spark_connect import ConnectSession
 
             return ConnectSession.start(self._remote, self._settings)
+        self.check()
         from lakeward.dispatch.spark_session import LocalSession
 
-        ensure_java()
         return LocalSession.start(self._master, self._settings, self._memory)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import State
-from lakeward.table.timeline.service_instants import ServiceInstant, ServiceName, foreign_instants
+from lakeward.table.timeline.service_instants import ServiceInstant, ServiceName, daemon_of, foreign_instants
 from lakeward.table.watching.incremental_view import IncrementalView
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
@@ -126,3 +126,13 @@ def test_in_layout_1_a_replacecommit_may_be_a_clustering(tmp_path: Path) -> None
     view, _ = view_of(table)
     view.refresh()
     assert view.service_instants() == ()
+
+
+def test_another_daemon_is_told_by_process_host_and_store() -> None:
+    """A plan says of which daemon it is; one of a release that did not say it, of which service."""
+    said = ServiceName("nightly", "store-2", daemon_of(pid=16180, host="vm-7", store="postgresql://lw@db/lakeward"))
+    them = instant(**{"planned_by": "lakeward", **said.as_metadata()})
+    daemon = "process 16180 on vm-7, store postgresql://lw@db/lakeward"
+    assert them.planner == f"another Lakeward (service nightly: {daemon})"
+    before = instant(planned_by="lakeward", planned_by_service="nightly", planned_by_store="store-2")
+    assert before.planner == "another Lakeward (service nightly)"

@@ -105,8 +105,6 @@ def test_a_column_that_comes_late_is_refused(monkeypatch):
     ("files", "told", "words"),
     [
         ([], None, "no input"),
-        (["a.xml"], None, "The format of a.xml is not known"),
-        (["a.parquet", "b.jsonl"], None, "several formats"),
         (["-", "b.jsonl"], None, "one input of several"),
         (["-"], RowFormat.PARQUET, "cannot be read from standard input"),
     ],
@@ -116,10 +114,40 @@ def test_inputs_that_are_refused(files, told, words):
         open_rows(files, row_format=told)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    for name in ("a.parquet", "a.jsonl"):
-        with pytest.raises(UsageError, match=f"input .*{name} cannot be read"):
-            rows_of(open_rows([str(tmp_path / name)]))
+def test_formats_that_are_not_known_or_differ_are_told(tmp_path):
+    """The remedies name options that exist alone."""
+    for name in ("a.xml", "a.parquet", "b.jsonl"):
+        (tmp_path / name).touch()
+    for names, what, remedy in (
+        (
+            ["a.xml"],
+            f"The format of {tmp_path / 'a.xml'} is not known.",
+            "Give it the ending of what it holds, or pass JSON lines through standard input with --input -.",
+        ),
+        (
+            ["a.parquet", "b.jsonl"],
+            "The input files have several formats: jsonl, parquet.",
+            "Write the files of each format by themselves.",
+        ),
+    ):
+        with pytest.raises(UsageError) as refused:
+            open_rows([str(tmp_path / name) for name in names])
+        assert (refused.value.what, refused.value.remedy) == (what, remedy)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path, monkeypatch):
+    """Before anything is read of the others; and a folder is called one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "days.jsonl").mkdir()
+    (tmp_path / "b.jsonl").touch()
+    for name in (str(tmp_path / "a.parquet"), "a.jsonl"):
+        with pytest.raises(UsageError) as refused:
+            open_rows(["b.jsonl", name])
+        assert refused.value.what == f"The input {name} does not exist."
+        below = f"A path that does not begin with / is looked for below {tmp_path}."
+        assert refused.value.why == ("" if name[0] == "/" else below)
+    with pytest.raises(UsageError, match=r"The input days\.jsonl is a folder\. Name the files in it"):
+        open_rows(["days.jsonl"])
 
 
 def test_what_looks_like_a_key_twice_is_none():

@@ -64,6 +64,7 @@ class StatedBuild:
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
         clock = SystemClock()
         engines = self.engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+        engines.check()
         try:
             with interruptible() as guard, remembered_build(opened, kind, clock) as on_state:
                 yield BuildWork(

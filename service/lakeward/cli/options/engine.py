@@ -128,6 +128,11 @@ class CommandEngines:
             self._local = LocalDispatcher(places_of_machine(), memory_bytes=self.rule.memory_bytes)
         return self._local
 
+    def check(self) -> None:
+        """Raises what would keep Spark from starting, where all plans are for it, before anything is begun."""
+        if self.rule.local_below == 0:
+            self.spark().check()
+
     def stop(self) -> None:
         if self._spark is not None:
             self._spark.stop()

@@ -159,6 +159,8 @@ def compact(
         if not service_metadata_now(opened, options, None, dry_run=dry_run, as_json=as_json) and exit_code:
             raise typer.Exit(3)
         return
+    if not dry_run:
+        engines.check()
     console = Terminal()
     parked = ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
     parked_now = parked.records(named=plan.file_group or ())

@@ -70,6 +70,8 @@ def convert(
     target = Layout(layout.value)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         engines = engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+        if not dry_run:
+            engines.check()
         try:
             work = _work(serviced, engines, sorts=target is Layout.LSM_TREE)
             change = (preview_layout_change if dry_run else change_layout)(serviced, target, work)

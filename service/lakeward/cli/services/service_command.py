@@ -79,6 +79,8 @@ def service(
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     engines = engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+    if not dry_run:
+        engines.check()
     parked = ParkedGroups(opened, config, SystemClock(), say=partial(typer.echo, err=True))
     parked_now = parked.records()
     excluded = parked.excluded(parked_now)

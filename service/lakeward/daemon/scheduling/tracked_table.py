@@ -206,9 +206,9 @@ class TrackedTable:
         assert self.foreign is not None
         seen = self.foreign
         return (
-            f"Another service works on the table ({seen.action} {seen.instant} is not ours: {seen.by} requested it at "
-            f"{format_time(seen.at)}), so it is planned and not changed; stop the other service and resume the table, "
-            "or set foreign_services to share."
+            f"Another service works on the table: {seen.by} requested {seen.action} {seen.instant} at "
+            f"{format_time(seen.at)}. Lakeward plans the table and does not change it; stop the other service and "
+            "resume the table, or set foreign_services to share."
         )
 
     def wanted(self, now: float) -> JobKind | None:

@@ -1,7 +1,8 @@
 """Services on the timeline, and who planned each: how a daemon notices that it is not alone on a table.
 
-A plan of Lakeward says so in its extra metadata: `planned_by` always, `planned_by_service` (the configured name) and
-`planned_by_store` (the identity of the store) when a daemon made it. Foreign to a daemon is
+A plan of Lakeward says so in its extra metadata: `planned_by` always, `planned_by_service` (the configured name),
+`planned_by_store` (the identity of the store) and `planned_by_daemon` (process, host and store, for people) when a
+daemon made it. Foreign to a daemon is
 
     a plan that says nothing                     inline compaction, another tool
     a plan of another service                    a daemon configured for other people
@@ -40,6 +41,8 @@ PLANNED_BY = "planned_by"
 """A key of a plan's extra metadata: only we write it, so a plan that has it may be rolled back by us."""
 PLANNED_BY_SERVICE = "planned_by_service"
 PLANNED_BY_STORE = "planned_by_store"
+PLANNED_BY_DAEMON = "planned_by_daemon"
+"""The key for people alone: process, host and store."""
 
 SERVICES_OF_ONE = frozenset({"compaction", "logcompaction", "clustering"})
 """Actions of which a table has one owner."""
@@ -55,10 +58,18 @@ class ServiceName:
     """The configured name; daemons that share a store share it."""
     store: str
     """The identity of that store."""
+    daemon: str = ""
+    """Which daemon of the service it is, for the people who meet it: `daemon_of`."""
 
     def as_metadata(self) -> dict[str, str]:
         """For a plan's extra metadata, beside `planned_by`."""
-        return {PLANNED_BY_SERVICE: self.service, PLANNED_BY_STORE: self.store}
+        daemon = {PLANNED_BY_DAEMON: self.daemon} if self.daemon else {}
+        return {PLANNED_BY_SERVICE: self.service, PLANNED_BY_STORE: self.store, **daemon}
+
+
+def daemon_of(*, pid: int, host: str, store: str) -> str:
+    """A daemon's text for people who meet its work; `store` is the URL without its secrets."""
+    return f"process {pid} on {host}, store {store}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ class ServiceInstant:
     planned_by: str | None = None
     planned_by_service: str | None = None
     planned_by_store: str | None = None
+    planned_by_daemon: str | None = None
 
     def is_foreign(self, us: ServiceName, *, since: float) -> bool:
         """True when it shows that another service works on the table, after `since`."""
@@ -89,7 +101,8 @@ class ServiceInstant:
         """Who made the plan, as far as it says so."""
         if self.planned_by_service is None:
             return self.planned_by or "another engine"
-        return f"service {self.planned_by_service} of {self.planned_by}"
+        daemon = f": {self.planned_by_daemon}" if self.planned_by_daemon else ""
+        return f"another Lakeward (service {self.planned_by_service}{daemon})"
 
 
 def foreign_instants(
@@ -133,6 +146,7 @@ def read_service_instants(
                     planned_by=planner.by,
                     planned_by_service=planner.service,
                     planned_by_store=planner.store,
+                    planned_by_daemon=planner.daemon,
                 )
             )
     return tuple(found)
@@ -145,6 +159,7 @@ class _Planner:
     by: str | None = None
     service: str | None = None
     store: str | None = None
+    daemon: str | None = None
 
 
 def _planner(contents: InstantContents, path: str, requested: Instant, cache: TimelineCache) -> _Planner | None:
@@ -166,7 +181,12 @@ def _read_planner(data: bytes, path: str, requested: Instant) -> _Planner:
         return _Planner(is_service=False)
     # Plans of compaction and requests of clustering agree on where their extra metadata is.
     extra = RecordFields(read_record(data, file=path), file=path).text_by_key("extraMetadata")
-    return _Planner(by=extra.get(PLANNED_BY), service=extra.get(PLANNED_BY_SERVICE), store=extra.get(PLANNED_BY_STORE))
+    return _Planner(
+        by=extra.get(PLANNED_BY),
+        service=extra.get(PLANNED_BY_SERVICE),
+        store=extra.get(PLANNED_BY_STORE),
+        daemon=extra.get(PLANNED_BY_DAEMON),
+    )
 
 
 def groups_of(plan: CompactionPlan) -> tuple[GroupId, ...]:

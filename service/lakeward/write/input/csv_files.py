@@ -164,7 +164,7 @@ class _CountedQuotes:
                 raise UsageError(
                     f"The first line of {name} does not end.",
                     why=f"It has more than {format_size(_HEAD_BYTES_MAX)}.",
-                    remedy="Give a CSV file, or say the format of the file with --format.",
+                    remedy="Give a CSV file, whose first line names the columns; or name the file by what it holds.",
                 )
         self._unread = self.head
         self.quotes = 0

@@ -86,11 +86,13 @@ def open_rows(
         raise UsageError("There is no input.", remedy="Name files with --input, or - for standard input.")
     if STANDARD_INPUT in files and len(files) > 1:
         raise UsageError("Standard input cannot be one input of several.", remedy="Give --input - alone, or files.")
+    for file in files:
+        _check_there(file)
     formats = {_format_of(file, row_format) for file in files}
     if len(formats) > 1:
         raise UsageError(
             f"The input files have several formats: {', '.join(sorted(formats))}.",
-            remedy="Write them one format after the other, or say the one that all have with --format.",
+            remedy="Write the files of each format by themselves.",
         )
     if formats == {RowFormat.PARQUET}:
         for file in files:
@@ -120,9 +122,26 @@ def _format_of(file: str, told: RowFormat | None) -> RowFormat:
         raise UsageError(
             f"The format of {file} is not known.",
             why=f"Its name does not end in one of {', '.join(_EXTENSIONS)}.",
-            remedy=f"Say it with --format: {', '.join(RowFormat)}.",
+            remedy="Give it the ending of what it holds, or pass JSON lines through standard input with --input -.",
         )
     return found
+
+
+def _check_there(file: str) -> None:
+    """Raises `UsageError`, before anything asks for its size or writes rows of the files before it."""
+    if file == STANDARD_INPUT or Path(file).is_file():
+        return
+    if Path(file).is_dir():
+        raise UsageError(
+            f"The input {file} is a folder.",
+            remedy="Name the files in it with --input, each once.",
+        )
+    if not Path(file).exists():
+        raise UsageError(
+            f"The input {file} does not exist.",
+            why=f"A path that does not begin with / is looked for below {Path.cwd()}." if file[:1] != "/" else "",
+            remedy="Name a file of this machine with --input. Nothing was written.",
+        )
 
 
 def _opener(file: str) -> Callable[[], BinaryIO]:
