@@ -21,6 +21,26 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * _SIZES[match[2].upper()])
 
 
+OPERATION_BYTES_MIN = 300 * 1024**2
+"""With less an operation takes more memory than it was given all the same, and makes row groups so small that base
+files come out larger: three times as large where it was given a kibibyte."""
+
+
+def parse_memory(text: str) -> int:
+    """Bytes that one operation may hold. Raises `ValueError` that says what would fit."""
+    return check_memory(parse_size(text))
+
+
+def check_memory(size: int) -> int:
+    """The size. Raises `ValueError` where an operation cannot keep to it."""
+    if size < OPERATION_BYTES_MIN:
+        raise ValueError(
+            f"An operation needs {write_size(OPERATION_BYTES_MIN)} or more: Python and its libraries take most of that "
+            "before any row."
+        )
+    return size
+
+
 def parse_duration(text: str) -> float:
     """Seconds. Raises `ValueError` that says what would fit."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)

@@ -358,6 +358,8 @@ def test_a_held_lock_exits_five(table: Path, capfd: pytest.CaptureFixture[str]) 
         ("compact", "TABLE", "--nonsense"),
         ("compact", "TABLE", "--type", "sideways"),
         ("compact", "TABLE", "--writers", "stopped", "--memory", "lots"),
+        ("compact", "TABLE", "--writers", "stopped", "--memory", "299MiB"),
+        ("write", "TABLE", "--input", "-", "--writers", "stopped", "--memory", "1KiB"),
         ("compact", "TABLE", "--writers", "stopped", "--wait", "forever"),
         ("compact", "TABLE", "--writers", "stopped", "--spark-conf", "novalue"),
         ("inspect", "/no/such/table"),

@@ -70,6 +70,8 @@ def test_sizes(written: object, size: int) -> None:
         ("defaults", "codec", "lzo"),
         ("defaults", "verify", "yes"),
         ("defaults", "enabled", 1),
+        ("defaults", "memory", "299MiB"),
+        ("defaults", "memory", "1KiB"),
         ("defaults", "objective", "0s"),
         ("defaults", "objective", "off"),
         ("defaults", "nonsense", 1),
@@ -80,6 +82,16 @@ def test_wrong_values(section: str, key: str, value: object) -> None:
     with pytest.raises(ValidationError) as refused:
         settings(**{section: {key: value}})
     assert {error["loc"][:2] for error in refused.value.errors()} == {(section, key)}
+
+
+def test_an_operation_has_what_it_needs() -> None:
+    """Less than 300 MiB is refused with the number."""
+    assert settings(defaults={"memory": "300MiB"}).defaults.memory == 300 * 1024**2
+    with pytest.raises(ValidationError) as refused:
+        settings(defaults={"memory": "1KiB"})
+    assert refused.value.errors()[0]["msg"] == (
+        "Value error, An operation needs 300MiB or more: Python and its libraries take most of that before any row."
+    )
 
 
 def test_an_objective_is_a_duration_or_none() -> None:

@@ -21,7 +21,7 @@ writers = "share"
 interval = "20s"
 services = ["compaction"]
 foreign_services = "share"
-memory = "64MiB"
+memory = "320MiB"
 parked_for = "2h"
 windows = ["Mon-Fri 22:00-06:00 UTC"]
 
@@ -49,7 +49,7 @@ def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
     """The settings are the defaults, with what matches the table over them."""
     orders = served_table(settings(tmp_path), "/lake/orders", "/lake/orders", watched_since=1.0)
     schedule = orders.schedule
-    assert (schedule.group, schedule.interval, schedule.memory_bytes) == ("big", 5.0, 64 * 2**20)
+    assert (schedule.group, schedule.interval, schedule.memory_bytes) == ("big", 5.0, 320 * 2**20)
     assert schedule.services == {JobKind.COMPACTION, JobKind.VERIFICATION}
     assert schedule.foreign_services is ForeignServices.SHARE and schedule.parked_for == 7200.0
     assert len(schedule.windows) == 1 and schedule.shadow is None and schedule.enabled

@@ -22,7 +22,7 @@ from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import AWAY, DebugOption, JsonOption
 from lakeward.errors import Refused, UsageError
-from lakeward.quantities import parse_size
+from lakeward.quantities import parse_memory, parse_size
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def write(
             show_default=False,
         ),
     ] = None,
-    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Peak memory of one task; default 512MiB.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Peak memory of one task, from 300MiB; default 512MiB.")
+    ] = None,
     stated_filter: StatedBloomFilter,
     engine: StatedEngine,
     stated: StatedLocks,
@@ -155,7 +157,7 @@ def write(
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
-        memory_bytes = parse_option(parse_size, "--memory", memory, serviced.options.memory_bytes)
+        memory_bytes = parse_option(parse_memory, "--memory", memory, serviced.options.memory_bytes)
         options = serviced.options
         options = replace(
             options,

@@ -60,7 +60,7 @@ from lakeward.plan.compaction.yielding import WritersConflict, YieldOptions, Yie
 from lakeward.plan.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.plan.silence import SILENT_AFTER_SECONDS
 from lakeward.printable import printable_url
-from lakeward.quantities import parse_duration, parse_size
+from lakeward.quantities import OPERATION_BYTES_MIN, check_memory, parse_duration, parse_size, write_size
 from lakeward.state_folder import state_folder
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
@@ -190,6 +190,13 @@ DurationOrOff = Annotated[
     SettingKind("duration above 0, or none"),
 ]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0), _SIZE_SCHEMA, SettingKind("size above 0")]
+OperationMemory = Annotated[
+    int,
+    BeforeValidator(_size),
+    AfterValidator(check_memory),
+    _SIZE_SCHEMA,
+    SettingKind(f"size from {write_size(OPERATION_BYTES_MIN)}"),
+]
 SizeOrOff = Annotated[
     Annotated[int, Field(ge=0)] | None,
     BeforeValidator(_size_or_off),
@@ -652,7 +659,7 @@ class TableSettings(_Section):
     them."""
     foreign_services: ForeignServices = ForeignServices.SHADOW
     """When another service turns out to work on the table too: `shadow`, plan and write nothing; `share`, go on."""
-    memory: Size = 512 * 1024**2
+    memory: OperationMemory = 512 * 1024**2
     """Peak memory of one operation, interpreter included. A row of more than a sixth of what that leaves (272 MiB) is
     refused: 40 MiB of 512 MiB."""
     codec: Codec = Codec.ZSTD

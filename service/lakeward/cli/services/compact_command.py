@@ -22,7 +22,7 @@ from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.config.codec import Codec
 from lakeward.errors import LakewardError, VerificationFailed
-from lakeward.quantities import parse_duration, parse_size
+from lakeward.quantities import parse_duration, parse_memory
 
 if TYPE_CHECKING:
     from lakeward.plan.metadata.compact_after import MetadataCompactAfter
@@ -76,7 +76,7 @@ def compact(
         Codec | None, typer.Option(help="Compression of new base files; default zstd.", show_default=False)
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Peak memory of one operation; default 512MiB.")
+        str | None, typer.Option(metavar="SIZE", help="Peak memory of one operation, from 300MiB; default 512MiB.")
     ] = None,
     stated_filter: StatedBloomFilter,
     engine: StatedEngine,
@@ -146,7 +146,7 @@ def compact(
         wait_seconds=parse_option(parse_duration, "--wait", wait, 0.0),
         codec=options.codec if codec is None else codec.value,
         verify=options.verify if verify is None else verify,
-        memory_bytes=parse_option(parse_size, "--memory", memory, options.memory_bytes),
+        memory_bytes=parse_option(parse_memory, "--memory", memory, options.memory_bytes),
         bloom_bytes_max=stated_filter.over(options.bloom_bytes_max),
         accept_damaged_logs=accept_damaged_logs,
     )
