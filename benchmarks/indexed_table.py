@@ -35,7 +35,8 @@ from lakeward.commit.metadata.changes import (
     partition_stats_records,
 )
 from lakeward.commit.metadata.snapshot import take_metadata_snapshot
-from lakeward.format.avro.schema import META_COLUMNS, table_schema
+from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.schema import table_schema
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.writer import LogFileWriter, log_block_schema

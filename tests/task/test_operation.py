@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.errors import AlreadyExists, NotFound, SpillFailed, Unsupported, VerificationFailed
-from lakeward.format.avro.schema import META_COLUMNS
+from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.log.change_log import ChangedRows, ChangeLogWriter, read_changes
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet.base_file import SORTED_BY_KEY, BaseFileWriter, read_shape

@@ -183,7 +183,7 @@ def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str
     import pyarrow as pa
 
     from lakeward.errors import UsageError
-    from lakeward.format.avro.schema import META_COLUMNS
+    from lakeward.format.avro.meta_columns import META_COLUMNS
     from lakeward.format.avro.schema_text import schema_text
     from lakeward.format.parquet.columns import read_columns
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.avro.schema import DEFAULT_KEY, META_COLUMNS, REQUIRED_KEY, block_schema, table_schema
+from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.schema import DEFAULT_KEY, REQUIRED_KEY, block_schema, table_schema
 
 
 def record(*fields: tuple[str, Any], name: str = "r", namespace: str = "hoodie.t") -> dict[str, Any]:

@@ -23,7 +23,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from lakeward.format.avro.schema import META_COLUMNS, OPERATION_COLUMN
+from lakeward.format.avro.meta_columns import META_COLUMNS, OPERATION_COLUMN
 
 _NAMED: Final = frozenset({"record", "error", "fixed", "enum"})
 _LAST_OF_PLANE: Final = 0xFFFF

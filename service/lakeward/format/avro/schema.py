@@ -22,16 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
-
-META_COLUMNS = (
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name",
-)
-
-OPERATION_COLUMN = "_hoodie_operation"
+from lakeward.format.avro.meta_columns import META_COLUMNS, OPERATION_COLUMN
 
 REQUIRED_KEY = b"lakeward.required"
 """The entry of a field's metadata that says that its values may not be null."""

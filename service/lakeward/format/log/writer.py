@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records
+from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.program import compile_schema
-from lakeward.format.avro.schema import META_COLUMNS, parse_schema
+from lakeward.format.avro.schema import parse_schema
 from lakeward.format.log.block import FORMAT_VERSION, MAGIC, BlockType, HeaderKey
 from lakeward.format.log.delete_block import encode_deletes
 from lakeward.format.parquet.encoding import open_writer, repeated_columns, values_of_a_page

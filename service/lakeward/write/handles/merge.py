@@ -37,7 +37,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Unsupported
-from lakeward.format.avro.schema import OPERATION_COLUMN, keeping_nested_floats, table_schema
+from lakeward.format.avro.meta_columns import OPERATION_COLUMN
+from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import BaseFileName
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.format.parquet.base_file import open_base_file, read_shape

@@ -36,7 +36,8 @@ from pyarrow import types
 
 from lakeward.errors import Refused, Unsupported, UsageError
 from lakeward.format.avro.column_names import NameFault, find_bad_names
-from lakeward.format.avro.schema import META_COLUMNS, REQUIRED_KEY, AvroField, AvroKind, block_schema, parse_schema
+from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.schema import REQUIRED_KEY, AvroField, AvroKind, block_schema, parse_schema
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.avro.schema import META_COLUMNS, table_schema
+from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.native_log.data_file import NativeDataWriter
