@@ -161,8 +161,8 @@ def test_the_names_that_are_taken_are_those_of_avro(spark: SparkSession) -> None
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_hudi_goes_on_from_odd_names(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    """Those that are taken: new columns, of one letter in two cases on different levels, and inside of a struct names
-    that are reserved outside."""
+    """A table has every odd name that is taken: as new columns, with one letter in two cases on different levels, and
+    inside of a struct those that are reserved outside."""
     options = {"hoodie.datasource.write.table.type": kind, "hoodie.metadata.enable": "true"}
     table = HudiTable(spark, tmp_path / "t", TableShape(options=options))
     table.write(spark.sql("SELECT 'k1' id, 1L ts"), "upsert")

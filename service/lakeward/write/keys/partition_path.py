@@ -34,7 +34,7 @@ _RESERVED: Final = (*map(chr, range(1, 0x20)), *"\"#%'*/:=?\x7f\\{[]^")
 _ESCAPES: Final = str.maketrans({reserved: f"%{ord(reserved):02X}" for reserved in _RESERVED})
 
 _NAME_BYTES_MAX: Final = 255
-"""As local file systems and HDFS have it. Object stores take more, but from there no table could be copied."""
+"""The limit of local file systems and HDFS. Object stores take more, but from there no table could be copied."""
 
 
 @dataclass(frozen=True, slots=True)
