@@ -107,7 +107,7 @@ def replaced_and_cleaned(table: HudiTable, spark: SparkSession) -> None:
         pytest.param(savepoint, "savepoint", marks=pytest.mark.wide),
         pytest.param(pending_compaction, "pending", marks=pytest.mark.wide),
         (replaced, "replaced-files"),
-        (replaced_and_cleaned, None),
+        pytest.param(replaced_and_cleaned, None, marks=pytest.mark.wide),  # the next test holds it, too
     ],
 )
 def test_hudi_archives_what_is_planned(
