@@ -2,8 +2,9 @@
 
 The seven of `NARROW`, which CI runs, hold every value of every column; with `PAIRS`, thirty tables, they hold every
 pair of values that can be (tests say so). `make interop` runs those. `make interop-full SEED=s COUNT=n` draws as many
-others as one has time for (`draw`). MEMORY is Hudi's in-memory index, the one Spark index whose inserts go to logs, as
-Flink's do: its groups have no base file until they are compacted.
+others as one has time for (`drawn`), some of them with values that these do not have (`BY_CHANCE`, odd names). MEMORY
+is Hudi's in-memory index, the one Spark index whose inserts go to logs, as Flink's do: its groups have no base file
+until they are compacted.
 
 Hudi 1.2.0 writes and judges all of them, those of version 6 and 8 too; what the oldest releases that read these say is
 in `test_version_6.py` and `test_version_8.py`. Where changes are captured, FULL's logs of changes are held against
@@ -58,7 +59,8 @@ CHANGES: Mapping[str, str] = {"no": "", "keys": "OP_KEY_ONLY", "before": "DATA_B
 class Case:
     index: str
     layout: str
-    """flat, hive (part=v), or encoded (values with blanks, slashes and accents, URL-encoded)."""
+    """flat, hive (part=v), encoded (values with blanks, slashes and accents, URL-encoded), or nested (partitions one
+    below another)."""
     history: str
     """fresh, compacted (Hudi compacted it before), or pending (Hudi left a compaction plan that has not run)."""
     ordering: str
@@ -96,6 +98,11 @@ class Case:
         return self.changes != "no"
 
     @property
+    def is_listed_whole(self) -> bool:
+        """Whether all partitions are found by listing: Hudi finds none below another one so."""
+        return self.layout != "nested"
+
+    @property
     def is_readable(self) -> bool:
         """Whether Hudi's readers, and so its compactions, know such logs."""
         return self.log_format != "hfile"
@@ -127,6 +134,9 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "version": ("9", "8", "6"),
     "changes": tuple(CHANGES),
 }
+
+BY_CHANCE: Mapping[str, tuple[str, ...]] = {"layout": ("nested",)}
+"""Values that tables by chance may have besides; CI judges each of them in a test of its own."""
 
 _BY_VALUE = {"event", "several"}
 _BY_COLUMN = {"soft", "marked"}
@@ -194,6 +204,7 @@ NEVER: Mapping[str, Mapping[str, set[str]]] = {
         "merging": {"filled"},
         "changes": _CAPTURED,
     },
+    "only the metadata table's list shows partitions below others": {"layout": {"nested"}, "metadata": {"off"}},
     "no payload class that ignores nulls has a mark": {"merging": {"filled"}, "deletes": {"marked"}},
 }
 """Values that no table has together, by the reason."""
@@ -210,8 +221,12 @@ def _values(case: Case) -> dict[str, str]:
 
 def draw(chance: random.Random, **given: str) -> Case:
     """A table by chance, with the values that are given."""
+    return _draw(chance, VALUES, given)
+
+
+def _draw(chance: random.Random, of: Mapping[str, tuple[str, ...]], given: Mapping[str, str]) -> Case:
     while True:
-        chosen = {name: chance.choice(values) for name, values in VALUES.items()} | given
+        chosen = {name: chance.choice(values) for name, values in of.items()} | given
         if can_be(chosen):
             return Case(**chosen)
 
@@ -307,7 +322,8 @@ def drawn(asked: str) -> dict[str, Case]:
 
 
 def _by_chance(chance: random.Random) -> Case:
-    return replace(draw(chance), names=chance.choice(("plain", "odd")))
+    shapes = {name: (*values, *BY_CHANCE.get(name, ())) for name, values in VALUES.items()}
+    return replace(_draw(chance, shapes, {}), names=chance.choice(("plain", "odd")))
 
 
 PASSED = Path(".interop-full")

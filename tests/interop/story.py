@@ -27,13 +27,19 @@ from tests.hudi.model import MARK, MARK_COLUMN, SOFT_DELETE_COLUMN, Row, TableMo
 from tests.hudi.table import HudiTable, Rows, TableShape
 from tests.interop.cases import BLOOMS, CHANGES, METADATA, RECORD_INDEX, Case
 
-PARTITIONS = {"flat": ("p",), "hive": ("a", "b", "gone"), "encoded": ("x y", "a/b=ü", "gone")}
+PARTITIONS = {
+    "flat": ("p",),
+    "hive": ("a", "b", "gone"),
+    "encoded": ("x y", "a/b=ü", "gone"),
+    "nested": ("p1", "p1/x", "gone"),
+}
 DOOMED_PARTITION = "gone"
 
 LAYOUTS = {
     "flat": {"partition_fields": ""},
     "hive": {"partition_fields": "part", "hive_style": True},
     "encoded": {"partition_fields": "part", "url_encode": True},
+    "nested": {"partition_fields": "part"},
 }
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lakeward.cli.main import run
 from lakeward.clock import SystemClock
 from lakeward.commit.lock.opening import stopped_writers_options
 from lakeward.commit.owner import Processes
@@ -91,11 +92,17 @@ def test_a_failed_write_of_a_new_one_is_rolled_back(base: Path) -> None:
     assert values(read_rows(base)) == {"k0": "a", "k1": "a", "k2": "a"}
 
 
-def test_stray_folders_are_named_and_their_partition_is_not_written(base: Path) -> None:
+def test_stray_folders_are_named_and_their_partition_is_not_written(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A copy below a partition, and another table: `inspect` and `verify` name them, other partitions take writes."""
     copy_below(base)
-    new_table(base / "p/x/other")
+    shutil.copytree(base / ".hoodie", base / "p/x/other/.hoodie")
     assert [stray["path"] for stray in report(base)["stray_folders"]] == ["p/_bak", "p/x/other"]
+
+    run(["inspect", str(base), "--timezone", "UTC"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "p/_bak lies in partition 'p', is none itself and holds data files; writes to that partition" in printed
 
     def now() -> TableSnapshot:
         return scan(base)
