@@ -50,6 +50,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
         (None, {"writers_stopped": True}, "upsert takes rows"),
         (one, {"writers_stopped": True, "operation": "delete_partition"}, "delete_partition takes no rows"),
         ({"id": ["k1"]}, {"writers_stopped": True}, "The rows are a builtins.dict"),
+        (
+            one,
+            {"writers_stopped": True, "memory_bytes": 2**10},
+            "The memory of a task is too small. An operation needs 300MiB or more",
+        ),
     ):
         with pytest.raises(UsageError, match=message):
             lakeward.write.write(rows, str(base), **said)

@@ -27,7 +27,7 @@ def find_missing(settings: Settings, reading: Reading, path: Path, *, offline: b
 
 
 def _missing_roots(settings: Settings, reading: Reading, path: Path) -> Iterator[ConfigProblem]:
-    where = _where(reading, _ROOTS, path)
+    where = where_of(reading, _ROOTS, path)
     for location in settings.discovery.roots:
         try:
             storage, root = open_root(location)
@@ -52,13 +52,14 @@ def _missing_tables(settings: Settings, reading: Reading, path: Path) -> Iterato
         try:
             check_is_table(*open_storage(table.path))
         except LakewardError as error:
-            where = _where(reading, ("tables", index, "path"), path)
+            where = where_of(reading, ("tables", index, "path"), path)
             yield ConfigProblem(where, error.what, error.why, error.remedy)
         except OSError as error:
-            where = _where(reading, ("tables", index, "path"), path)
+            where = where_of(reading, ("tables", index, "path"), path)
             yield ConfigProblem(where, f"{table.path} cannot be read.", f"{error.strerror or error}.", "")
 
 
-def _where(reading: Reading, place: KeyPath, path: Path) -> str:
+def where_of(reading: Reading, place: KeyPath, path: Path) -> str:
+    """Where a value was given; the file where it is one of the defaults."""
     origin = reading.origins.get(place)
     return origin.where if origin is not None else str(path)

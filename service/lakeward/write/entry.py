@@ -26,6 +26,7 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import read_tee
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.quantities import check_memory
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
 from lakeward.write.beginning import timeline_snapshot
@@ -89,7 +90,7 @@ def write(
         commit_metadata: what the commit says beside its schema.
         retries: how often to begin again where another writer wrote to the same file group.
         verify: read every new file back before it is published.
-        memory_bytes: peak memory of one task.
+        memory_bytes: peak memory of one task, at least 300 MiB.
         timezone: of the table's instants, where these do not tell it.
     """
     storage, base_path = open_storage(table)
@@ -109,6 +110,10 @@ def write(
         observer=observer,
         guard=_never_stopped,
     )
+    try:
+        check_memory(memory_bytes)
+    except ValueError as error:
+        raise UsageError("The memory of a task is too small.", why=str(error), remedy="Give more.") from error
     asked = WriteOperation(operation)
     if (rows is None) != (asked is WriteOperation.DELETE_PARTITION):
         raise UsageError(

@@ -82,6 +82,24 @@ def test_places_that_are_not_there(config: Path, text: str, told: str, capfd: py
         assert told in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://nobody@127.0.0.1:1/lakeward", "does not answer"),
+        ("sqlite:////nowhere/lakeward.db", None),
+    ],
+)
+def test_a_store_that_does_not_answer(
+    config: Path, url: str, told: str | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`check` names it at its line; a file of SQLite that is not there is made by the daemon."""
+    config.write_text(f'[discovery]\nroots = ["{config.parent}"]\n[state]\nurl = "{url}"\n')
+    assert run(["config", "check", str(config)]) == (2 if told else 0)
+    err = capfd.readouterr().err
+    assert told is None or (told in err and f"{config}:4:1" in err)
+    assert run(["config", "check", "--offline", str(config)]) == 0
+
+
 def test_a_wrong_file(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The command exits with 2, with every problem on stderr; with --json they are the data."""
     config.write_text("[service]\njobs_max = 0\nlistn = 1\n")

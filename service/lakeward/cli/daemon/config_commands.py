@@ -1,22 +1,27 @@
 """`lakeward config`: is the configuration right, what does it come to, and what may stand in it.
 
-Touches: stdout; the configuration, and the places that it names, which are only read.
+Touches: stdout; the configuration, and the places and the store that it names, which are only read.
 Keeps:   no secret is shown.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.cli.options.store import print_json
+from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, print_json
 from lakeward.cli.verb_group import new_group
-from lakeward.errors import UsageError
+from lakeward.errors import StoreUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from lakeward.config.file import ConfigProblem, Reading
+    from lakeward.config.settings import Settings
 
 config_app = new_group("The daemon's configuration: check it, see what it comes to.")
 
@@ -37,14 +42,15 @@ def check(
     config: ConfigOption = None,
     settings: SetOption = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Do not look whether the tables and folders that it names are there.")
+        bool,
+        typer.Option("--offline", help="Do not look whether the tables, folders and store it names are there."),
     ] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Say everything that is wrong with a configuration, each with its line. Exit 2 if anything is.
 
-    It also looks whether what it names is there: folders to search, and tables named outright.
+    It also looks whether what it names is there: folders to search, tables named outright, and a store that answers.
     """
     from lakeward.config.file import read_config, wrong_configuration
     from lakeward.config.places import find_missing
@@ -59,6 +65,8 @@ def check(
     loaded, found = reading.settings, reading.problems
     if loaded is not None:
         found = find_missing(loaded, reading, path, offline=offline)
+        if not offline:
+            found += tuple(_silent_store(loaded, reading, path))
     if as_json:
         problems = [
             {"where": problem.where, "what": problem.what, "why": problem.why, "remedy": problem.remedy}
@@ -78,6 +86,23 @@ def check(
         table.locks is None or table.locks.writers is None for table in loaded.tables
     ):
         typer.echo(f"Nothing will be written: {loaded.locks.why_nothing_is_written}", err=True)
+
+
+def _silent_store(settings: Settings, reading: Reading, path: Path) -> Iterator[ConfigProblem]:
+    """A problem where a store is named and does not answer. A file that is not there yet is made by the daemon."""
+    from lakeward.config.file import ConfigProblem
+    from lakeward.config.places import where_of
+
+    if settings.state.url is None:
+        return
+    try:
+        if has_store(settings):
+            from lakeward.state.engine import open_database
+
+            open_database(settings.store_url, timeout=TIMEOUT_SECONDS, create=False).close()
+    except AWAY as error:
+        what = "The store does not answer." if isinstance(error, StoreUnavailable) else error.what
+        yield ConfigProblem(where_of(reading, ("state", "url"), path), what, error.why, error.remedy)
 
 
 @config_app.command()
