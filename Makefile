@@ -43,7 +43,7 @@ test: .venv/ready ## Run the tests that CI runs, real Hudi included
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide" --durations=30
 
 # What needs no Hudi, no server, no browser and no minute; of each long series eight (tests/runs.py). CI runs the rest.
-check: lint ## Check in five minutes what one changes: lint, types, contracts, and the tests that need no Hudi
+check: lint ## Check in seven minutes what one changes: lint, types, contracts, and the tests that need no Hudi
 	LAKEWARD_RUNS_MAX=8 $(BIN)/python -m pytest -n 2 --dist worksteal -q \
 		-m "not (wide or interop or services or browser or promtool or slow or long)"
 
