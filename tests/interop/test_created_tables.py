@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from tests.hudi.golden_version_8 import by_default, rows_of
 from tests.hudi.metadata_table import WITHOUT_METADATA
 from tests.hudi.other_release import OtherRelease
-from tests.hudi.spark import OLDEST_VERSION, OLDEST_VERSION_OF_8
+from tests.hudi.spark import HUDI_VERSION, OLDEST_VERSION, OLDEST_VERSION_OF_8
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.test_compaction import assert_verified
@@ -124,7 +126,8 @@ def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: Tab
     twin.write(first, "upsert", **named, **options)
     table.write(first, "upsert", **options)
     asked = {"hoodie.table.create.schema", *INDEXES, "hoodie.index.type"}
-    assert {key: value for key, value in ours.items() if key not in asked} == properties(twin.path)
+    in_utc = {"hoodie.table.timeline.timezone": "UTC"}
+    assert {key: value for key, value in ours.items() if key not in asked} == properties(twin.path) | in_utc
     assert comparable_files(born) == comparable_files(first_files(twin.path))
     assert names_of_files(base) == names_of_files(twin.path)
     assert definitions(base) == definitions(twin.path)
@@ -252,3 +255,38 @@ def test_older_releases_go_on(tmp_path: Path, schema: Path, release: str, versio
     assert comparable_files(born) == comparable_files(first_files(twin.path))
     assert definitions(base) == definitions(twin.path)
     assert lakeward("verify", str(base), "--all")[0] == 0
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("zone", ["Pacific/Honolulu", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("release", [OLDEST_VERSION, HUDI_VERSION])
+def test_writers_in_any_zone_write_instants_in_utc(tmp_path: Path, schema: Path, release: str, zone: str) -> None:
+    """Requested and completion times of the table and its metadata table, of writes and compactions, by Hudi and by
+    Lakeward in turns; and all rows are read."""
+    begun, base = datetime.datetime.now(datetime.UTC), tmp_path / "t"
+    ours = create(base, "--schema", str(schema), "--record-key", "id", "--partition", "part")
+    assert ours["hoodie.table.timeline.timezone"] == "UTC"
+    with OtherRelease(release, tmp_path / "elsewhere", zone=zone) as elsewhere:
+        table = elsewhere.table(base, by_default())
+        for first, last, ts, value in ((0, 40, 10, "a"), (10, 30, 11, "b"), (38, 44, 12, "c")):
+            table.write(f"SELECT id, part, ts, v FROM ({rows_of(first, last, ts, value)})", "upsert")
+        table.compaction("op => 'scheduleAndExecute'")
+        table.write(f"SELECT id, part, ts, v FROM ({rows_of(20, 25, 13, 'd')})", "upsert")
+        assert run(["compact", str(base), "--writers", "stopped"]) == 0
+        table.write(f"SELECT id, part, ts, v FROM ({rows_of(22, 50, 14, 'e')})", "upsert")
+        assert table.snapshot() == table.snapshot(**WITHOUT_METADATA)
+        found = {row["id"]: row["v"] for row in map(json.loads, table.snapshot())}
+    expected = {n: "e" if n >= 22 else "d" if n >= 20 else "b" if n >= 10 else "a" for n in range(50)}
+    assert found == {f"k{n}": value for n, value in expected.items()}
+    assert properties(base) == ours
+    slack = datetime.timedelta(minutes=1)
+    times = _times_in(base / ".hoodie/timeline", base / ".hoodie/metadata/.hoodie/timeline")
+    assert len(times) > 40
+    assert begun - slack < min(times) and max(times) < datetime.datetime.now(datetime.UTC) + slack
+
+
+def _times_in(*timelines: Path) -> list[datetime.datetime]:
+    """The moments that the names of timeline files have, but for those of initial builds, taken for UTC."""
+    names = [path.name for folder in timelines for path in folder.iterdir() if not path.name.startswith("000")]
+    texts = [text for name in names for text in re.findall(r"\d{17}", name.partition(".")[0])]
+    return [datetime.datetime.strptime(text, "%Y%m%d%H%M%S%f").replace(tzinfo=datetime.UTC) for text in texts]

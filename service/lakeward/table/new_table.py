@@ -8,10 +8,11 @@ a write with Hudi's defaults would put rows where no bucket is, or drop the reco
 Touches: nothing.
 Keeps:   1. the properties are those that Hudi 1.2.0 gives a table of version 9 of these fields, and 1.0.2 one of
             version 8, its metadata table's included, and the schema and what was asked of writers beside them; of
-            version 10, which no release has, what the source of Hudi's master says beside those of 9;
+            version 10, which no release has, what the source of Hudi's master says beside those of 9; but from version
+            9 on instants are in UTC;
          2. a table that a service of ours would refuse later, or a Hudi writer, is refused before there is one.
 Source:  HoodieTableMetaClient.TableBuilder, KeyGenUtils and HoodieWriterUtils of Hudi 1.x, CREATE TABLE of 1.2.0
-See:     docs/decisions/0061-what-a-table-asks-of-its-writers.md
+See:     docs/decisions/0061-what-a-table-asks-of-its-writers.md, docs/decisions/0095-new-tables-are-in-utc.md
 """
 
 from __future__ import annotations
@@ -226,7 +227,8 @@ class NewTable:
             "hoodie.timeline.path": "timeline",
             "hoodie.timeline.history.path": "history",
             "hoodie.archivelog.folder": "history",
-            "hoodie.table.timeline.timezone": "LOCAL",
+            # Hudi 1.0.0 and 1.0.1 would write completion times of their own zone into a table of version 8 in UTC.
+            "hoodie.table.timeline.timezone": "LOCAL" if self.version == 8 else "UTC",
             "hoodie.table.recordkey.fields": ",".join(self.record_key_fields),
             "hoodie.table.partition.fields": ",".join(self.partition_fields),
             "hoodie.table.keygenerator.type": self.key_generator.value,
