@@ -106,13 +106,13 @@ def doubled(levels: int) -> str:
 
 BLOCKS = [
     Case("no magic", patched(0, b"#HUDI?"), "LW-DAMAGED", "does not start with the magic"),
-    Case("a newer format", patched(14, int32(7)), "LW-UNSUPPORTED", "log format version 7"),
-    Case("an unknown type", patched(18, int32(99)), "LW-UNSUPPORTED", "block type 99"),
-    Case("a negative type", patched(18, int32(-1)), "LW-UNSUPPORTED", "block type -1"),
+    Case("a newer format", patched(14, int32(7)), "LW-DAMAGED", "log format version 7"),
+    Case("an unknown type", patched(18, int32(99)), "LW-DAMAGED", "block type 99"),
+    Case("a negative type", patched(18, int32(-1)), "LW-DAMAGED", "block type -1"),
     Case("HFile data that is none", patched(18, int32(4)), "LW-BROKEN-FILE", "HFile"),
     Case("two billion headers", patched(22, int32(2**31 - 1)), "LW-DAMAGED", "claims 2147483647 headers"),
     Case("minus one header", patched(22, int32(-1)), "LW-DAMAGED", "claims -1 headers"),
-    Case("an unknown header", patched(26, int32(77)), "LW-UNSUPPORTED", "header key 77"),
+    Case("an unknown header", patched(26, int32(77)), "LW-DAMAGED", "header key 77"),
     Case("a header of two gigabytes", patched(30, int32(2**31 - 1)), "LW-DAMAGED", "header value lies outside"),
     Case("a header of minus five bytes", patched(30, int32(-5)), "LW-DAMAGED", "header value lies outside"),
     Case("a header that is no text", patched(34, b"\xff\xfe"), "LW-DAMAGED", "not UTF-8"),
@@ -227,7 +227,7 @@ RECORDS = [
         "partition 'q'",
     ),
     Case("deletes of Hudi 0.13 that are cut", deletes(b"", version=1), "LW-BROKEN-FILE", "in the middle of a value"),
-    Case("deletes of a Hudi to come", deletes(b"", version=4), "LW-UNSUPPORTED", "version 4"),
+    Case("deletes of a Hudi to come", deletes(b"", version=4), "LW-DAMAGED", "version 4"),
     Case("deletes of two gigabytes", deletes(b"\0", length=2**31 - 1), "LW-BROKEN-FILE", "claims 2147483647 bytes"),
     Case("a million million deletes", deletes(TRILLION + b"\0"), "LW-BROKEN-FILE", "cut short"),
     Case("a delete without key", deletes(b"\x02\x00\x00\x00\x00"), "LW-BROKEN-FILE", "no key"),
@@ -439,6 +439,36 @@ def test_bad_input_is_refused_and_changes_nothing(
     after = digest(base)
     ours = {name for name in after.keys() - before.keys() if name.endswith(".compaction.requested")}
     assert len(ours) <= 1 and after == before | {name: after[name] for name in ours}
+
+
+@pytest.mark.parametrize("damage", [patched(18, int32(99)), log(GOOD[:-4])], ids=["unknown-type", "torn"])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["compact", *COMPACT], 1),
+        (["service", "--writers", "stopped", "--timezone", "UTC", "--json"], 1),
+        (["verify", "--timezone", "UTC"], 6),
+    ],
+    ids=["compact", "service", "verify"],
+)
+def test_a_group_whose_logs_cannot_be_read_is_damage(
+    command: list[str], code: int, damage: Damage, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A block of a type that nobody knows ends the commands with the exit code that a torn block ends them with."""
+    base = copy_golden("v9", tmp_path / "table")
+    damage(base)
+
+    assert run([command[0], str(base), *command[1:]]) == code
+
+    out, told = capfd.readouterr()
+    if code == 1:
+        error = json.loads(told.splitlines()[-1])["error"]
+        assert error["code"] == "LW-DAMAGED" and LOG in error["what"]
+        done = json.loads(out)
+        (left,) = done["damage"] if "damage" in done else done["compaction"]["damage"]
+        assert left["path"].endswith(LOG)
+    else:
+        assert LOG in out
 
 
 @pytest.mark.parametrize(

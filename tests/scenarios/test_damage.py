@@ -76,6 +76,13 @@ def garble_header(file: Path) -> None:
     file.write_bytes(bytes(data))
 
 
+def of_unknown_type(file: Path) -> None:
+    """The type of the first block, which is framed well all the same."""
+    data = bytearray(file.read_bytes())
+    data[6 + 8 + 4 + 3] = 99
+    file.write_bytes(bytes(data))
+
+
 def files_of(base: Path) -> dict[str, bytes]:
     """Files of the damaged group."""
     return {path.name: path.read_bytes() for path in (base / "p").iterdir() if GROUP[1] in path.name}
@@ -88,6 +95,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "log gone": lambda base: newest_log(base).unlink(),
     "torn block": lambda base: garble(newest_log(base)),
     "broken header": lambda base: garble_header(newest_log(base)),
+    "block of an unknown type": lambda base: of_unknown_type(newest_log(base)),
     "base file gone": lambda base: base_file(base).unlink(),
     "base file cut": lambda base: cut(base_file(base), 2000),
     "no footer": lambda base: base_file(base).write_bytes(bytes(base_file(base).stat().st_size)),

@@ -172,34 +172,37 @@ def check_sound(scan: LogScan) -> None:
 def find_block_damage(storage: Storage, base_path: str, path: str) -> Iterator[DamagedFile]:
     """What is wrong with the blocks of one log, whether or not we could merge them. One head at a time is held.
 
-    Raises `NotFound`, and `Unsupported` for blocks of a form that is not known, behind which nothing is found.
+    Raises `NotFound`, and `Unsupported` for a block of a form that is not known, behind which nothing is found.
     """
     try:
         if (name := parse_native_log(posixpath.basename(path))) is not None:
             if name.kind is not NativeLogKind.CHANGES:
                 _check_native(storage, base_path, path, name)
             return
-        for block, _ in read_heads(storage, base_path, path):
+        for block, file in read_heads(storage, base_path, path):
             if isinstance(block, CorruptBlock):
                 yield _damage(block)
             else:
                 _check_whole(block)
+                _check_known(block, file)
     except BrokenFile as error:
         yield broken_log(path, error)
 
 
-def broken_log(path: str, found: BrokenFile) -> DamagedFile:
-    """A log that no reader gets through, Hudi's neither."""
-    return _damaged(path, f"{found.what} {found.why}".rstrip("."))
+def broken_log(path: str, found: BrokenFile | Unsupported) -> DamagedFile:
+    """A log that no reader gets through, Hudi's neither; or one with a block of a form that is not known."""
+    kind = DamageKind.CORRUPT_BLOCK if isinstance(found, BrokenFile) else DamageKind.UNKNOWN_FORM
+    return _damaged(path, kind, f"{found.what} {found.why}".rstrip("."))
 
 
 def _damage(block: CorruptBlock) -> DamagedFile:
-    return _damaged(block.file, f"the {block.length} bytes from byte {block.offset} on are no whole log block")
+    what = f"the {block.length} bytes from byte {block.offset} on are no whole log block"
+    return _damaged(block.file, DamageKind.CORRUPT_BLOCK, what)
 
 
-def _damaged(path: str, detail: str) -> DamagedFile:
+def _damaged(path: str, kind: DamageKind, detail: str) -> DamagedFile:
     name = parse_any_log(posixpath.basename(path), native=True)
-    return DamagedFile(path, name.instant if name is not None else "", DamageKind.CORRUPT_BLOCK, detail=detail)
+    return DamagedFile(path, name.instant if name is not None else "", kind, detail=detail)
 
 
 def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
@@ -435,9 +438,7 @@ def _sources_of(blocks: Sequence[LogBlock], unopened: SupersededLog | None) -> t
 def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock | CorruptBlock]:
     for block, file in read_heads(storage, base_path, path):
         if isinstance(block, LogBlock):
-            _check_mergeable(block)
-            if block.type is BlockType.DELETE and not _is_native(path):
-                _check_delete_version(read_content_range(file, block, 0, min(4, block.content_length)), block)
+            _check_known(block, file)
         yield block
 
 
@@ -493,13 +494,17 @@ def _check_whole(block: LogBlock) -> None:
         _header(block, HeaderKey.SCHEMA)
 
 
-def _check_mergeable(block: LogBlock) -> None:
+def _check_known(block: LogBlock, file: BinaryIO) -> None:
+    """Raise `Unsupported` for a block of a form that is not known."""
     if block.type is BlockType.COMMAND:
         if block.headers.get(HeaderKey.COMMAND_BLOCK_TYPE) != ROLLBACK_COMMAND:
             raise _unsupported(block, "is a command other than rollback")
     elif block.type in _DATA_TYPES:
         _header(block, HeaderKey.SCHEMA)
-    elif block.type not in (BlockType.DELETE, BlockType.CDC_DATA):
+    elif block.type is BlockType.DELETE:
+        if not _is_native(block.file):
+            _check_delete_version(read_content_range(file, block, 0, min(4, block.content_length)), block)
+    elif block.type is not BlockType.CDC_DATA:
         raise _unsupported(block, f"is of the type {block.type.name.replace('_', ' ').lower()}")
 
 

@@ -29,6 +29,8 @@ class DamageKind(StrEnum):
     """A base file without a footer that can be read."""
     CORRUPT_BLOCK = "corrupt-block"
     """A stretch of a log that is no block, though its file is as long as its commit says."""
+    UNKNOWN_FORM = "unknown-form"
+    """A log with a whole block of a kind or version that this release does not know."""
 
 
 _REMEDIES = {
@@ -36,6 +38,8 @@ _REMEDIES = {
     "where the storage has it and only the metadata table does not list it.",
     DamageKind.ORPHAN: "Nothing tells whether its rows count. Find out which process wrote it after its instant "
     "completed, and move the file out of the table.",
+    DamageKind.UNKNOWN_FORM: "Where a newer Hudi release writes this table, compact the file group with it. Otherwise "
+    "restore the file from a copy.",
 }
 _REMEDY = "Restore the file from a copy, or wait until the storage has it again."
 
@@ -71,6 +75,8 @@ class DamagedFile:
                 wrong = "is named by no commit, though its instant is completed"
             case DamageKind.UNREADABLE | DamageKind.CORRUPT_BLOCK:
                 wrong = f"is damaged: {self.detail}"
+            case DamageKind.UNKNOWN_FORM:
+                wrong = f"cannot be read by this release: {self.detail}"
         return f"{self.path} of instant {self.instant} {wrong}"
 
     @property

@@ -7,7 +7,8 @@ read: their damage is told already.
 Touches: reads block heads and footers; writes nothing and takes no lock.
 Keeps:   1. damage is told only if a fresh snapshot still has that log, and it is damaged still;
          2. a failed read ends the check, and a log that a cleaner removes meanwhile is not checked: neither is damage;
-         3. a block that we could not merge is no damage.
+         3. a block that we could not merge is no damage; one of a form that is not known is a problem, since nothing
+            behind it was looked at, and readers of Hudi's that do not know it either fail.
 Memory:  one block head or footer at a time, and what is wrong.
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from lakeward.errors import NotFound, Unsupported
-from lakeward.read.log_scan import find_block_damage
+from lakeward.read.log_scan import broken_log, find_block_damage
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import LogFile
@@ -42,7 +43,7 @@ def check_logs(storage: Storage, snapshot: TableSnapshot, snapshot_now: Callable
         again.read(sorted((log for log in _logs_of(snapshot_now()) if log.path in damaged), key=lambda log: log.path))
         damage = again.damage
     problems = tuple(Problem(LOGS, file.path, f"{file.what}.", file.remedy) for file in damage)
-    return CheckReport((Check(LOGS, found.checked, len(logs), "log files"),), problems, tuple(found.notes))
+    return CheckReport((Check(LOGS, found.checked, len(logs), "log files"),), problems)
 
 
 class _Found:
@@ -52,7 +53,6 @@ class _Found:
         self._storage = storage
         self._base_path = base_path
         self.damage: list[DamagedFile] = []
-        self.notes: list[str] = []
         self.checked = 0
 
     def read(self, logs: Iterable[LogFile]) -> None:
@@ -67,7 +67,7 @@ class _Found:
                 self.damage.append(damaged)
             self.checked += 1
         except Unsupported as error:
-            self.notes.append(f"{error.what} What lies behind it in that log was not checked.")
+            self.damage.append(broken_log(log.path, error))  # and not counted as checked
 
 
 def _logs_of(snapshot: TableSnapshot) -> list[LogFile]:

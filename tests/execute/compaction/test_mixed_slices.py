@@ -206,5 +206,6 @@ def test_what_cannot_be_read_is_in_no_plan(tmp_path: Path) -> None:
     ((operation,),) = (plan.operations for plan in report.plans)
     assert operation.partition_path == "right"
     found = check_logs(STORAGE, scan(base), lambda: scan(base))
-    assert [problem.subject for problem in found.problems] == [f"broken/{broken.name}"]
-    assert any("of the format orc" in note for note in found.notes)
+    assert [problem.subject for problem in found.problems] == [f"broken/{broken.name}", f"orc/{renamed.name}"]
+    assert "of the format orc" in found.problems[1].what
+    assert {file.path for file in report.damage} == {f"broken/{broken.name}", f"orc/{renamed.name}"}

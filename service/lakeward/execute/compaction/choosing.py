@@ -65,6 +65,7 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
                     checked = replace(checked, excluded={**checked.excluded, group_id: Reason.UNSUPPORTED_LOGS})
                 else:
                     if damage:
+                        table.observer.step(f"excluded: {damage[0].what}.")
                         checked = checked.without(group_id, damage)
             checked = replace(checked, seen=checked.seen | frozenset(unseen))
 

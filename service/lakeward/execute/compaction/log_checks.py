@@ -22,7 +22,7 @@ from lakeward.plan.compaction.slice_profile import profile_slice
 from lakeward.read.committed_writes import committed_writes
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.table_rules import merge_rules
-from lakeward.table.damaged_file import DamagedFile
+from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
@@ -45,7 +45,8 @@ class CheckedLogs:
 
     def without(self, group_id: GroupId, damage: Sequence[DamagedFile]) -> CheckedLogs:
         """The same, and this group excluded for its damage."""
-        excluded = {**self.excluded, group_id: Reason.DAMAGED}
+        is_unknown = all(file.kind is DamageKind.UNKNOWN_FORM for file in damage)
+        excluded = {**self.excluded, group_id: Reason.UNSUPPORTED_LOGS if is_unknown else Reason.DAMAGED}
         return replace(self, excluded=excluded).with_damage(damage)
 
     def with_damage(self, damage: Iterable[DamagedFile]) -> CheckedLogs:
@@ -62,7 +63,7 @@ def check_logs(
     heeds: Callable[[], bool],
 ) -> list[DamagedFile]:
     """Read the block heads of a slice's logs, but of those that need not be opened. Returns what is damaged, unless
-    that is accepted; raises `Unsupported` where we cannot merge them, or not by `choice`.
+    that is accepted, or of no known form; raises `Unsupported` where we cannot merge them, or not by `choice`.
 
     Args:
         heeds: what `ask_newest_file` made.
@@ -86,9 +87,12 @@ def check_logs(
 
     try:
         committed = committed_writes(snapshot.timeline, snapshot.config.version)
-        scan = scan_slice_heads(
-            table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded, committed=committed
-        )
+        try:
+            scan = scan_slice_heads(
+                table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded, committed=committed
+            )
+        except Unsupported as error:
+            return [_broken_log(table, logs, error)]
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
         if scan.damage and not table.options.accept_damaged_logs:
             return list(scan.damage)
@@ -212,7 +216,7 @@ def _may_not_start_there(work: PendingWork, group_id: GroupId) -> Conflict:
     )
 
 
-def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile) -> DamagedFile:
+def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile | Unsupported) -> DamagedFile:
     """Which of the logs it is."""
     from lakeward.read.log_scan import broken_log, scan_slice_heads
 
@@ -220,7 +224,7 @@ def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile) ->
     for log in logs:
         try:
             scan_slice_heads(table.storage, table.base_path, [log], instant=NEWEST)
-        except BrokenFile as error:
+        except (BrokenFile, Unsupported) as error:
             path, why = log, error
             break
     return broken_log(path, why)

@@ -181,7 +181,7 @@ def _read_head(file: BinaryIO, start: int, end: int, name: str) -> LogBlock:
     except ValueError:
         raise Unsupported(
             f"{name}, block at byte {start}: block type {ordinal} is unknown.",
-            why="A newer Hudi release wrote this log file, and to skip the block would lose its rows.",
+            why="Either a newer Hudi release wrote this log file or it is damaged; to skip the block would lose rows.",
             remedy="Compact the file group with the Hudi release that wrote it.",
         ) from None
     count = head.int32("header count")
@@ -199,7 +199,7 @@ def _read_head(file: BinaryIO, start: int, end: int, name: str) -> LogBlock:
         except ValueError:
             raise Unsupported(
                 f"{name}, block at byte {start}: header key {key} is unknown.",
-                why="A newer Hudi release wrote this log file; what the header means for the rows is not known.",
+                why="Either a newer Hudi release wrote this log file or it is damaged; nobody knows what that means.",
                 remedy="Compact the file group with the Hudi release that wrote it.",
             ) from None
     content_length = head.int64("content length")
