@@ -100,6 +100,8 @@ def read_line(table: Table, line: str) -> None:
             table.properties["hoodie.table.version"] = number
         case ["mode", mode]:
             table.properties["hoodie.record.merge.mode"] = f"{mode.upper()}_TIME_ORDERING"
+        case ["property", key, value]:
+            table.properties[key] = value
         case ["group", group, *files]:
             partition, file_id = split_group(group)
             base, logs, changes = read_files(files)

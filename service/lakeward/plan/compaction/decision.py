@@ -32,6 +32,10 @@ HYBRID_STRATEGY = "org.apache.hudi.table.action.compact.plan.generators.HybridCo
 
 _VERSION_WITH_TYPES = 3
 
+VERSION_WITHOUT_LOG, ROWS_IN_PART, IN_LSM_TREE = "version_without_log", "rows_in_part", "in_lsm_tree"
+AGAINST_LOG = frozenset({VERSION_WITHOUT_LOG, ROWS_IN_PART, IN_LSM_TREE})
+"""Numbers of a decision that say why no log compaction is made of its table."""
+
 
 class Choice(StrEnum):
     FULL = "FULL"

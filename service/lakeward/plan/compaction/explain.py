@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakeward.plan.compaction.decision import Choice, Decision, Reason
+from lakeward.plan.compaction.decision import (
+    AGAINST_LOG,
+    ROWS_IN_PART,
+    VERSION_WITHOUT_LOG,
+    Choice,
+    Decision,
+    Reason,
+)
 from lakeward.quantities import format_duration, format_share, format_size, write_duration
+from lakeward.table.table_config import PARTIAL_UPDATE_MODE
 from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
 
@@ -106,11 +114,7 @@ def _because(decision: Decision) -> str:
         case Reason.DAMAGED:
             return "a log of it is damaged, so rows would be lost; restore the file that the error names"
         case Reason.LOG_NOT_ALLOWED:
-            return (
-                "released readers of this table version would read sources and output both, or rows are updated in "
-                f"part; it would be done on version {LOG_COMPACTION_VERSION} otherwise, and a lower planner.log_ratio "
-                "has FULL take the group sooner"
-            )
+            return f"{_why_no_log(numbers)}; a lower planner.log_ratio has a hybrid plan take the group by FULL sooner"
         case Reason.PENDING_WRITE:
             return (
                 f"write {instant} is still pending and may put rows between the logs, which leaves "
@@ -138,6 +142,24 @@ def _because(decision: Decision) -> str:
             return "an operator paused it; it is considered again when it is resumed or the pause ends"
 
 
+def _why_no_log(numbers: Mapping[str, int | float]) -> str:
+    """Why no log compaction is made of the table, by the first of what stands against it."""
+    if (version := numbers.get(VERSION_WITHOUT_LOG)) is not None:
+        return (
+            f"released readers of tables of version {version} read the logs of a log compaction and its output both, "
+            f"so none is made before version {LOG_COMPACTION_VERSION}"
+        )
+    if ROWS_IN_PART in numbers:
+        return (
+            f"rows are updated in part ({PARTIAL_UPDATE_MODE}), so what a key comes to depends on all of its rows, and "
+            "no log compaction is made of this table"
+        )
+    return (
+        "readers of the layout lsm_tree read the logs of a log compaction and its output both, so it would save them "
+        "nothing, and none is made in this layout"
+    )
+
+
 def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
     """What is missing of a LOG's conditions, which are asked of the logs behind larger ones, and of a FULL's."""
     ahead = numbers.get("ahead_log_files", 0)
@@ -161,11 +183,12 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
         missing.append(f"{format_size(numbers['log_size_threshold'])} of logs or more")
     if numbers["median_log_bytes"] >= numbers["small_log_size"]:
         missing.append(f"a median log below {format_size(numbers['small_log_size'])}")
+    needed = f"FULL would need {' and '.join(full)}"
+    if AGAINST_LOG.isdisjoint(numbers):
+        needed = f"LOG would need {' and '.join(missing)}, FULL {' and '.join(full)}"
     return (
         f"on a base of {format_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, "
-        f"{behind}the median "
-        f"{format_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL "
-        f"{' and '.join(full)}{_at_the_latest(numbers)}"
+        f"{behind}the median {format_size(numbers['median_log_bytes'])}; {needed}{_at_the_latest(numbers)}"
     )
 
 

@@ -35,7 +35,15 @@ from dataclasses import replace
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.ages import Ages
 from lakeward.plan.compaction.cost import full_cost, log_cost
-from lakeward.plan.compaction.decision import Choice, Decision, Form, Reason
+from lakeward.plan.compaction.decision import (
+    IN_LSM_TREE,
+    ROWS_IN_PART,
+    VERSION_WITHOUT_LOG,
+    Choice,
+    Decision,
+    Form,
+    Reason,
+)
 from lakeward.plan.compaction.group_choice import GroupChoice
 from lakeward.plan.compaction.hybrid_options import LOG_NUM_THRESHOLD, LOG_SIZE_THRESHOLD, HybridOptions
 from lakeward.plan.compaction.log_runs import (
@@ -55,6 +63,7 @@ from lakeward.table.backlog import backlog_of_group
 from lakeward.table.file_group import FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import TableConfig
 
 
 class GroupRules:
@@ -75,9 +84,9 @@ class GroupRules:
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, WRITES_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         version = snapshot.config.version
-        self._log_allowed = snapshot.config.has_log_compaction
+        self._against_log = _against_log(snapshot.config)
         by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
-        has_logs = self._log_allowed and options.only is not Choice.FULL
+        has_logs = snapshot.config.has_log_compaction and options.only is not Choice.FULL
         # Readers of changes take the rows of a LOG that is in a compaction for changes, and fail (decision 0051).
         may_be_hybrid = has_logs and not snapshot.config.cdc_enabled
         self.form = (options.form or by_version) if may_be_hybrid else Form.SPLIT
@@ -174,7 +183,7 @@ class GroupRules:
         if choice is Choice.FULL:
             cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
             return GroupChoice(_decision(profile, choice, reason, numbers | cost.numbers), profile, cost)
-        if not self._log_allowed:
+        if self._against_log:
             return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=choice)
         return self._log(profile, run, reason, numbers)
 
@@ -270,6 +279,7 @@ class GroupRules:
             known["objective_seconds"] = self._objective
             known["objective_due_seconds"] = due_seconds(profile.group_id, since=since, objective=self._objective)
         return known | {
+            **self._against_log,
             "base_bytes": profile.base_bytes,
             "log_files": len(profile.live),
             "log_bytes": profile.log_bytes,
@@ -297,6 +307,19 @@ class GroupRules:
             seconds = self._ages.seconds_since(self._snapshot.timeline.visible_at(log.instant))
             self._record_ages[log.instant] = seconds
         return seconds
+
+
+def _against_log(config: TableConfig) -> Mapping[str, int]:
+    """Why no log compaction is made of the table, as numbers; none where one is."""
+    found: dict[str, int] = {}
+    if not config.version.has_log_compaction:
+        found[VERSION_WITHOUT_LOG] = config.version.number or 0
+    if config.partial_update_mode is not None:
+        found[ROWS_IN_PART] = 1
+    if config.is_lsm_tree:
+        found[IN_LSM_TREE] = 1
+    assert bool(found) is not config.has_log_compaction
+    return found
 
 
 def _decision(
