@@ -70,6 +70,60 @@ def test_a_file_through_its_life(table: Path, capfd: pytest.CaptureFixture[str])
     assert everything(table) == before
 
 
+def test_a_path_from_the_current_folder(
+    table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken beside one that is below the table, wherever the shell is, also by way of a link."""
+    base = next((table / "p").glob("*.parquet"))
+    (table.parent / "link").symlink_to(table)
+    for folder, given in (
+        (table.parent, f"table/p/{base.name}"),
+        (table.parent, f"./table/p/{base.name}"),
+        (table.parent, f"link/p/{base.name}"),
+        (table.parent, f"p/{base.name}"),
+        (table, f"p/{base.name}"),
+        (table / "p", base.name),
+        (table / "p", f"./{base.name}"),
+        (table / ".hoodie", f"../p/{base.name}"),
+    ):
+        monkeypatch.chdir(folder)
+        code, document, _ = explained(capfd, table, "--file", given)
+        assert (code, document["path"], document["verdict"]) == (0, f"p/{base.name}", "live"), given
+
+
+def test_what_is_there_is_never_called_deleted(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A file in a folder that is no partition: the storage has it and the listing has not. A name without a folder that
+    no partition has: elsewhere nobody looked."""
+    base = next((table / "p").glob("*.parquet"))
+    (table / "copies").mkdir()
+    (table / "copies" / base.name).write_bytes(b"12345")
+    code, document, text = explained(capfd, table, "--file", f"copies/{base.name}")
+    assert (code, document["verdict"], document["bytes"]) == (3, "unknown", 5)
+    assert text.splitlines()[0] == f"copies/{base.name}, 5 B: unknown."
+    assert text.splitlines()[1].startswith("It is a base file of file group")
+    assert text.splitlines()[2] == (
+        "It is there, and the listing of the table's partitions has it not: its readers do not see it, and no service "
+        "touches it. `lakeward verify` says whether the table is right."
+    )
+    name = f"none-0_0-0-0_{OLDER}.parquet"
+    (table / "copies" / name).touch()
+    code, document, text = explained(capfd, table, "--file", name)
+    assert (code, document["verdict"]) == (3, "unknown")
+    assert text.splitlines()[2] == (
+        "No partition of the table has a file of this name, and no clean, commit or rollback on the active timeline "
+        "names it. Elsewhere it was not looked for: pass its path to have it looked for there."
+    )
+
+
+def test_a_name_alone_of_a_file_that_is_gone(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its commit says which partition it was in."""
+    base = next((table / "p").glob("*.parquet"))
+    base.unlink()
+    code, document, text = explained(capfd, table, "--file", base.name)
+    assert (code, document["path"], document["verdict"]) == (0, f"p/{base.name}", "missing")
+    assert "It is not there, its commit names it" in text
+
+
 def test_an_instant(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What it is, what became of its files, and what holds it on the timeline."""
     assert run(["savepoint", "create", str(table), OLDER, *STOPPED]) == 0

@@ -6,6 +6,8 @@ Touches: the table, reading only: a scan, one read for each clean and each savep
 
 from __future__ import annotations
 
+import os
+import posixpath
 from dataclasses import replace
 from functools import cached_property
 
@@ -33,7 +35,7 @@ from lakeward.plan.rollback import RollbackDecision
 from lakeward.plan.savepointing import Pinned
 from lakeward.plan.storage_states import StorageStates, storage_states
 from lakeward.read.slice_input import MERGED_BY_KEY
-from lakeward.storage.storage import join
+from lakeward.storage.storage import is_absolute, join
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
@@ -106,12 +108,23 @@ class Explained:
             quarantine=self._quarantine,
             pinned=self.pinned,
         )
-        path = find_path(given, base_path=self._opened.base_path, snapshot=self.snapshot, facts=facts)
+        if (name := parse_any_data_file(posixpath.basename(given), native=True)) is not None:
+            facts = replace(facts, committed=_paths(self._commit(name.instant)))
+        opened = self._opened
+        path = find_path(
+            given,
+            base_path=opened.base_path,
+            snapshot=self.snapshot,
+            facts=facts,
+            from_here=_from_here(given, opened.base_path),
+        )
         if not any(path == known for files in self.snapshot.files for known, _ in files.sizes):
-            name = parse_any_data_file(path.rpartition("/")[2], native=True)
-            assert name is not None, "find_path looks at it"
-            commit = self._commit(name.instant)
-            facts = replace(facts, rolled_back=self._rolled_back(), committed=_paths(commit))
+            # What no listing has may be there all the same, in a folder that is no partition.
+            status = opened.storage.stat(join(opened.base_path, path))
+            is_file = status is not None and not status.is_folder
+            facts = replace(
+                facts, rolled_back=self._rolled_back(), unlisted_size=status.size if status and is_file else None
+            )
         return FileExplainer(self.snapshot, self.clean, facts).explain(path)
 
     def instant(self, time: str) -> InstantExplanation:
@@ -219,6 +232,16 @@ class Explained:
                 continue
             found.update(dict.fromkeys(read(data, file=join(folder, each.file_name)), each.time))
         return found
+
+
+def _from_here(given: str, base_path: str) -> str | None:
+    """The path below a table of the file system that a path from the current folder is; None where it is not below."""
+    if is_absolute(given) or not base_path.startswith("/"):
+        return None
+    # Links are followed in both, but for that of the file itself: a table holds none.
+    folder, name = os.path.split(os.path.join(os.getcwd(), given))
+    path, root = os.path.join(os.path.realpath(folder), name), os.path.realpath(base_path)
+    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None
 
 
 def _paths(commit: CommitMetadata | None) -> list[str]:

@@ -6,10 +6,10 @@ tells,
     cleaned        named by a clean among what it deleted
     rolled-back    of an instant that a rollback or restore took off the timeline
     missing        of a commit that names it: nothing on the timeline says who deleted it
-    unknown        none of these
+    unknown        none of these, or the storage has it and the listing of the table has not
 
 Touches: nothing.
-Keeps:   1. a path has one verdict, and what is there never one of those of what is not.
+Keeps:   1. a path has one verdict, and what is there never one that says that it is gone.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class FileFacts:
     """Maps instants that were rolled back to the rollback or restore that did it."""
     committed: Collection[str] = ()
     """Paths of the files that the file's own commit names."""
+    unlisted_size: int | None = None
+    """Bytes of the file, where the storage has it and the listing of the table has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class FileExplanation:
     """The path below the table; a name alone where no partition is known."""
     verdict: FileState | Gone
     size: int | None
-    """Bytes; None for what is not there."""
+    """Bytes; None for what is not there, or was not looked for since no folder is known."""
     file_id: str
     instant: str
     """The instant in its name: of the write, in layout 1 of its slice's base file."""
@@ -106,6 +108,8 @@ class FileExplanation:
     quarantined_until: float | None = None
     """Seconds since the epoch."""
     rolled_back_by: str | None = None
+    is_committed: bool = False
+    """Its own commit names it."""
 
     @property
     def log_name(self) -> AnyLogName | None:
@@ -117,9 +121,18 @@ class FileExplanation:
         return self.log_name is not None and self.log_name.is_cdc
 
 
-def find_path(given: str, *, base_path: str, snapshot: TableSnapshot, facts: FileFacts) -> str:
-    """The path below the table that is meant by a path, absolute or not, or by a name. Raises `UsageError`."""
+def find_path(
+    given: str, *, base_path: str, snapshot: TableSnapshot, facts: FileFacts, from_here: str | None = None
+) -> str:
+    """The path below the table that is meant by a path, absolute or not, or by a name. Raises `UsageError`.
+
+    Args:
+        from_here: the path below the table that it is as one from the current folder; None where that is not below it.
+    """
+    known = set(_known_paths(snapshot, facts))
     path = _below(given, base_path)
+    if from_here is not None and path not in known and (from_here in known or not _is_in_partition(path, snapshot)):
+        path = from_here
     if path.split("/", 1)[0] == HOODIE_FOLDER:
         raise UsageError(
             f"{given} is a file of the table's own metadata.",
@@ -136,7 +149,7 @@ def find_path(given: str, *, base_path: str, snapshot: TableSnapshot, facts: Fil
         )
     if partition:
         return check_relative_path(path)
-    paths = sorted({known for known in _known_paths(snapshot, facts) if known.rpartition("/")[2] == name})
+    paths = sorted(each for each in known if each.rpartition("/")[2] == name)
     if len(paths) > 1:
         raise UsageError(
             f"{len(paths)} files are called {name}.",
@@ -175,11 +188,14 @@ class FileExplainer:
         stored = self._stored.get(path)
         cleaned_by = next((each.instant for each in reversed(facts.cleans) if _deleted(each, partition, name)), None)
         rolled_back_by = facts.rolled_back.get(parsed.instant)
+        is_committed = path in facts.committed if committed is None else committed
         if stored is not None:
             verdict: FileState | Gone = stored.state
+        elif facts.unlisted_size is not None:
+            verdict = Gone.UNKNOWN
         elif cleaned_by is not None:
             verdict = Gone.CLEANED
-        elif path in facts.committed if committed is None else committed:
+        elif is_committed:
             verdict = Gone.MISSING
         else:
             verdict = Gone.UNKNOWN if rolled_back_by is None else Gone.ROLLED_BACK
@@ -190,7 +206,7 @@ class FileExplainer:
         return FileExplanation(
             path=path,
             verdict=verdict,
-            size=None if stored is None else stored.size,
+            size=facts.unlisted_size if stored is None else stored.size,
             file_id=parsed.file_id,
             instant=parsed.instant,
             written_by=timeline.find_write(parsed.instant),
@@ -209,6 +225,7 @@ class FileExplainer:
             quarantine_run=None if run is None else run.run,
             quarantined_until=None if run is None else run.keep_until,
             rolled_back_by=rolled_back_by if verdict is Gone.ROLLED_BACK else None,
+            is_committed=is_committed,
         )
 
     def _place(self, slice_: FileSlice) -> SlicePlace:
@@ -257,6 +274,12 @@ def _below(given: str, base_path: str) -> str:
     return given.removeprefix("./").rstrip("/")
 
 
+def _is_in_partition(path: str, snapshot: TableSnapshot) -> bool:
+    """A name alone is, too: it is looked for in all of them."""
+    partition = path.rpartition("/")[0]
+    return not partition or partition in snapshot.partitions
+
+
 def _known_paths(snapshot: TableSnapshot, facts: FileFacts) -> Iterator[str]:
     for files in snapshot.files:
         yield from (path for path, _ in files.sizes)
@@ -264,6 +287,7 @@ def _known_paths(snapshot: TableSnapshot, facts: FileFacts) -> Iterator[str]:
         yield from (join(partition, name) for partition, names in clean.deleted.items() for name in names)
     for run in facts.quarantine.runs:
         yield from (file.path for file in run.files)
+    yield from facts.committed
 
 
 def _deleted(clean: Clean, partition: str, name: str) -> bool:

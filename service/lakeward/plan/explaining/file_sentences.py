@@ -40,7 +40,7 @@ def _origin(file: FileExplanation, now: float, zone: tzinfo | None) -> str:
     else:
         by = f"of {file.instant}{age}, which is not on the timeline"
     kind = "base file" if file.log_name is None else "log of changes" if file.log_name.is_cdc else "log"
-    is_ = "was" if isinstance(file.verdict, Gone) else "is"
+    is_ = "was" if isinstance(file.verdict, Gone) and file.size is None else "is"
     if file.place is None:
         return f"It {is_} a {kind} of file group {file.file_id}, {by}."
     place = file.place
@@ -99,6 +99,17 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
             yield (
                 "It is not there, its commit names it, and nothing on the timeline says who deleted it. "
                 "`lakeward verify` says what is lost; restore it where readers need it."
+            )
+        case Gone.UNKNOWN if file.size is not None:
+            although = ", although its commit names it" if file.is_committed else ""
+            yield (
+                f"It is there, and the listing of the table's partitions has it not{although}: its readers do not see "
+                "it, and no service touches it. `lakeward verify` says whether the table is right."
+            )
+        case Gone.UNKNOWN if "/" not in file.path:
+            yield (
+                "No partition of the table has a file of this name, and no clean, commit or rollback on the active "
+                "timeline names it. Elsewhere it was not looked for: pass its path to have it looked for there."
             )
         case Gone.UNKNOWN:
             yield (
