@@ -30,6 +30,21 @@ group a 10 20 30 40
 standing a@10 of 25 until 90"""
 
 
+FEW = """policy commits 3
+done commit 10 20
+group a 10 20"""
+
+HELD = """policy commits 1
+pending deltacommit 5
+done commit 10 20 30
+group a 10 20 30"""
+
+TWO_REASONS = """policy commits 1
+done commit 10 20 30
+group a 10 20 30
+savepoint 20 a@20"""
+
+
 def shown(outcome: CleanOutcome) -> str:
     console = Console(file=io.StringIO(), width=400)
     render_clean(outcome, console)
@@ -65,3 +80,23 @@ def test_what_an_earlier_clean_took_away_is_told_apart() -> None:
         "Kept, quarantined: 1 file of 1 slice, 10 B, taken away by clean 20260101002500000 already, they stand until "
         "they are deleted; the first can go from 2026-01-01 01:30:00 UTC on." in shown(outcome)
     )
+
+
+def test_a_pending_instant_is_named_where_there_is_one() -> None:
+    """Of a table with too few commits none is spoken of."""
+    assert shown(read_table(FEW).plan()).startswith(
+        "By commits, 3: 2 commits have completed, no more than are kept, so all stays.\n"
+    )
+    assert shown(read_table(HELD).plan()).startswith(
+        "By commits, 1: 20260101000500000 is pending, and no commit before it has completed, so all stays.\n"
+    )
+
+
+def test_a_file_that_two_things_keep_is_counted_once() -> None:
+    """The lines of what is kept add up to what the table of partitions says."""
+    told = shown(read_table(TWO_REASONS).plan())
+    kept = [line for line in told.splitlines() if line.startswith("Kept, ")]
+    assert kept == [
+        "Kept, retained and savepoint: 1 file of 1 slice, 10 B, read as of what the policy keeps; the first can go "
+        "after 1 more commit; and pinned by the savepoint of 20260101002000000, until it is deleted."
+    ]

@@ -6,7 +6,6 @@ Touches: the console it is given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -82,9 +81,10 @@ def render_clean(outcome: CleanOutcome, console: Console) -> None:
     for verdict in sorted({each.dead_by[0] for each in dead}):
         by = [each for each in dead if each.dead_by[0] is verdict]
         console.print(f"To go, {verdict}: {_sum(by)}.", highlight=False)
-    for (reason, name), group in _by_keeper(kept).items():
-        words = _WORDS[reason].format(name=name)
-        console.print(f"Kept, {reason}: {_sum(group.slices)}, {words}{_end(group.keepers)}.", highlight=False)
+    for keys, slices in _by_keepers(kept).items():
+        reasons = " and ".join(dict.fromkeys(reason for reason, _ in keys))
+        words = (f"{_WORDS[reason].format(name=name)}{_end(_keepers(slices, (reason, name)))}" for reason, name in keys)
+        console.print(f"Kept, {reasons}: {_sum(slices)}, {'; and '.join(words)}.", highlight=False)
     for frozen in outcome.frozen:
         where = shown(f"{frozen.partition_path or '(none)'} {frozen.file_id}")
         console.print(f"Kept, frozen: {where}, {shown(frozen.why)}.", highlight=False, markup=False)
@@ -104,7 +104,13 @@ def _promise(outcome: CleanOutcome) -> str:
         return f"By {policy.kind}, {policy.retain}: readers still need everything, so all stays."
     if policy.kind is CleanPolicyKind.HOURS:
         return f"By hours, {policy.retain}: nothing was committed within them, so all stays, as with Hudi."
-    return f"By commits, {policy.retain}: there are too few completed ones before the oldest pending one, so all stays."
+    if outcome.commits <= policy.retain or outcome.oldest_pending is None:
+        done = f"{_count(outcome.commits, 'commit')} {'has' if outcome.commits == 1 else 'have'} completed"
+        return f"By commits, {policy.retain}: {done}, no more than are kept, so all stays."
+    return (
+        f"By commits, {policy.retain}: {outcome.oldest_pending} is pending, and no commit before it has completed, so "
+        "all stays."
+    )
 
 
 def _keeps_for_readers(decision: SliceDecision) -> bool:
@@ -132,20 +138,23 @@ def _by_partition(decisions: Iterable[SliceDecision]) -> dict[str, list[SliceDec
     return found
 
 
-@dataclass(slots=True)
-class _Kept:
-    slices: list[SliceDecision]
-    keepers: list[Keeper]
+_Key = tuple[KeepReason, str | None]
 
 
-def _by_keeper(kept: Iterable[SliceDecision]) -> dict[tuple[KeepReason, str | None], _Kept]:
-    groups: dict[tuple[KeepReason, str | None], _Kept] = {}
+def _by_keepers(kept: Iterable[SliceDecision]) -> dict[tuple[_Key, ...], list[SliceDecision]]:
+    """Each slice once, by all that keeps it."""
+    groups: dict[tuple[_Key, ...], list[SliceDecision]] = {}
     for decision in kept:
-        for keeper in decision.keepers:
-            group = groups.setdefault((keeper.reason, keeper.consumer or keeper.instant), _Kept([], []))
-            group.slices.append(decision)
-            group.keepers.append(keeper)
+        groups.setdefault(tuple(dict.fromkeys(map(_key, decision.keepers))), []).append(decision)
     return groups
+
+
+def _keepers(slices: Iterable[SliceDecision], key: _Key) -> list[Keeper]:
+    return [keeper for decision in slices for keeper in decision.keepers if _key(keeper) == key]
+
+
+def _key(keeper: Keeper) -> _Key:
+    return keeper.reason, keeper.consumer or keeper.instant
 
 
 def _end(keepers: Iterable[Keeper]) -> str:

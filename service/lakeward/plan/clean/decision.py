@@ -159,6 +159,10 @@ class CleanOutcome:
     consumers: tuple[ConsumerHold, ...] = ()
     reader_window: float = 0.0
     """Seconds for which a query may run."""
+    commits: int = 0
+    """Completed commits on the active timeline."""
+    oldest_pending: str | None = None
+    """The oldest write, or plan that moves rows, that did not complete."""
 
     @property
     def dead(self) -> Iterator[SliceDecision]:

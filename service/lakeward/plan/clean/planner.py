@@ -99,6 +99,7 @@ def plan_clean(
     decisions = [each for group, decide in asked for each in decide(group)]
     left = _replaced_left(snapshot, decisions, but_for=_SAVEPOINT)
     named = readers.move_back(earliest)
+    oldest_pending = oldest_pending_write(snapshot.timeline)
     return CleanOutcome(
         policy=policy,
         earliest=named,
@@ -113,6 +114,8 @@ def plan_clean(
         reader_window=reader_window,
         is_whole=partitions is None and not excluded,
         replaced_left=tuple(sorted(left, key=comparable_time)),
+        commits=len(commits),
+        oldest_pending=None if oldest_pending is None else oldest_pending.time,
     )
 
 
