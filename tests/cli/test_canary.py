@@ -104,6 +104,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "metadata clean": [("TABLE", "--dry-run")],
     "metadata disable": [("TABLE", "--dry-run")],
     "metadata abort-indexing": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
+    "metadata drop": [("TABLE", "column_stats", "--dry-run")],
     "metadata rebuild": [("TABLE", "column_stats", "--dry-run")],
     "version": [()],
     "pause": [("orders", "--reason", "x"), ("orders", "--reason", "x", "--url", AWAY)],

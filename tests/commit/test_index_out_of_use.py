@@ -23,7 +23,7 @@ def test_the_first_reason_stays(tmp_path: Path) -> None:
     assert not take_out_of_use(STORAGE, base, IndexType.METADATA, "k2 is missing.")
     assert why_out_of_use(STORAGE, base, IndexType.METADATA) == "k1 is missing."
     assert why_out_of_use(STORAGE, base, IndexType.SIMPLE) is None
-    with pytest.raises(Refused, match=r"out of use. k1 is missing. Run `lakeward index rebuild TABLE --type metadata`"):
+    with pytest.raises(Refused, match=r"out of use. k1 is missing. Run `lakeward index drop TABLE --type metadata`"):
         check_in_use(STORAGE, base, IndexType.METADATA)
     assert put_in_use(STORAGE, base, IndexType.METADATA)
     check_in_use(STORAGE, base, IndexType.METADATA)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from lakeward.cli.verbs import app
 from tests.deploy.tools import PROJECT
 
 PAGES = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "benchmarks").glob("*.md")]
@@ -49,3 +53,51 @@ def test_modules_that_the_architecture_names_exist() -> None:
     named = set(re.findall(rf"`((?:{rooms})/[a-z_/]*[a-z_])", text))
     assert [name for name in sorted(named) if not (code / name).is_dir() and not (code / f"{name}.py").is_file()] == []
     assert len(named) > 40
+
+
+def test_nothing_is_said_twice() -> None:
+    """A paragraph that was pasted twice, as a merge leaves it. Tables have lines that are alike, and so has code."""
+    for page in (PROJECT / "README.md", PROJECT / "CHANGELOG.md"):
+        lines = Counter(line for line in page.read_text().splitlines() if len(line) > 60 and not line.startswith("|"))
+        assert [line for line, count in lines.items() if count > 1] == [], page.name
+
+
+def test_the_readme_promises_nothing_that_is_there() -> None:
+    """Indexes of Lakeward's own are."""
+    assert "come next" not in (PROJECT / "README.md").read_text()
+
+
+TEXTS = [page for page in PAGES if page.parent.name != "benchmarks"]  # whose contestants have names like verbs
+TEXTS += [*(PROJECT / "service").rglob("*.py"), *(PROJECT / "service").rglob("*.html")]
+TEXTS += [path for path in (PROJECT / "deploy").rglob("*") if path.suffix in (".yml", ".yaml", ".json", ".toml")]
+OLD_NAMES = {"metadata rebuild"}
+"""Said where the new one is said beside it."""
+
+
+def test_verbs_that_texts_name_exist() -> None:
+    """A verb that is renamed is renamed in every page, error and alert."""
+    root = get_command(app)
+    missing = {
+        (str(path.relative_to(PROJECT)), words)
+        for path in TEXTS
+        for words in verbs_named(path.read_text())
+        if not is_verb(root, words.split())
+    }
+    assert {words for _, words in missing if words not in OLD_NAMES} == set(), missing
+    assert {path for path, words in missing if words in OLD_NAMES} == {
+        "CHANGELOG.md",
+        "docs/decisions/0094-what-only-removes-is-called-drop.md",
+        "service/lakeward/cli/services/metadata_commands.py",
+    }
+
+
+def verbs_named(text: str) -> Iterator[str]:
+    yield from re.findall(r"`lakeward ([a-z][a-z-]*(?: [a-z][a-z-]*)?)", text)
+
+
+def is_verb(command: object, words: list[str]) -> bool:
+    commands = getattr(command, "commands", None)
+    if not commands or not words:
+        return True
+    found = commands.get(words[0])
+    return found is not None and not found.hidden and is_verb(found, words[1:])

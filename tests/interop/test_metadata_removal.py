@@ -73,7 +73,7 @@ def test_hudi_builds_anew_what_was_removed(spark: SparkSession, table_with_metad
     expected = values(table, **WITHOUT_METADATA)
     check(table, expected)
 
-    exit_code, printed = lakeward("metadata", "rebuild", str(table.path), "column_stats", "--writers", "stopped")
+    exit_code, printed = lakeward("metadata", "drop", str(table.path), "column_stats", "--writers", "stopped")
     assert (exit_code, printed["named"]) == (0, ["column_stats"])
     check(table, expected)
     upsert(spark, table, 0, 3)

@@ -248,7 +248,7 @@ def test_a_record_index_of_each_partition(spark: SparkSession, tmp_path: Path):
 
 
 def drop_bloom_filters(table: HudiTable) -> None:
-    exit_code, printed = lakeward("metadata", "rebuild", str(table.path), "bloom_filters", "--writers", "stopped")
+    exit_code, printed = lakeward("metadata", "drop", str(table.path), "bloom_filters", "--writers", "stopped")
     assert (exit_code, printed["named"]) == (0, ["bloom_filters"])
 
 

@@ -225,7 +225,7 @@ def test_a_record_index_built_over_our_files(indexed: Scheduled, tmp_path: Path)
     assert compact_in_this_process(table) == [indexed.instant]
     table.write(rows_of(20, 40, 20, "on top"), "upsert")
     expected |= {f"k{key}": "on top" for key in range(20, 40)}
-    exit_code, printed = lakeward("metadata", "rebuild", str(table.path), "record_index", "--writers", "stopped")
+    exit_code, printed = lakeward("metadata", "drop", str(table.path), "record_index", "--writers", "stopped")
     assert exit_code == 0, printed
     for ts, value in ((21, "while it is built"), (22, "by it")):
         table.write(rows_of(30, 60, ts, value), "upsert", **by_index("RECORD_INDEX"))
@@ -243,7 +243,7 @@ def test_what_we_removed_is_built_anew(indexed: Scheduled, tmp_path: Path):
     expected = dict(indexed.expected)
     assert compact_in_this_process(table) == [indexed.instant]
     for number, partition in enumerate(("bloom_filters", "column_stats", "record_index", "")):
-        removal = ("rebuild", str(table.path), partition) if partition else ("disable", str(table.path))
+        removal = ("drop", str(table.path), partition) if partition else ("disable", str(table.path))
         exit_code, printed = lakeward("metadata", *removal, "--writers", "stopped")
         assert exit_code == 0, printed
         assert not (metadata / partition).exists()

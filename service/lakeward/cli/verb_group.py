@@ -74,7 +74,7 @@ def _told() -> Iterator[None]:
             raise
         words = getattr(getattr(slip, "ctx", None), "command_path", "lakeward")
         raise UsageError(
-            slip.format_message().replace("Value error, ", ""),
+            " ".join(slip.format_message().replace("Value error, ", "").split()),
             remedy=f"`{words} --help` explains its options.",
         ) from slip
     except KeyboardInterrupt as interrupt:

@@ -62,8 +62,8 @@ def check_in_use(storage: Storage, base_path: str, type_: IndexType, record: Rec
         remedy = f"Run `lakeward index rebuild TABLE --type {type_}`, which builds it anew from the rows. {again}"
     else:
         remedy = (
-            "Run `lakeward index rebuild TABLE --type metadata`, and let a Hudi writer with the record index on write "
-            f"once. If it was built anew already, {again}"
+            "Run `lakeward index drop TABLE --type metadata`, and let a Hudi writer with the record index on write "
+            f"once, which builds it anew. If that was done already, {again}"
         )
     raise Refused(
         f"The {type_} index of the table is out of use.",

@@ -47,5 +47,5 @@ class CheckReport:
 
 def metadata_remedy(partition: str) -> str:
     """How a partition of the metadata table is made right again."""
-    command = "disable" if partition == FILES else f"rebuild {partition}"
+    command = "disable TABLE" if partition == FILES else f"drop TABLE {partition}"
     return f"Run `lakeward metadata {command}`, and let a Hudi writer write once with the metadata table on."

@@ -115,7 +115,9 @@ def _partition_problems(storage: Storage, snapshot: TableSnapshot) -> list[Probl
                 name,
                 f"The metadata table has a folder {name} that hoodie.table.metadata.partitions does not name; no "
                 "engine reads or writes it",
-                metadata_remedy(FILES) if not named else f"Run `lakeward metadata rebuild {name}`, which removes it.",
+                metadata_remedy(FILES)
+                if not named
+                else f"Run `lakeward metadata drop TABLE {name}`, which removes it.",
             )
         )
     return problems

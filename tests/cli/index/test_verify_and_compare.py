@@ -75,7 +75,7 @@ def test_a_wrong_index_is_out_of_use(table: Path, tmp_path: Path, capfd: pytest.
         assert run(refused) == 2
         told = capfd.readouterr().err
         assert "The metadata index of the table is out of use." in told and "such as k1: " in told
-        assert "lakeward index rebuild TABLE --type metadata" in told
+        assert "lakeward index drop TABLE --type metadata" in told
     assert run(["index", "list", str(table), *UTC]) == 0
     assert "out of use" in capfd.readouterr().out
 

@@ -50,7 +50,7 @@ def test_help_has_the_verb_and_its_options() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", [("compact",), ("unschedule",), ("rollback",), ("metadata", "disable"), ("metadata", "rebuild")]
+    "verb", [("compact",), ("unschedule",), ("rollback",), ("metadata", "disable"), ("metadata", "drop")]
 )
 def test_each_verb_that_writes_takes_the_statements(verb: tuple[str, ...]) -> None:
     """What is said of other writers and their lock is said alike to every verb that writes."""

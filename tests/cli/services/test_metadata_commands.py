@@ -45,17 +45,17 @@ def test_a_removal_needs_a_statement_about_writers(table: Path, capfd: pytest.Ca
     before = everything(table)
     assert run(["metadata", "disable", str(table)]) == 2
     assert "--lock filesystem" in capfd.readouterr().err
-    assert run(["metadata", "rebuild", str(table), "column_stats", "--dry-run"]) == 0
+    assert run(["metadata", "drop", str(table), "column_stats", "--dry-run"]) == 0
     assert "Would take column_stats out of" in capfd.readouterr().out
     assert everything(table) == before
 
 
-def test_rebuild_and_disable(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_drop_and_disable(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What went is printed; verification then finds a sound table."""
-    assert run(["metadata", "rebuild", str(table), "column_stats", *STOPPED, "--json"]) == 0
+    assert run(["metadata", "drop", str(table), "column_stats", *STOPPED, "--json"]) == 0
     printed = json.loads(capfd.readouterr().out)
     assert (printed["named"], printed["folders"]) == (["column_stats"], [".hoodie/metadata/column_stats"])
-    assert run(["metadata", "rebuild", str(table), "column_stats", *STOPPED]) == 2
+    assert run(["metadata", "drop", str(table), "column_stats", *STOPPED]) == 2
     assert run(["verify", str(table), "--timezone", "UTC"]) == 0
 
     assert run(["metadata", "disable", str(table), "--lock", "filesystem"]) == 0
@@ -65,6 +65,31 @@ def test_rebuild_and_disable(table: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert "Nothing to remove." in capfd.readouterr().out
     assert run(["verify", str(table), "--timezone", "UTC"]) == 0
     assert "has no metadata table" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["metadata", "rebuild", "TABLE", "column_stats", *STOPPED, "--json"], "metadata drop TABLE PARTITION"),
+        (["metadata", "rebuild", "TABLE", "column_stats", "--dry-run"], "metadata drop TABLE PARTITION"),
+        (["index", "rebuild", "TABLE", "--type", "metadata", *STOPPED], "index drop TABLE --type metadata"),
+        (
+            ["index", "rebuild", "TABLE", "--type", "metadata", "--lock", "filesystem"],
+            "index drop TABLE --type metadata",
+        ),
+        (["index", "rebuild", "TABLE", "--type", "metadata", "--dry-run"], "index drop TABLE --type metadata"),
+    ],
+)
+def test_the_old_names_say_the_new_ones(
+    table: Path, old: list[str], new: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What only removes is not called rebuild any more: a usage error says the new name, and nothing is touched."""
+    before = everything(table)
+    assert run([str(table) if word == "TABLE" else word for word in old]) == 2
+    told = capfd.readouterr().err
+    assert f"Run `lakeward {new}`, with the same options." in told and " now." in told
+    assert "only removes" in told
+    assert everything(table) == before
 
 
 def test_nothing_builds_that_of_version_10_anew(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,15 @@ from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
-OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant: record, postgres or bloom.")]
+OwnTypeOption = Annotated[
+    IndexType | None, typer.Option("--type", help="The index that is meant: record, postgres or bloom.")
+]
+
+_CAN_BE_BUILT = {
+    IndexType.RECORD: "hash buckets of record keys below the table's .hoodie, or in the configured location",
+    IndexType.POSTGRES: "record keys in a PostgreSQL database, that of the store or --url",
+    IndexType.BLOOM: "a cache of the filters and ranges in base files, by which lookups open fewer files",
+}
 
 
 @index_app.command()
@@ -33,7 +41,7 @@ OwnTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that
 def build(
     *,
     table: TableArgument,
-    index_type: OwnTypeOption,
+    index_type: OwnTypeOption = None,
     by_partition: Annotated[
         bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
     ] = False,
@@ -67,6 +75,7 @@ def build(
     from lakeward.execute.indexing.building import build_index, update_and_tidy
     from lakeward.index.settling import check_not_built
 
+    index_type = _said(index_type, "build")
     opened = open_table(table, config)
     stated = StatedBuild(engine, bytes_per_second)
     take = partial(opened.snapshot, timezone=timezone)
@@ -123,7 +132,7 @@ def build(
 @index_app.command()
 def update(
     table: TableArgument,
-    index_type: OwnTypeOption,
+    index_type: OwnTypeOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
     config: ConfigOption = None,
@@ -139,6 +148,7 @@ def update(
     """
     from lakeward.execute.indexing.building import update_and_tidy
 
+    index_type = _said(index_type, "update")
     opened = open_table(table, config)
     if index_type is IndexType.BLOOM:
         update_cache(opened, opened.snapshot(timezone=timezone), as_json=as_json)
@@ -150,6 +160,17 @@ def update(
         print_json(document | {"read_anew": updated.read_anew})
         return
     typer.echo(_told(updated.commits))
+
+
+def _said(index_type: IndexType | None, verb: str) -> IndexType:
+    """Raises `UsageError` that says which types there are."""
+    if index_type is not None:
+        return index_type
+    raise UsageError(
+        f"Say with --type which index to {verb}.",
+        why="\n".join(f"  --type {kind:<10}{what}" for kind, what in _CAN_BE_BUILT.items()),
+        remedy="`lakeward index list TABLE` shows what the table has already.",
+    )
 
 
 def _told(commits: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lakeward.cli.index.group import work_watched
+from lakeward.cli.index.group import dropped, work_watched
 from lakeward.cli.options.store import print_json
 from lakeward.index.index_type import IndexType
 from lakeward.quantities import format_size
@@ -64,13 +64,7 @@ def drop_cache(opened: ConfiguredTable, *, dry_run: bool, as_json: bool) -> None
 
     folder = cache_folder(opened.base_path)
     is_there = bool(opened.storage.list(folder)) if dry_run else drop_filter_cache(opened.storage, opened.base_path)
-    if as_json:
-        document = {"base_path": opened.base_path, "type": IndexType.BLOOM.value, "is_there": is_there}
-        print_json(document | {"dry_run": dry_run})
-    elif not is_there:
-        typer.echo("The table has no cache of filters. Nothing to remove.")
-    else:
-        typer.echo("Would remove the cache of filters." if dry_run else "Removed the cache of filters.")
+    dropped(opened, IndexType.BLOOM, "cache of filters", is_there=is_there, dry_run=dry_run, as_json=as_json)
 
 
 def _tell(opened: ConfiguredTable, change: CacheChange, *, as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """`lakeward index …`: the group of the verbs about indexes, and the options that several of them take.
 
-Touches: nothing.
+Touches: stdout.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.cli.options.store import print_json
 from lakeward.cli.verb_group import new_group
 from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from lakeward.cli.configured_table import ConfiguredTable
 
 _MOMENT_SECONDS = 1.0
 
@@ -68,6 +71,23 @@ def given_keys(keys: list[str] | None, keys_file: Path | None) -> pa.Array:
             ) from error
         found += [line for line in text.split("\n") if line]
     return pa.array(dict.fromkeys(found), pa.string())
+
+
+def dropped(
+    opened: ConfiguredTable, kind: IndexType, what: str, *, is_there: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Tell that an index is gone, or would go. Raises `UsageError` where there was none."""
+    if not is_there:
+        raise UsageError(
+            f"The table {opened.base_path} has no {what} of the type {kind}.",
+            why="There was nothing to remove.",
+            remedy="`lakeward index list TABLE` shows what the table has; one of another database or location, the "
+            "configuration (--config) or --url names.",
+        )
+    if as_json:
+        print_json({"base_path": opened.base_path, "type": kind.value, "is_there": True, "dry_run": dry_run})
+    else:
+        typer.echo(f"Would remove the {what}." if dry_run else f"Removed the {what}.")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is taken away, or made anew.
+"""`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is built anew, or taken away.
 
 Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`; the folder or the database of an index.
 Keeps:   nothing of the table is written without a statement about the table's other writers, nor with --dry-run.
@@ -16,7 +16,7 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
-from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.index.group import dropped, index_app, work_watched
 from lakeward.cli.index.own_index import check_not_chosen, own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
@@ -46,22 +46,29 @@ def rebuild(
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
-    stated: StatedLocks,
-    dry_run: DryRunOption = False,
+    # Of old command lines with --type metadata, which end with a hint and not with an option that is not known.
+    writers: Annotated[str | None, typer.Option(hidden=True)] = None,
+    lock: Annotated[str | None, typer.Option(hidden=True)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is to read, write nothing.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Have an index made anew, because it is wrong or damaged.
-
-    The record index of the metadata table is taken away, and what was said of it when it was found to be wrong. The
-    next Hudi writer whose options keep it builds it anew; until then keys are found by another index. It is what
-    `lakeward metadata rebuild TABLE record_index` does.
+    """Build an index of Lakeward's own anew, because it is wrong or damaged.
 
     An index of Lakeward's own, record or postgres, is built anew beside the one that is there, from the rows as they
     are, by tasks as `lakeward index build` has them, and takes its place in one step once it has all. Until then
     lookups go by the old one; stopped midway, that one stays, and what was read is there for the next try. The table's
     rows and timeline are read only, and no lock is needed. So is the cache of --type bloom, without tasks.
+
+    The record index of the metadata table is Hudi's: `lakeward index drop TABLE --type metadata` removes it, and the
+    next Hudi writer whose options keep it builds it anew.
     """
+    if index_type is IndexType.METADATA:
+        raise UsageError(
+            "`lakeward index rebuild TABLE --type metadata` is called `lakeward index drop TABLE --type metadata` now.",
+            why="It only removes the record index; the next Hudi writer whose options keep it builds it anew.",
+            remedy="Run `lakeward index drop TABLE --type metadata`, with the same options.",
+        )
     opened = open_table(table, config)
     build = StatedBuild(engine, bytes_per_second)
     if not index_type.is_own and build.is_said:
@@ -77,7 +84,7 @@ def rebuild(
         take = partial(opened.snapshot, timezone=timezone)
         _rebuild_own(opened, index_type, url, take, keys_per_second, build, dry_run=dry_run, as_json=as_json)
         return
-    _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+    raise _no_index_of_its_own(index_type)
 
 
 @index_app.command()
@@ -154,12 +161,7 @@ def _drop_own(opened: ConfiguredTable, kind: IndexType, url: str | None, *, dry_
     check_not_chosen(opened, kind)
     with own_index(opened, kind, url) as place:
         is_there = place.is_there() if dry_run else place.drop()
-    if as_json:
-        print_json({"base_path": opened.base_path, "type": kind.value, "is_there": is_there, "dry_run": dry_run})
-    elif not is_there:
-        typer.echo("The table has no such index. Nothing to remove.")
-    else:
-        typer.echo("Would remove the index." if dry_run else "Removed the index.")
+    dropped(opened, kind, "index", is_there=is_there, dry_run=dry_run, as_json=as_json)
 
 
 def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dry_run: bool, as_json: bool) -> None:
@@ -167,9 +169,13 @@ def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dr
     from lakeward.format.metadata.partition import RECORD_INDEX
 
     if kind is not IndexType.METADATA:
-        raise UsageError(
-            f"The {kind} index is the base files themselves.",
-            why="Nothing is kept for it that could be wrong, or taken away.",
-            remedy="Name another --type; `lakeward index list` shows what the table has.",
-        )
+        raise _no_index_of_its_own(kind)
     remove_partition(opened, RECORD_INDEX, locks, dry_run=dry_run, as_json=as_json)
+
+
+def _no_index_of_its_own(kind: IndexType) -> UsageError:
+    return UsageError(
+        f"The {kind} index is the base files themselves.",
+        why="Nothing is kept for it that could be wrong, or taken away.",
+        remedy="Name another --type; `lakeward index list` shows what the table has.",
+    )

@@ -1,4 +1,4 @@
-"""`lakeward metadata compact|clean|disable|rebuild|abort-indexing TABLE`: service the metadata table, or take it or a
+"""`lakeward metadata compact|clean|disable|drop|abort-indexing TABLE`: service the metadata table, or take it or a
 part of it away.
 
 Touches: stdout, stderr; the table, through `services.py`, `removal.py` and `aborting.py` of `execute/metadata`.
@@ -19,11 +19,12 @@ from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.services.metadata_removal import removal_told, remove_partition
 from lakeward.cli.verb_group import new_group
 from lakeward.clock import SystemClock
+from lakeward.errors import UsageError
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
 
-metadata_app = new_group("The table's metadata table: compacted, cleaned, safely off, or one partition rebuilt.")
+metadata_app = new_group("The table's metadata table: compacted, cleaned, or removed, all of it or one partition.")
 
 
 ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]
@@ -107,7 +108,10 @@ def disable(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Remove the metadata table: readers list the storage. The next Hudi writer with it on builds it anew."""
+    """Remove the whole metadata table: readers list the storage. The next Hudi writer with it on builds it anew.
+
+    `lakeward metadata drop` removes one partition of it.
+    """
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     remove_partition(opened, None, locks, dry_run=dry_run, as_json=as_json)
@@ -115,7 +119,7 @@ def disable(
 
 @metadata_app.command()
 @with_option_groups
-def rebuild(
+def drop(
     *,
     table: TableArgument,
     partition: Annotated[
@@ -128,10 +132,21 @@ def rebuild(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Remove one partition of the metadata table. The next Hudi writer that keeps it builds it anew."""
+    """Remove one partition of the metadata table, for example because it is wrong. Lakeward builds none: the next Hudi
+    writer whose options keep it builds it anew."""
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     remove_partition(opened, partition, locks, dry_run=dry_run, as_json=as_json)
+
+
+@metadata_app.command(hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def rebuild() -> None:
+    """The old name of `lakeward metadata drop`."""
+    raise UsageError(
+        "`lakeward metadata rebuild` is called `lakeward metadata drop` now.",
+        why="It only removes a partition; the next Hudi writer whose options keep it builds it anew.",
+        remedy="Run `lakeward metadata drop TABLE PARTITION`, with the same options.",
+    )
 
 
 @metadata_app.command("abort-indexing")

@@ -245,16 +245,22 @@ def _removal(storage: Storage, base_path: str, config: TableConfig, partition: s
     else:
         folders = {e.name for e in storage.list(metadata_path) if e.is_folder and not e.name.startswith(".")}
         if partition not in known and partition not in folders and not (partition and aside):
+            if not known:
+                raise Refused(
+                    f"The table {base_path} has no metadata table.",
+                    why="There was nothing to remove.",
+                    remedy="`lakeward inspect TABLE` shows what the table has.",
+                )
             raise Refused(
                 f"The metadata table of {base_path} has no partition {partition!r}.",
-                why=f"It has {', '.join(known) or 'none'}.",
-                remedy="Name one of these.",
+                why=f"There was nothing to remove. It has {', '.join(known)}.",
+                remedy="Name one of these with `lakeward metadata drop`.",
             )
         if partition == FILES:
             raise Refused(
-                f"The partition {FILES} cannot be rebuilt alone.",
+                f"The partition {FILES} is not removed alone.",
                 why="Without it there is no metadata table, and all other partitions are built from it.",
-                remedy="Run `lakeward metadata disable`: the next writer with the metadata table on builds all of it.",
+                remedy="Run `lakeward metadata disable TABLE`: the next writer that has it on builds all of it.",
             )
         named = tuple(name for name in known if name == partition)
         folder = join(metadata_path, check_relative_path(partition))

@@ -1,0 +1,45 @@
+"""`lakeward index build` and `update` without a type: what there is to choose from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakeward.cli.main import run
+from lakeward.index.index_type import IndexType
+
+LISTED = """  --type record    hash buckets of record keys below the table's .hoodie, or in the configured location
+  --type postgres  record keys in a PostgreSQL database, that of the store or --url
+  --type bloom     a cache of the filters and ranges in base files, by which lookups open fewer files"""
+
+
+@pytest.mark.parametrize("verb", ["build", "update"])
+def test_without_a_type_they_list_what_can_be_built(
+    verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As text, a line for each, and none of what Hudi keeps; with --json as the one document that an error is."""
+    assert run(["index", verb, str(tmp_path)]) == 2
+    told = capfd.readouterr().err
+    assert told == (
+        f"LW-USAGE: Say with --type which index to {verb}.\n{LISTED}\n"
+        "`lakeward index list TABLE` shows what the table has already.\n"
+    )
+    assert run(["index", verb, str(tmp_path), "--json"]) == 2
+    captured = capfd.readouterr()
+    error = json.loads(captured.err)["error"]
+    assert (error["code"], error["why"], captured.out) == ("LW-USAGE", LISTED, "")
+
+
+def test_what_is_listed_is_what_can_be_built() -> None:
+    """Each type that Lakeward keeps, and no other one."""
+    assert {kind for kind in IndexType if kind.is_kept} == {kind for kind in IndexType if f"--type {kind}" in LISTED}
+
+
+def test_an_option_that_is_missing_names_its_values_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """The library lists them with tabs and line ends, which stood in the error as such."""
+    assert run(["index", "drop", "TABLE"]) == 2
+    assert capfd.readouterr().err.startswith(
+        "LW-USAGE: Missing option '--type'. Choose from: simple, bloom, metadata, record, postgres\n"
+    )
