@@ -166,6 +166,10 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
         ("[locks]\nwriters = 'stoped'", "Did you mean stopped?"),
         ("[defaults.planner]\nplanner.log_ration = 1", "Did you mean planner.log_ratio?"),
         ("[[table]]\nname = 'x'", "Did you mean tables?"),
+        ("[[overrides]]\nname = 'x'", "Did you mean [[tables]]?"),
+        ("[overrides]\ninterval = '5m'", "Did you mean [[tables]]?"),
+        ("[jobs]\nmax = 3", "Did you mean service.jobs_max?"),
+        ("[defaults]\nservices = ['compation']", "Did you mean compaction?"),
     ],
 )
 def test_suggestions(tmp_path: Path, text: str, suggestion: str) -> None:

@@ -14,14 +14,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.options.store import watched_tables
-from lakeward.config.short_name import find_by_short_name
+from lakeward.config.short_name import find_by_short_name, names_of
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import UsageError
 
 if TYPE_CHECKING:
@@ -111,12 +111,10 @@ def resolve_table(text: str, settings: Settings | None) -> str:
         return watched[found[0]]
     if found:
         raise several_tables(text, found)
-    close = get_close_matches(text, tables, n=1)
+    unknown = "The configuration has no such name, and there is no such folder."
     raise UsageError(
         f"No table is called {text}.",
-        why=f"Did you mean {close[0]}?"
-        if close
-        else "The configuration has no such name, and there is no such folder.",
+        why=did_you_mean(text, names_of(watched), otherwise=unknown),
         remedy=f"The names are {', '.join(sorted(tables))}; or give a base path." if tables else "Give a base path.",
     )
 

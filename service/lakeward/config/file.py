@@ -21,7 +21,6 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from lakeward.config.reference import key_of, kind_of, model_of
 from lakeward.config.rules import BrokenRule, find_broken_rules
 from lakeward.config.settings import KeyPath, Settings, TableOverride
 from lakeward.config.toml_positions import Position, find_positions
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import ConfigurationError
 from lakeward.printable import HIDDEN, names_secret, printable_url
 from lakeward.quantities import write_duration
@@ -43,6 +43,9 @@ PREFIX = "LAKEWARD__"
 
 VERBATIM = frozenset({"planner", "conf", "hudi"})
 """Tables whose keys are other people's: a dotted one is one key."""
+
+_OTHER_NAMES = {"overrides": "[[tables]]", "override": "[[tables]]", "jobs": "service.jobs_max"}
+"""What a section is looked for by, and what has it."""
 
 _SHOWN_MAX = 60
 """Characters of a wrong value that are shown."""
@@ -353,13 +356,13 @@ class _Reader:
         else:
             what = f"There is no key {name}."
         elsewhere = sorted(_sections_with(key))
-        close = [] if elsewhere else get_close_matches(key.replace("-", "_"), model.model_fields, n=1)
         if elsewhere:
             why = f"There is one of that name in {' and '.join(elsewhere)}."
-        elif close:
-            why = f"Did you mean {close[0]}?"
+        elif len(place) == 1 and key in _OTHER_NAMES:
+            why = f"Did you mean {_OTHER_NAMES[key]}?"
         else:
-            why = "A key that is not read would only look as if it did something."
+            unread = "A key that is not read would only look as if it did something."
+            why = did_you_mean(key.replace("-", "_"), model.model_fields, otherwise=unread)
         known = ", ".join(model.model_fields)
         self._tell(
             origin,
@@ -504,8 +507,8 @@ def _why(error: ErrorDetails, kind: str) -> str:
         case "string_too_short":
             return "It is empty."
         case "enum" | "literal_error":
-            close = get_close_matches(str(error["input"]), re.findall(r'"([^"]+)"', kind), n=1)
-            return f"Did you mean {close[0]}?" if close else "There is nothing of that name."
+            names = re.findall(r'"([^"]+)"', kind)
+            return did_you_mean(str(error["input"]), names, otherwise="There is nothing of that name.")
         case _:
             return f"It takes {_with_article(kind)}."
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from lakeward.config.listen_address import is_loopback
 from lakeward.config.lock_provider import LockProvider
@@ -21,6 +20,7 @@ from lakeward.config.settings import (
     base_path_of,
 )
 from lakeward.config.window import Window, longest_closed
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import LakewardError
 from lakeward.plan.archive_settings import TRIGGER
 from lakeward.plan.compaction.objective import due_from
@@ -220,11 +220,11 @@ def _of_a_table(
             "Lower memory or raise service.memory.",
         )
     if table.group != "default" and table.group not in settings.service.groups:
-        close = get_close_matches(table.group, settings.service.groups, n=1)
+        unlimited = "service.groups does not name it, so it would have no limit."
         yield BrokenRule(
             (*about("group"), ("service", "groups")),
             f"There is no group {table.group}.",
-            f"Did you mean {close[0]}?" if close else "service.groups does not name it, so it would have no limit.",
+            did_you_mean(table.group, settings.service.groups, otherwise=unlimited),
             f"Add it there: groups = {{ {table.group} = 1 }} under [service].",
         )
     yield from _of_the_planner(at, sources, table)

@@ -26,5 +26,10 @@ def short_name(name: str, tables: Mapping[str, str]) -> str:
     return folder if is_free else name
 
 
+def names_of(tables: Mapping[str, str]) -> list[str]:
+    """All that people may type for one of `tables`, a map from name to base path."""
+    return sorted({*tables, *(short_name(name, tables) for name in tables)})
+
+
 def _last_folder(base_path: str) -> str:
     return base_path.rstrip("/").rpartition("/")[2]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import UsageError
 
 
@@ -90,10 +90,9 @@ def archive_options_of(settings: Mapping[str, str], **given: int | None) -> Arch
 def _is_known(key: str) -> bool:
     if key in _FIELDS or key in _OLDER:
         return True
-    close = get_close_matches(key, ARCHIVE_SETTINGS, n=1)
     raise UsageError(
         f"There is no setting {key}.",
-        why=f"Did you mean {close[0]}?" if close else "It is none of the archiver's that count here.",
+        why=did_you_mean(key, ARCHIVE_SETTINGS, otherwise="It is none of the archiver's that count here."),
         remedy=f"The settings are {', '.join(ARCHIVE_SETTINGS)}.",
     )
 

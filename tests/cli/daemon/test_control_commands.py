@@ -93,7 +93,10 @@ def test_a_file_group_or_a_group_of_tables(store: Store) -> None:
         (["pause", "--group", "g", "--file-group", "fg", "--reason", "x"], "goes with a table"),
         (["pause", "orders", "--for", "a while", "--reason", "x"], "2h"),
         (["pause", "orders"], "--reason"),
-        (["cancel", "nothing", "--reason", "x"], "No table nothing is known"),
+        (["cancel", "nothing", "--reason", "x"], "No table or job nothing is known"),
+        (["cancel", "order", "--reason", "x"], "Did you mean orders?"),
+        (["jobs", "ordres"], "Did you mean orders?"),
+        (["events", "ordres"], "Did you mean orders?"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -117,6 +120,41 @@ def test_a_job_or_a_tables_jobs_are_cancelled(store: Store, capfd: pytest.Captur
     store.jobs.end("j1", "committed", None, at=2.0)
     assert run(["cancel", "j1", "--reason", "x"]) == 2
     assert "1970-01-01 00:00:02 UTC: committed" in capfd.readouterr().err
+
+
+def test_a_job_that_runs_and_a_group_are_suggested(
+    store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A job that has ended is not; a group that the configuration does not name is refused, and reaches no store."""
+    store.jobs.begin(JobRecord("0123456789abcdef", "orders", "compaction", 1.0))
+    store.jobs.begin(JobRecord("fedcba9876543210", "orders", "clean", 1.0))
+    store.jobs.end("fedcba9876543210", "committed", None, at=2.0)
+    assert run(["cancel", "0123456789abcde", "--reason", "x"]) == 2
+    assert "Did you mean 0123456789abcdef?" in capfd.readouterr().err
+    assert run(["cancel", "fedcba987654321", "--reason", "x"]) == 2
+    assert "Name the configuration with --config" in capfd.readouterr().err
+    with (tmp_path / "lakeward.toml").open("a") as file:
+        file.write("[service]\ngroups = { nightly = 1 }\n")
+    assert run(["pause", "--group", "nigthly", "--reason", "x"]) == 2
+    assert (
+        "There is no group nigthly.\nDid you mean nightly?\nThe groups are default, nightly." in capfd.readouterr().err
+    )
+    assert store.controls.in_force(now()) == ()
+    assert run(["pause", "--group", "nightly", "--reason", "x"]) == run(
+        ["pause", "--group", "default", "--reason", "x"]
+    )
+
+
+def test_a_short_name_is_suggested(store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As it may be typed; verbs about files suggest it, too."""
+    trips = str(tmp_path / "lake" / "trips")
+    store.observations.watch(trips, trips, 1.0)
+    for verb in (
+        ["pause", "trisp", "--reason", "x"],
+        ["inspect", "trisp", "--config", str(tmp_path / "lakeward.toml")],
+    ):
+        assert run(verb) == 2
+        assert "Did you mean trips?" in capfd.readouterr().err
 
 
 def test_each_job_has_a_line_on_80_columns(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import getpass
 import socket
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +27,8 @@ from lakeward.cli.options.store import (
 )
 from lakeward.clock import SystemClock
 from lakeward.config.job_kind import JobKind
-from lakeward.config.short_name import find_by_short_name
+from lakeward.config.short_name import find_by_short_name, names_of
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import UsageError
 from lakeward.quantities import format_time, parse_duration
 from lakeward.state.records import CleanerProgress, ControlKind, ControlRecord, FileGroupKey, JobRecord, TargetKind
@@ -125,7 +125,9 @@ def cancel(
         if job is not None:
             kind, target = TargetKind.JOB, job.id
         else:
-            kind, target, _ = _target(store, settings, job_or_table, None, None, clock.now())
+            running = [each.id for each in store.jobs.running()]
+            kind = TargetKind.TABLE
+            target = _table_name(store, settings, job_or_table, clock.now(), jobs=running)
         control = ControlRecord(
             ControlKind.CANCEL, kind, target, reason, _who(), clock.now(), until=clock.now() + CANCEL_SECONDS
         )
@@ -246,6 +248,13 @@ def _target(
             raise UsageError(
                 "--file-group goes with a table.", why="A file group is one table's.", remedy="Name the table."
             )
+        groups = ("default", *settings.service.groups)
+        if settings.service.groups and group not in groups:
+            raise UsageError(
+                f"There is no group {group}.",
+                why=did_you_mean(group, groups, otherwise="service.groups of the configuration does not name it."),
+                remedy=f"The groups are {', '.join(groups)}.",
+            )
         return TargetKind.GROUP, group, None
     assert table is not None, "one of the two is given"
     name = _table_name(store, settings, table, at)
@@ -255,8 +264,12 @@ def _target(
     return TargetKind.FILE_GROUP, name, (partition_path, file_id)
 
 
-def _table_name(store: Store, settings: Settings, text: str, at: float) -> str:
-    """The name under which the daemons know a table. Raises `UsageError` for one that is not known."""
+def _table_name(store: Store, settings: Settings, text: str, at: float, *, jobs: Sequence[str] | None = None) -> str:
+    """The name under which the daemons know a table. Raises `UsageError` for one that is not known.
+
+    Args:
+        jobs: what may be meant as well.
+    """
     # `compact` parks file groups of tables that no daemon watches, by their base path.
     parked = {record.table: record.table for record in store.controls.parked(at) if "/" in record.table}
     known = (
@@ -270,13 +283,11 @@ def _table_name(store: Store, settings: Settings, text: str, at: float) -> str:
     path = _base_path(resolve_table(text, settings)) if "/" in text or Path(text).is_dir() else None
     if path in paths:
         return paths[path]
-    close = get_close_matches(text, [*known, *paths], n=1)
+    elsewhere = "Name the configuration with --config, or the store with --url."
     raise UsageError(
-        f"No table {text} is known.",
+        f"No {'table' if jobs is None else 'table or job'} {text} is known.",
         why=f"Neither the store {store.name} nor the configuration has it.",
-        remedy=f"Did you mean {close[0]}?"
-        if close
-        else "Name the configuration with --config, or the store with --url.",
+        remedy=did_you_mean(text, [*names_of(known), *paths, *(jobs or ())], otherwise=elsewhere),
     )
 
 

@@ -13,6 +13,7 @@ import typer
 
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.config.lock_provider import LockProvider
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import UsageError
 from lakeward.quantities import parse_duration
 
@@ -80,6 +81,12 @@ class StatedLocks:
         from lakeward.config.settings import Writers
 
         configured = opened.locks
+        if self.writers is not None and self.writers != STOPPED and (meant := did_you_mean(self.writers, [STOPPED])):
+            raise UsageError(
+                f"--writers cannot be {self.writers}.",
+                why=meant,
+                remedy=f"Write --writers {STOPPED}, if no other writer or table service is at work on this table.",
+            )
         if self.writers not in (None, STOPPED):
             _refuse_statement(
                 f"--writers {self.writers} cannot be typed: for writers that go on, name the lock that they share, "

@@ -17,8 +17,8 @@ Keeps:   1. a number that the policy does not read is checked, and changes nothi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import UsageError
 from lakeward.plan.clean.policy import HUDI_NAMES, RETAINED_BY_DEFAULT, CleanPolicy, CleanPolicyKind
 
@@ -82,10 +82,9 @@ def _by_newer_names(settings: Mapping[str, str]) -> dict[str, str]:
     older = {_older(key): key for key in CLEAN_SETTINGS}
     for key in settings:
         if key not in CLEAN_SETTINGS and key not in older:
-            close = get_close_matches(key, CLEAN_SETTINGS, n=1)
             raise UsageError(
                 f"There is no setting {key}.",
-                why=f"Did you mean {close[0]}?" if close else "It is none of the cleaner's that count here.",
+                why=did_you_mean(key, CLEAN_SETTINGS, otherwise="It is none of the cleaner's that count here."),
                 remedy=f"The settings are {', '.join(CLEAN_SETTINGS)}.",
             )
     return {newer: settings[key] for key, newer in older.items() if key in settings} | {

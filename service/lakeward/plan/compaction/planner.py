@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
+from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import LakewardError, UsageError
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.decision import Choice, Form, PlanOutcome, Reason
@@ -170,10 +170,9 @@ def _options(groups: GroupFilter, settings: Mapping[str, str]) -> HybridOptions:
 
 def _check_key(key: str) -> None:
     if key not in SETTINGS:
-        close = get_close_matches(key, SETTINGS, n=1)
         raise UsageError(
             f"There is no setting {key}.",
-            why=f"Did you mean {close[0]}?" if close else "It is none of the planner's.",
+            why=did_you_mean(key, SETTINGS, otherwise="It is none of the planner's."),
             remedy=f"The settings are {', '.join(SETTINGS)}.",
         )
 

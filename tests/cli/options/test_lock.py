@@ -1,0 +1,28 @@
+"""What a command line says about the table's other writers, where it cannot be carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.cli.main import run
+from tests.golden_tables import copy_golden
+
+
+@pytest.mark.parametrize("written", ["stoped", "Stopped", "stop"])
+def test_a_slip_of_the_pen_is_told(written: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of writers that go on nothing is said to who wrote that they are stopped."""
+    table = copy_golden("v9", tmp_path / "table")
+    assert run(["compact", str(table), f"--writers={written}"]) == 2
+    assert capfd.readouterr().err == (
+        f"LW-USAGE: --writers cannot be {written}.\nDid you mean stopped?\n"
+        "Write --writers stopped, if no other writer or table service is at work on this table.\n"
+    )
+
+
+def test_what_is_no_slip_is_told_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whoever means writers that go on reads how they share a lock."""
+    table = copy_golden("v9", tmp_path / "table")
+    assert run(["compact", str(table), "--writers=share"]) == 2
+    assert "--writers share cannot be typed: for writers that go on, name the lock" in capfd.readouterr().err
