@@ -93,7 +93,7 @@ def test_a_path_from_the_current_folder(
 
 def test_what_is_there_is_never_called_deleted(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A file in a folder that is no partition: the storage has it and the listing has not. A name without a folder that
-    no partition has: elsewhere nobody looked."""
+    no partition has was looked for nowhere else."""
     base = next((table / "p").glob("*.parquet"))
     (table / "copies").mkdir()
     (table / "copies" / base.name).write_bytes(b"12345")

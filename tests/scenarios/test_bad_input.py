@@ -454,7 +454,7 @@ def test_bad_input_is_refused_and_changes_nothing(
 def test_a_group_whose_logs_cannot_be_read_is_damage(
     command: list[str], code: int, damage: Damage, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A block of a type that nobody knows ends the commands with the exit code that a torn block ends them with."""
+    """A block of an unknown type ends the commands with the exit code that a torn block ends them with."""
     base = copy_golden("v9", tmp_path / "table")
     damage(base)
 

@@ -33,7 +33,8 @@ def explain(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Explain one data file instead: by its path below the table, its whole path, or its name.",
+            help="Explain one data file instead: by its path below the table or from the current folder, its whole "
+            "path, or its name.",
         ),
     ] = None,
     instant: Annotated[

@@ -38,8 +38,9 @@ class VerbGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List each verb with the whole first sentence of its help; the library would cut it where the line ends."""
         verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        shown = [(name, verb.get_short_help_str(sys.maxsize)) for name, verb in verbs if verb and not verb.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.get_short_help_str(sys.maxsize)) for name, verb in verbs if verb])
+            formatter.write_dl(shown)
 
     def make_context(self, *words: Any, **named: Any) -> Any:
         with _told():

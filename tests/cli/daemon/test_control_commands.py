@@ -146,7 +146,7 @@ def test_a_job_that_runs_and_a_group_are_suggested(
 
 
 def test_a_short_name_is_suggested(store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """As it may be typed; verbs about files suggest it, too."""
+    """Both kinds of verbs suggest what may be typed."""
     trips = str(tmp_path / "lake" / "trips")
     store.observations.watch(trips, trips, 1.0)
     for verb in (

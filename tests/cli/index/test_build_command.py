@@ -19,7 +19,7 @@ LISTED = """  --type record    hash buckets of record keys below the table's .ho
 def test_without_a_type_they_list_what_can_be_built(
     verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As text, a line for each, and none of what Hudi keeps; with --json as the one document that an error is."""
+    """Each type has a line of text, and none has what Hudi keeps; with --json it is in the error's document."""
     assert run(["index", verb, str(tmp_path)]) == 2
     told = capfd.readouterr().err
     assert told == (

@@ -12,7 +12,7 @@ from tests.golden_tables import copy_golden
 
 @pytest.mark.parametrize("written", ["stoped", "Stopped", "stop"])
 def test_a_slip_of_the_pen_is_told(written: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of writers that go on nothing is said to who wrote that they are stopped."""
+    """The error says nothing of writers that go on."""
     table = copy_golden("v9", tmp_path / "table")
     assert run(["compact", str(table), f"--writers={written}"]) == 2
     assert capfd.readouterr().err == (
@@ -22,7 +22,7 @@ def test_a_slip_of_the_pen_is_told(written: str, tmp_path: Path, capfd: pytest.C
 
 
 def test_what_is_no_slip_is_told_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Whoever means writers that go on reads how they share a lock."""
+    """An operator whose writers go on reads how they share a lock."""
     table = copy_golden("v9", tmp_path / "table")
     assert run(["compact", str(table), "--writers=share"]) == 2
     assert "--writers share cannot be typed: for writers that go on, name the lock" in capfd.readouterr().err

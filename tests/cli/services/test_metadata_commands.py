@@ -92,6 +92,13 @@ def test_the_old_names_say_the_new_ones(
     assert everything(table) == before
 
 
+def test_help_lists_no_old_name(capfd: pytest.CaptureFixture[str]) -> None:
+    """A verb that only says its new name is not offered."""
+    assert run(["metadata", "--help"]) == 0
+    verbs = {line.split()[0] for line in capfd.readouterr().out.partition("Commands:")[2].splitlines() if line.strip()}
+    assert {"drop", "disable"} <= verbs and "rebuild" not in verbs
+
+
 def test_nothing_builds_that_of_version_10_anew(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """There is no release of Hudi that would, and what is said of it is true."""
     base = new_table(tmp_path / "t", version=10)

@@ -83,7 +83,7 @@ def test_what_an_earlier_clean_took_away_is_told_apart() -> None:
 
 
 def test_a_pending_instant_is_named_where_there_is_one() -> None:
-    """Of a table with too few commits none is spoken of."""
+    """None is spoken of where a table has too few commits."""
     assert shown(read_table(FEW).plan()).startswith(
         "By commits, 3: 2 commits have completed, no more than are kept, so all stays.\n"
     )

@@ -26,7 +26,8 @@ from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 OwnTypeOption = Annotated[
-    IndexType | None, typer.Option("--type", help="The index that is meant: record, postgres or bloom.")
+    IndexType | None,
+    typer.Option("--type", metavar="<record|postgres|bloom>", help="The index that is meant."),
 ]
 
 _CAN_BE_BUILT = {

@@ -18,7 +18,7 @@ from lakeward.cli.verb_group import new_group
 from lakeward.quantities import parse_duration, parse_size
 
 quarantine_app = new_group(
-    "Files that a clean set aside: listed with their space and their time, deleted for good. "
+    "Files that were set aside: listed with their space and their time, brought back, deleted for good. "
     "`lakeward clean TABLE --undo RUN` brings them back."
 )
 

@@ -199,7 +199,7 @@ def _read_head(file: BinaryIO, start: int, end: int, name: str) -> LogBlock:
         except ValueError:
             raise Unsupported(
                 f"{name}, block at byte {start}: header key {key} is unknown.",
-                why="Either a newer Hudi release wrote this log file or it is damaged; nobody knows what that means.",
+                why="Either a newer Hudi release wrote this log file or it is damaged; what it means is unknown.",
                 remedy="Compact the file group with the Hudi release that wrote it.",
             ) from None
     content_length = head.int64("content length")
