@@ -150,7 +150,7 @@ def test_statistics_that_would_hide_rows(base: Path, change: dict[str, object], 
     assert (problem.check, problem.subject) == ("column_stats", f"p/{base_file(base).name}")
     assert problem.what.startswith("Column _hoodie_record_key: ")
     assert told in problem.what or "no statistics" in problem.what
-    assert "rebuild column_stats" in problem.remedy
+    assert "metadata drop TABLE column_stats" in problem.remedy
 
 
 def test_a_range_that_is_too_wide_hides_nothing(base: Path):
@@ -188,7 +188,7 @@ def test_statistics_that_would_hide_a_partition(base: Path, change: dict[str, ob
     assert (problem.check, problem.subject) == ("partition_stats", "p")
     assert problem.what.startswith(f"Column _hoodie_record_key, file {base_file(base).name}: ")
     assert told in problem.what
-    assert "rebuild partition_stats" in problem.remedy
+    assert "metadata drop TABLE partition_stats" in problem.remedy
 
 
 def test_a_log_whose_values_its_partition_does_not_have(base: Path):

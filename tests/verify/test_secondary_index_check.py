@@ -85,7 +85,7 @@ def test_a_value_that_the_index_does_not_know(base: Path):
     (problem,) = check(base).problems
     assert (problem.check, problem.subject) == (NAME, "k1")
     assert "name = 'a2', and the index does not know it" in problem.what
-    assert f"rebuild {NAME}" in problem.remedy
+    assert f"metadata drop TABLE {NAME}" in problem.remedy
 
 
 def test_numbers_are_written_out(base: Path):
