@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from lakeward.errors import AttemptLost, LockLost
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
-from tests.clocks import SettableClock, SkippingClock
+from tests.clocks import SkippingClock
 from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import METADATA_TIMELINE
 from tests.processes import ScriptedProcesses
@@ -82,10 +80,7 @@ def unfenced() -> None:
 
 def publish(attempt: Attempt, fence: Fence) -> str:
     """Publish for a service that staged nothing but its commit."""
-    publication = Publication(latest_time=INSTANT, zone=TimelineZone(ZoneSource.GIVEN, UTC, ""))
-    return attempt.publish(
-        publication, clock=SettableClock(datetime(2026, 1, 1, 0, 0, 0, 500_000, UTC).timestamp()), fence=fence
-    )
+    return attempt.publish(Publication(lambda number: [DONE]), fence=fence)
 
 
 def test_it_is_published_and_leaves_nothing(bench: Bench) -> None:

@@ -12,6 +12,7 @@ from lakeward.clock import Clock
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.orphan_files import AGE_SECONDS_MIN
 from lakeward.commit.owner import Processes
+from lakeward.commit.seen_times import FOLDER as MINTED
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.options import CompactionOptions
@@ -121,7 +122,9 @@ def instants(base: Path) -> list:  # type: ignore[type-arg]
 
 
 def everything(base: Path) -> list[str]:
-    return sorted(str(path.relative_to(base)) for path in base.rglob("*") if path.is_file())
+    """Every file, but for the one that remembers the greatest time that was minted."""
+    found = (str(path.relative_to(base)) for path in base.rglob("*") if path.is_file())
+    return sorted(path for path in found if not path.startswith(f".hoodie/{MINTED}/"))
 
 
 def left_of(base: Path, instant: str) -> list[str]:

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from lakeward.format.timeline.compaction_plan import read_compaction_plan, write
 from lakeward.plan.eligibility import ROWS, Refusal, TableService, find_all_refusals, find_refusals, why_no_work
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
-from tests.clocks import SkippingClock
+from tests.clocks import SettableClock, SkippingClock
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import rollback_plan
 
@@ -262,9 +263,12 @@ IDS = [
     "bootstrap",
     "broken-pending-plan",
     "cdc-enabled",
+    "clocks-set-back",
     "dropped-partition-columns",
     "encrypted-parquet",
     "frozen-timeline",
+    "instant-in-future",
+    "instants-out-of-order",
     "linked-file",
     "linked-partition",
     "log-file-format",
@@ -536,7 +540,6 @@ CASES: list[tuple[str, str, Change]] = [
     ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043709156"))),
     ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043710038"))),
     ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, b"")),
-    ("timezone-unknown", "hoodie.table.timeline.timezone", change_file_times),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to("p")),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to(".")),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to("/etc")),
@@ -557,7 +560,7 @@ def test_refused(table: Path, refusal_id: str, subject: str, change: Change) -> 
     refusals = find(table)
 
     # A commit that can no longer be read takes the file's time with it.
-    (refusal,) = [found for found in refusals if found.id != "timezone-unknown" or refusal_id == found.id]
+    (refusal,) = [found for found in refusals if found.id != "timezone-unknown"]
     assert refusal.id == refusal_id
     assert refusal.subject.startswith(subject)
     assert refusal.why.endswith(".") and refusal.remedy.endswith(".")
@@ -577,6 +580,57 @@ def test_timezone_disagrees(table: Path) -> None:
     (refusal,) = find(table, timezone="Asia/Tokyo")
     assert refusal.id == "timezone-disagrees"
     assert "Asia/Tokyo" in refusal.why and "+00:00" in refusal.why
+
+
+def written_in_two_zones(table: Path) -> None:
+    """A delta commit an hour back by its name, with a file that is newer than all others."""
+    change_file_times(table)
+    late = table / ".hoodie" / "timeline" / "20261121033700000_20261121033700500.deltacommit"
+    late.write_bytes(b"{}")
+    os.utime(late, (1e9 + 600, 1e9 + 600))
+
+
+def test_without_a_zone(table: Path) -> None:
+    """Services go on but for what makes the order of times doubtful, and writes are refused. Reading never asks."""
+    changes = set(TableService) - {TableService.INDEXING, TableService.VERIFICATION}
+    change_file_times(table)
+    long_after = SettableClock(datetime(2027, 6, 1, tzinfo=UTC).timestamp())
+    assert {refusal.id for refusal in find_without_zone(table, TableService.WRITING, long_after)} == {
+        "timezone-unknown"
+    }
+    for service in set(TableService) - {TableService.WRITING}:
+        assert find_without_zone(table, service, long_after) == (), service
+
+    before = SettableClock(datetime(2026, 11, 19, tzinfo=UTC).timestamp())
+    for service in changes:
+        (future, *_) = (r for r in find_without_zone(table, service, before) if r.id == "instant-in-future")
+        assert "No clock on earth shows 2026112104" in future.why and "[defaults]" in future.remedy
+    for service in (TableService.INDEXING, TableService.VERIFICATION):
+        assert find_without_zone(table, service, before) == ()
+
+    written_in_two_zones(table)
+    for service in changes | {TableService.INDEXING}:
+        (order, *_) = (r for r in find_without_zone(table, service, long_after) if r.id == "instants-out-of-order")
+        assert "20261121033700500 is before 2026112104" in order.why and "[defaults]" in order.remedy
+    assert find_without_zone(table, TableService.VERIFICATION, long_after) == ()
+
+
+def test_clocks_that_are_set_back_about_now(table: Path) -> None:
+    """A copy of a table whose newest commit is of the hour that comes twice. Archiving mints no time."""
+    change_file_times(table)
+    newest = table / ".hoodie" / "timeline" / "20271031025000000_20271031025000500.deltacommit"
+    newest.write_bytes(b"{}")
+    os.utime(newest, (1e9, 1e9))
+    summer = SettableClock(datetime(2027, 10, 31, 0, 55, tzinfo=UTC).timestamp())
+    (refusal,) = find_without_zone(table, TableService.CLEANING, summer)
+    assert refusal.id == "clocks-set-back" and "20271031025000500" in refusal.why and "[defaults]" in refusal.remedy
+    assert find_without_zone(table, TableService.ARCHIVING, summer) == ()
+    in_the_evening = SettableClock(datetime(2027, 10, 31, 9, tzinfo=UTC).timestamp())
+    assert find_without_zone(table, TableService.CLEANING, in_the_evening) == ()
+
+
+def find_without_zone(table: Path, service: TableService, clock: Clock) -> tuple[Refusal, ...]:
+    return find_refusals(take_snapshot(LocalStorage(), str(table), clock=clock), service)
 
 
 CASES_OF_WRITING: list[tuple[str, str, Change]] = [
@@ -645,7 +699,8 @@ def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> No
 def test_every_refusal_has_a_fixture() -> None:
     """No row is without a case here."""
     tested = [case[0] for case in (*CASES, *CASES_OF_6, *CASES_OF_WRITING)]
-    tested += ["timezone-disagrees"]
+    tested += ["timezone-disagrees", "timezone-unknown"]
+    tested += ["instant-in-future", "instants-out-of-order", "clocks-set-back"]
     ids = [row.id for row in ROWS]
     assert {id_ for id_ in ids if tested.count(id_) < ids.count(id_)} == set()
     assert set(tested) == set(ids)
@@ -671,8 +726,6 @@ def test_what_is_broken_stops_every_service() -> None:
         "unknown-action",
         "pending-restore",
         "pending-rollback",
-        "timezone-disagrees",
-        "timezone-unknown",
     }
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import fastavro
 
+from lakeward.commit.seen_times import FOLDER as MINTED
 from lakeward.format.log.block import BlockType, HeaderKey
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.instant import parse_instant_time
@@ -115,5 +116,5 @@ def commit_json(*, path: str = LOG, partition: str = "p", file_id: str = FILE_ID
 
 def digest(base: Path) -> dict[str, str]:
     """Every file of the table with a digest of what is in it."""
-    files = (path for path in sorted(base.rglob("*")) if path.is_file())
+    files = (path for path in sorted(base.rglob("*")) if path.is_file() and MINTED not in str(path))
     return {str(path.relative_to(base)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

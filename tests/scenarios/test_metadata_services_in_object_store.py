@@ -22,9 +22,9 @@ from lakeward.execute.metadata.removal import remove_metadata
 from lakeward.execute.metadata.services import MetadataServices
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import HFILE
+from lakeward.format.timeline.instant import format_instant_time
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
-from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything
 from tests.execute.metadata.compacting_metadata import compact_metadata, serviced_table
@@ -261,12 +261,13 @@ def test_who_completes_while_it_is_taken_over_has_completed(service: Service, la
     staged = {}
     if service is COMPACT:
         staged = named_files(late, f"{first.folder}/{COMMIT_FILE}", instant, extension=HFILE)
-    publication = Publication(latest_time=instant, zone=TimelineZone(ZoneSource.GIVEN, UTC, ""), staged=staged)
+    minted = [format_instant_time(int(SkippingClock().now() * 1000), UTC)]
+    publication = Publication(lambda number: minted, staged=staged)
     meanwhile = iter([True])
 
     def publish(write: str) -> None:
         if states_intent(write) and next(meanwhile, False):
-            first.publish(publication, clock=SkippingClock(), fence=lambda: None)
+            first.publish(publication, fence=lambda: None)
             first.clear()
 
     sleeper.before = publish

@@ -36,12 +36,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lakeward.clock import Clock
 from lakeward.commit.attempt_files import COMMIT_FILE, Winner, attempt_folder
 from lakeward.commit.fencing import fencing_of
 from lakeward.commit.heartbeat import Heartbeat, find_intent
 from lakeward.commit.heartbeat_line import CommitIntent
-from lakeward.commit.instant_time import later, next_times
+from lakeward.commit.instant_time import Mint
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, delete_staged, find_moved_in, find_staged
 from lakeward.commit.owner import Owner
@@ -54,7 +53,6 @@ from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import metadata_base_path
-from lakeward.table.timeline.timezone import TimelineZone
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +98,6 @@ class Participant(Protocol):
 class StagedParticipant(Protocol):
     """Its commit, which is whole but for the completion time."""
 
-    @property
-    def latest_time(self) -> str | None:
-        """The greatest time on its timeline."""
-
     def completed_name(self, completion_time: str) -> str:
         """The name of its completed file."""
 
@@ -115,9 +109,8 @@ class StagedParticipant(Protocol):
 class Publication:
     """What an attempt makes visible, all of it staged."""
 
-    latest_time: str | None
-    """The greatest time that the attempt's timelines have seen."""
-    zone: TimelineZone
+    mint: Mint
+    """Makes its completion times."""
     winners: Sequence[Winner] = ()
     """What tasks wrote."""
     groups: Sequence[GroupId] = ()
@@ -218,13 +211,14 @@ class Attempt:
         """Before anything but results is staged; needs no lock."""
         self._fencing.list_markers(self._place.root, self.instant, self._owner.attempt, self.folder, winners)
 
-    def publish(self, publication: Publication, *, clock: Clock, fence: Fence) -> str:
+    def publish(self, publication: Publication, *, fence: Fence) -> str:
         """Complete the instant by the commit that was staged. Returns the completion time. Under the lock."""
         if publication.groups:
             fence()
             self._fencing.bring_in(self._place.root, self.folder, publication.winners)
             self._delete_losers(publication, fence)
-        times = _completion_times(publication, clock)
+        # One for each participant, and the greatest for ours.
+        times = publication.mint(1 + len(publication.participants))
         names = [each.completed_name(time) for each, time in zip(publication.participants, times, strict=False)]
         fence()
         staged = join(self.folder, COMMIT_FILE)
@@ -427,9 +421,3 @@ def rollback_place(storage: Storage, base_path: str, timeline: str) -> AttemptPl
 
 def metadata_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
     return AttemptPlace(storage, base_path, metadata_base_path(base_path), timeline, keeps_plans=False, extension=HFILE)
-
-
-def _completion_times(publication: Publication, clock: Clock) -> list[str]:
-    """One for each participant, and the greatest for ours."""
-    floor = later(publication.latest_time, *(each.latest_time for each in publication.participants))
-    return next_times(1 + len(publication.participants), floor=floor, zone=publication.zone, clock=clock)

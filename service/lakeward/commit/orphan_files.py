@@ -38,6 +38,7 @@ from lakeward.commit.fencing import fencing_of
 from lakeward.commit.heartbeat_line import heartbeat_path, is_ended, parse_intent
 from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.owner import parse_owner
+from lakeward.commit.seen_times import minted_folder
 from lakeward.commit.transition import LAYOUT
 from lakeward.format.file_name import PARQUET, BaseFileName, parse_any_data_file
 from lakeward.format.timeline.instant import State, parse_instant
@@ -202,7 +203,7 @@ def sweep(
             delete_orphans(storage, left, Fate.COMPLETED, [status.path])
         elif status.name not in known and is_ended(line):
             delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [status.path])
-    folders = [timeline_folder, parent(heartbeat_path(base_path, "0"))]
+    folders = [timeline_folder, parent(heartbeat_path(base_path, "0")), minted_folder(base_path)]
     folders += [folder for folder in (metadata_timeline_folder, history_folder) if folder is not None]
     for folder in folders:
         temporary = [status.path for status in storage.list(folder) if status.name.endswith(TEMPORARY_SUFFIX)]

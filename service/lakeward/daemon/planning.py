@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import tzinfo
 from typing import Protocol
 
 from lakeward.clock import Clock
@@ -38,9 +37,9 @@ from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.execute.metadata.trigger import scan_trigger
 from lakeward.execute.pending_work import PendingWork, pending_work
-from lakeward.execute.serviced_table import ServicedTable, zone_of
+from lakeward.execute.serviced_table import ServicedTable, planned_at
 from lakeward.execute.stuck_services import Judge
-from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
+from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.plan.compaction.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.metadata.trigger import MetadataTrigger
@@ -105,8 +104,7 @@ class TablePlanning:
             demand = self._demand_beside(table, cache, snapshot, standing, excluded, now)
         else:
             guard()
-            at = format_instant_time(int(now * 1000), zone_of(snapshot))
-            slices = snapshot.latest_slices
+            at, slices = planned_at(snapshot, now), snapshot.latest_slices
             outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
             demand = self._demand(table, cache, snapshot, outcome, excluded, now)
         demand = replace(demand, services=services, refused=standing.told)
@@ -253,10 +251,13 @@ def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float
     """Instants of our plans that are older than `after` seconds, where they can be unscheduled."""
     if not snapshot.config.version.has_logs_of_one_write:
         return ()
-    zone = zone_of(snapshot)
-    return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, zone, now) > after)
+    return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, snapshot, now) > after)
 
 
-def _age(instant: str, zone: tzinfo, now: float) -> float:
-    """Seconds since an instant was requested."""
-    return now - parse_instant_time(instant, zone) / 1000
+def _age(instant: str, snapshot: TableSnapshot, now: float) -> float:
+    """Seconds since a plan of ours was requested. Where the zone is not known its time is no moment, and may be months
+    back when it is new; but its file is as old as it is, or younger, in a copy."""
+    if snapshot.zone.zone is not None:
+        return now - parse_instant_time(instant, snapshot.zone.zone) / 1000
+    requested = (each for each in snapshot.timeline.instants if (each.time, each.state) == (instant, State.REQUESTED))
+    return now - max((snapshot.timeline.modified[each.file_name] for each in requested), default=now)

@@ -125,7 +125,7 @@ def _publish(table: ServicedTable, service: ServiceRun) -> str | None:
         with table.locked() as fence:
             publication = service.publication(fence)
             if isinstance(publication, Publication):
-                return service.attempt.publish(publication, clock=table.clock, fence=fence)
+                return service.attempt.publish(publication, fence=fence)
         if publication is Unpublished.NOTHING_LEFT:
             return None
         with table.measured(Phase.YIELD):

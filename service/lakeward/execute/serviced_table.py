@@ -17,22 +17,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC
 from typing import Self
 
 from lakeward.clock import Clock
 from lakeward.commit.attempt import Attempt, AttemptPlace, table_place, write_place
 from lakeward.commit.heartbeat import Liveness, read_liveness, watch
 from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.commit.instant_time import Minter
 from lakeward.commit.lock.opening import open_lock
 from lakeward.commit.lock.table_lock import Fence, Guard
 from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.orphan_files import sweep
 from lakeward.commit.owner import Owner, Processes
+from lakeward.commit.seen_times import read_times
 from lakeward.commit.transition import ServiceAction, WriteAction
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer, Phase, Silent
 from lakeward.execute.writer_watch import WriterWatch
+from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage, parent
@@ -42,6 +45,9 @@ from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.archived import history_folder
+from lakeward.table.timeline.new_time import times_after
+from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timezone import TimelineZone
 
 CALM_POLL_SECONDS = 0.2
 CALM_SECONDS_MAX = 6.0
@@ -227,6 +233,27 @@ class ServicedTable:
             clock=self.clock,
         )
 
+    def minter(
+        self, snapshot: TableSnapshot, *, timeline: Timeline | None = None, zone: TimelineZone | None = None
+    ) -> Minter:
+        """Makes new times of the table, once. Under the lock.
+
+        Args:
+            snapshot: taken under the lock, but for its timeline where that is given.
+            timeline: as it is under the lock.
+            zone: that of a table that shows none yet.
+        """
+        zone = zone or snapshot.zone
+        seen = read_times(
+            self.storage,
+            self.base_path,
+            config=snapshot.config,
+            timeline=timeline or snapshot.timeline,
+            zone=zone,
+            clock=self.clock,
+        )
+        return Minter(self.storage, self.base_path, seen, zone=zone, clock=self.clock)
+
     def attempt(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> Attempt:
         """Ours at a plan of the table, and what there may be of others at it."""
         config = snapshot.config
@@ -249,10 +276,16 @@ def _let_pass() -> None:
     """A guard that stops nothing."""
 
 
-def zone_of(snapshot: TableSnapshot) -> tzinfo:
-    """The zone that instants are written in. A table without a commit shows none and has no plan: UTC will do."""
-    assert snapshot.zone.zone or not snapshot.timeline.completed, "eligibility refuses a table whose zone is unknown"
-    return snapshot.zone.zone or UTC
+def planned_at(snapshot: TableSnapshot, now: float) -> str:
+    """The time for which a plan is chosen, which is behind all that the snapshot has completed.
+
+    Where the zone of the instants is not known, ages of what they wrote are off by as much as it is from UTC.
+    """
+    at = format_instant_time(int(now * 1000), snapshot.zone.zone or UTC)
+    newest = snapshot.timeline.latest_time
+    if snapshot.zone.zone is not None or newest is None or at > comparable_time(newest):
+        return at
+    return times_after(newest, 1)[0]
 
 
 def label(action: ServiceAction) -> str:

@@ -161,6 +161,15 @@ _STATISTICS_ARE_WRITTEN = _ROWS_ARE_MERGED | _CLEANING
 _UNLESS_RESTORED = _ALL - {TableService.RESTORE}
 """All but the service that ends what is pending here, or has words of its own about it."""
 
+_CHANGES = _ALL - {TableService.INDEXING, TableService.VERIFICATION}
+"""The services that change a table; the others only read it."""
+_MINTS = _CHANGES - {TableService.ARCHIVING, TableService.UNSCHEDULING}
+"""The services that put new times on its timeline."""
+
+_NAME_ZONE = (
+    "Name the zone in which the writers run: --timezone Europe/Berlin, or timezone below [defaults] in the "
+    "configuration."
+)
 _LEAVE = "Leave compaction of this table to Hudi."
 _LET_HUDI_WRITE = "Let Hudi write into this table."
 _OTHER_FORMAT = "It is {value}; this release merges rows of {wanted} only."
@@ -612,19 +621,46 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "timezone-disagrees",
         "a time zone that the table contradicts",
-        _ALL,
+        _CHANGES,
         findings.zone_disagrees,
         "Instants are in the writers' local time, and {zone}. One in the writers' future would hide what they commit "
         "until then.",
-        "Give the zone in which the writers run.",
+        "Give the zone in which the writers run; without one only writes are refused.",
     ),
     RefusalRow(
         "timezone-unknown",
         "a time zone that cannot be told",
-        _ALL,
+        _WRITING,
         findings.zone_unknown,
-        "Instants are in the writers' local time, and which that is cannot be told: {zone}.",
-        "Name the zone in which the writers run: --timezone Europe/Berlin, or timezone in the configuration.",
+        "Instants are in the writers' local time, and which that is cannot be told: {zone}. Services go by the "
+        "greatest time of the table, but rows are written by the writers' clock.",
+        _NAME_ZONE,
+    ),
+    RefusalRow(
+        "instant-in-future",
+        "no time zone, and an instant later than every clock on earth",
+        _CHANGES,
+        findings.instant_in_future,
+        "No clock on earth shows {instant} yet, so what writers commit lies below it, and so would our work.",
+        f"Find out which clock made it: `lakeward inspect` names every instant in the future. {_NAME_ZONE}",
+    ),
+    RefusalRow(
+        "instants-out-of-order",
+        "no time zone, and newest instants in another order by their names than by their files' times",
+        _CHANGES | {TableService.INDEXING},
+        findings.instants_out_of_order,
+        "Writers are in two time zones, or their clocks were set back, so what they commit next may lie below our "
+        "work: {why}.",
+        _NAME_ZONE,
+    ),
+    RefusalRow(
+        "clocks-set-back",
+        "no time zone, and clocks that are set back about now, where the writers may be",
+        _MINTS,
+        findings.clocks_set_back,
+        "In {where} the clocks are set back about now and show {instant}, the greatest time of the table, once more. "
+        "What writers commit then would lie below our work.",
+        f"Wait for some hours. {_NAME_ZONE}",
     ),
     RefusalRow(
         "linked-partition",

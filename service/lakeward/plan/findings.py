@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import orjson
@@ -54,7 +55,11 @@ from lakeward.table.table_config import (
     payload_name,
 )
 from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, RELEASED_VERSIONS
+from lakeward.table.timeline.new_time import find_set_back, is_ahead_of_every_clock
 from lakeward.table.timeline.timezone import ZoneSource
+
+_CLOCKS_DIFFER_SECONDS = 5.0
+"""An instant that is further ahead than this is not waited for."""
 
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 """Base files of this instant hold meta columns only; the rows are in files outside the table."""
@@ -572,6 +577,33 @@ def zone_unknown(snapshot: TableSnapshot) -> Iterator[Finding]:
     # Before its first commit a table shows no zone, and needs none: there is nothing to plan.
     if zone.source is not ZoneSource.DISAGREES and zone.zone is None and snapshot.timeline.completed:
         yield _at(_TIMEZONE, zone=zone.why)
+
+
+def instant_in_future(snapshot: TableSnapshot) -> Iterator[Finding]:
+    greatest = _greatest_without_zone(snapshot)
+    if greatest is not None and is_ahead_of_every_clock(greatest, snapshot.zone.asked_at + _CLOCKS_DIFFER_SECONDS):
+        yield _at(_TIMEZONE, instant=greatest)
+
+
+def instants_out_of_order(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if _greatest_without_zone(snapshot) is not None and snapshot.zone.disorder:
+        yield _at(_TIMEZONE, why=snapshot.zone.disorder)
+
+
+def clocks_set_back(snapshot: TableSnapshot) -> Iterator[Finding]:
+    greatest = _greatest_without_zone(snapshot)
+    if greatest is None or any(True for _ in instant_in_future(snapshot)):
+        return
+    with suppress(BrokenFile):  # one that Hudi reserves
+        if (where := find_set_back(snapshot.zone, greatest, snapshot.zone.asked_at)) is not None:
+            yield _at(_TIMEZONE, instant=greatest, where=where)
+
+
+def _greatest_without_zone(snapshot: TableSnapshot) -> str | None:
+    """The time that a new instant comes after, where no zone says what the writers' clocks show."""
+    zone = snapshot.zone
+    is_known = zone.zone is not None or zone.source is ZoneSource.DISAGREES
+    return None if is_known else snapshot.timeline.latest_time
 
 
 # ------------------------------------------------------------------------------------------------ files

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from datetime import timedelta, timezone
 from typing import Any
 
 from lakeward.clock import Clock
@@ -26,8 +25,8 @@ from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.timeline.timezone import EASTERNMOST
 
-_EARLIEST_ZONE = timezone(timedelta(hours=14))
 """No clock on earth is ahead of it."""
 
 REPORT_VERSION = 1
@@ -183,7 +182,7 @@ def _timeline(snapshot: TableSnapshot, now: float) -> dict[str, Any]:
 def _in_future(snapshot: TableSnapshot, now: float) -> list[str]:
     """Timeline files with a time that no clock of the writers can have shown yet; until it has passed nothing can be
     published."""
-    zone = snapshot.zone.zone or _EARLIEST_ZONE
+    zone = snapshot.zone.zone or EASTERNMOST
     limit = format_instant_time(int((now + MAX_WAIT_SECONDS) * 1000), zone)
     timed = ((max(comparable_time(i.time), i.completion_time or ""), i.file_name) for i in snapshot.timeline.instants)
     return [file_name for time, file_name in sorted(timed) if time > limit]

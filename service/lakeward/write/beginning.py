@@ -17,7 +17,6 @@ from datetime import datetime
 
 from lakeward.clock import Clock
 from lakeward.commit.attempt import Attempt
-from lakeward.commit.instant_time import next_time
 from lakeward.execute.rollback.rolling_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
 from lakeward.execute.rollback.taking_over import tidy
 from lakeward.execute.serviced_table import ServicedTable
@@ -57,7 +56,7 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
         seen = SeenAtStart.of(snapshot.timeline)
         fence()
         zone = _zone(snapshot, table.clock)
-        instant = next_time(floor=snapshot.timeline.latest_time, zone=zone, clock=table.clock)
+        (instant,) = table.minter(snapshot, zone=zone).mint()
         action = request.operation.action(is_merge_on_read=snapshot.config.is_merge_on_read)
         attempt = table.write_attempt(snapshot, instant, action)
         fence()

@@ -173,8 +173,7 @@ class WriteRun:
             writer = self._writer or self._open_writer()
             participants.append(writer.stage(snapshot, self._new_files(), write=self._changes(), fence=fence))
         return Publication(
-            latest_time=snapshot.timeline.latest_time,
-            zone=begun.zone,
+            table.minter(snapshot, zone=begun.zone).mint,
             winners=self._winners(),
             groups=self.groups,
             participants=participants,

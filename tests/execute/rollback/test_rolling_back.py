@@ -13,6 +13,7 @@ from lakeward.commit.attempt_files import temp_folder
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.commit.owner import Processes
+from lakeward.commit.seen_times import FOLDER as MINTED
 from lakeward.errors import BrokenFile, Conflict, LakewardError, Refused, UntrustedName
 from lakeward.execute.rollback.rolling_back import FoundBy, RollbackReport, find_decisions
 from lakeward.format.timeline.instant import State
@@ -212,7 +213,9 @@ def test_in_an_object_store(golden: str, tmp_path: Path):
         run(struck.store(), processes, struck)
         run(struck.store(), processes, struck)
         left = {
-            path for path in struck.objects.data if ".rollback" not in path and "lock" not in path.rpartition("/")[2]
+            path
+            for path in struck.objects.data
+            if ".rollback" not in path and MINTED not in path and "lock" not in path.rpartition("/")[2]
         }
         assert left == {path for path in before if "lock" not in path.rpartition("/")[2]}, store.writes[number]
         completed_files = [path for path in struck.objects.data if path.endswith(".rollback")]

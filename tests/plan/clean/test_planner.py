@@ -10,8 +10,9 @@ import pytest
 
 from lakeward.errors import Refused, TryLater
 from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
-from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
+from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.plan.clean.decision import LEFT_NOTHING, SAVEPOINTED_TIMESTAMPS, DeadReason, SliceDecision
+from lakeward.plan.clean.earliest_retained import find_earliest_retained
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.reader_protection import ReaderProtection, Watermark
@@ -116,8 +117,56 @@ def test_a_plan_that_readers_alone_hinder_is_to_be_tried_later() -> None:
     assert read_table(lines).plan().plan({}).files
 
 
-def test_without_a_zone_the_reader_window_keeps_everything() -> None:
-    """Keeps 2 of plan/clean/reader_protection: no moment can be compared with an instant then."""
+HOUR = 3600.0
+
+
+Three = tuple[float, float, float]
+
+
+def earliest_of(hours: int, *, ages: Three, files: Three) -> int | None:
+    """Which of three commits is the earliest by hours, so many hours old by names in UTC and by their files' times."""
+    now = 1_790_000_000.0
+    names = [format_instant_time(round((now - age * HOUR) * 1000), UTC) for age in ages]
+    instants = [Instant(time, "commit", State.COMPLETED, time, f"{time}_{time}.commit") for time in names]
+    modified = {each.file_name: now - age * HOUR for each, age in zip(instants, files, strict=True)}
+    timeline = Timeline(tuple(instants), modified=modified)
+    policy = CleanPolicy(CleanPolicyKind.HOURS, hours)
+    found = find_earliest_retained(timeline, policy, now=now, zone=None)
+    return None if found is None else instants.index(found)
+
+
+@pytest.mark.parametrize(
+    ("ages", "files", "earliest"),
+    [
+        # Up to 12 hours more than asked for: the writers may be where the clocks show least.
+        ((40, 35, 1), (40, 35, 1), 1),
+        ((50, 40, 1), (50, 40, 1), 2),
+        # A copy of half an hour ago is young.
+        ((90, 80, 70), (0.5, 0.5, 0.5), 0),
+        # The second is one of ours, an hour old and named after the commit before it, of months ago.
+        ((2000, 1999, 0), (2000, 1, 0), 1),
+        ((2000, 1999, 1998), (2000, 1999, 1998), None),
+    ],
+)
+def test_hours_without_a_zone(ages: Three, files: Three, earliest: int | None) -> None:
+    """A commit is as old as its name and its file are at least. Keeps 2 of plan/clean/earliest_retained."""
+    assert earliest_of(24, ages=ages, files=files) == earliest
+
+
+@pytest.mark.parametrize(("files", "held"), [((9, 8, 7), 3), ((9, 0.5, 7), 1), ((0.5, 0.5, 0.5), 0), ((9, 8, 0.1), 2)])
+def test_the_reader_window_without_a_zone(files: tuple[float, ...], held: int) -> None:
+    """What came with a young file, or after one, is held for an hour. Keeps 2 of plan/clean/reader_protection."""
+    now = 1_790_000_000.0
+    names = [format_instant_time(round((now - 90 * 24 * HOUR) * 1000) + n, UTC) for n in range(3)]
+    instants = [Instant(time, "commit", State.COMPLETED, time, f"{time}_{time}.commit") for time in names]
+    modified = {each.file_name: now - age * HOUR for each, age in zip(instants, files, strict=True)}
+    timeline = Timeline(tuple(instants), modified=modified)
+    readers = ReaderProtection(timeline, window=HOUR, watermarks=(), now=now, zone=None)
+    assert [bool([*readers.keepers(name)]) for name in names] == [n >= held for n in range(3)]
+
+
+def test_without_a_zone_the_reader_window_keeps_everything_of_young_names() -> None:
+    """Keeps 2 of plan/clean/reader_protection: the clocks of the writers may show just that."""
     timeline = read_table("done commit 10 20 30").snapshot().timeline
     readers = ReaderProtection(timeline, window=1, watermarks=(), now=1e9, zone=None)
     assert [(each.reason, each.not_before) for each in readers.keepers(minute(10))] == [("reader-window", None)]

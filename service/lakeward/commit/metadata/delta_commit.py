@@ -83,8 +83,6 @@ class StagedDeltaCommit:
     """A delta commit that is whole but for its completion time."""
 
     storage: Storage
-    latest_time: str | None
-    """The greatest time on the metadata table's timeline; every new one must be greater."""
     files: TimelineFiles
     metadata_path: str
     """The base path of the metadata table."""

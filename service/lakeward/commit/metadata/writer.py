@@ -204,7 +204,6 @@ class DeltaCommitWriter:
         self._storage.create(join(self._folder, COMMIT_FILE), commit)
         return StagedDeltaCommit(
             storage=self._storage,
-            latest_time=timeline.latest_time,
             files=TimelineFiles(self._storage, folder, self._instant, MetadataAction.DELTA_COMMIT),
             metadata_path=metadata.table.base_path,
             instant=self._instant,

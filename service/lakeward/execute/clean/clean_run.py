@@ -140,7 +140,7 @@ class CleanRun:
         if has_metadata_table(snapshot.config):
             writer = self._writer or self._open_writer()
             participants.append(writer.stage(snapshot, deleted=self._deleted, fence=fence))
-        return Publication(latest_time=snapshot.timeline.latest_time, zone=snapshot.zone, participants=participants)
+        return Publication(table.minter(snapshot).mint, participants=participants)
 
     def check_intent(self) -> None:
         """What was deleted stays so; the metadata table judges for itself."""

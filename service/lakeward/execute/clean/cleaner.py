@@ -31,7 +31,6 @@ from dataclasses import dataclass, field, replace
 
 from lakeward.commit.attempt import Attempt
 from lakeward.commit.heartbeat import Life, Liveness
-from lakeward.commit.instant_time import next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import AttemptLost, Refused, TryLater
@@ -191,7 +190,7 @@ class Cleaner:
                     why=f"clean {pending[0].time} was requested." if pending else _first(needed),
                     remedy="Run the command again; nothing was written.",
                 )
-            instant = next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=table.clock)
+            (instant,) = table.minter(snapshot).mint()
             written = replace(plan, extra_metadata={**plan.extra_metadata, **self._extra_metadata})
             files = table.attempt(snapshot, instant, ServiceAction.CLEAN).files
             fence()

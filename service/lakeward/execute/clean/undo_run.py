@@ -147,7 +147,7 @@ class UndoRun:
         if has_metadata_table(snapshot.config):
             writer = self._writer or self._open_writer()
             participants.append(writer.stage(snapshot, self._new_files(snapshot), fence=fence))
-        return Publication(latest_time=snapshot.timeline.latest_time, zone=snapshot.zone, participants=participants)
+        return Publication(table.minter(snapshot).mint, participants=participants)
 
     def check_intent(self) -> None:
         """The files are in their places; the metadata table judges for itself."""

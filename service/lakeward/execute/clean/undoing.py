@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.commit.instant_time import next_time
 from lakeward.commit.quarantine import begin_undo, forget_run
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import TryLater
@@ -98,7 +97,7 @@ def _schedule(table: ServicedTable, run: str) -> tuple[str, UndoPlan]:
             settle_undo(table, snapshot, found, fence)
         plan = undo_plan(table, snapshot, run)
         check_metadata_table(table, snapshot)
-        instant = next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=table.clock)
+        (instant,) = table.minter(snapshot).mint()
         fence()
         begin_undo(storage, base_path, run, instant)
         extra = {PLANNED_BY: "lakeward", UNDO_OF: run}

@@ -23,9 +23,8 @@ from lakeward.execute.compaction.log_checks import (
 )
 from lakeward.execute.compaction.preview import Preview
 from lakeward.execute.progress import Phase
-from lakeward.execute.serviced_table import ServicedTable, zone_of
+from lakeward.execute.serviced_table import ServicedTable, planned_at
 from lakeward.format.timeline.compaction_plan import CompactionOperation
-from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.compaction.decision import Choice, Reason
 from lakeward.plan.compaction.planner import Planner
 from lakeward.storage.storage import join
@@ -39,7 +38,7 @@ from lakeward.table.snapshot import TableSnapshot
 def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, checked: CheckedLogs) -> Preview:
     """Plan, read the heads of the logs that the plan wants to merge, and plan again without those that we cannot."""
     checked = checked.with_damage(file for group in snapshot.frozen for file in group.damage)
-    at = format_instant_time(int(table.clock.now() * 1000), zone_of(snapshot))
+    at = planned_at(snapshot, table.clock.now())
     slices = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
     heeds = ask_newest_file(table, snapshot)
     with table.measured(Phase.PLAN):

@@ -135,8 +135,7 @@ class CompactionService:
             writer = self._writer or self._open_writer()
             participants.append(writer.stage(snapshot, _new_files(results), fence=fence))
         return Publication(
-            latest_time=snapshot.timeline.latest_time,
-            zone=snapshot.zone,
+            self._table.minter(snapshot).mint,
             winners=[
                 winner
                 for target, result in zip(self.kept.of, results, strict=True)

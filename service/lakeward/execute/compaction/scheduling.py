@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from lakeward.commit.instant_time import later, next_times
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
@@ -34,7 +33,6 @@ from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compa
 from lakeward.plan.compaction.decision import Form, PlanOutcome, Reason
 from lakeward.plan.compaction.planner import Planner
 from lakeward.plan.compaction.yielding import few_partitions_each
-from lakeward.table.metadata.metadata_table import has_metadata_table, load_metadata_timeline
 from lakeward.table.timeline.service_instants import PLANNED_BY
 from lakeward.table.timeline.timeline import Timeline
 
@@ -127,12 +125,8 @@ def _request(
     """Under the lock, with the timeline as it is."""
     if not plans:
         return []
-    snapshot, newest = preview.snapshot, timeline.latest_time
-    if has_metadata_table(snapshot.config):
-        _, of_metadata = load_metadata_timeline(table.storage, table.base_path, snapshot.config, clock=table.clock)
-        newest = later(newest, of_metadata.latest_time)
-    scheduled = []
-    times = next_times(len(plans), floor=newest, zone=snapshot.zone, clock=table.clock)
+    snapshot, scheduled = preview.snapshot, []
+    times = table.minter(snapshot, timeline=timeline).mint(len(plans))
     for instant, each in zip(times, plans, strict=True):
         fence()
         table.attempt(snapshot, instant, each.action).files.request(each.content)

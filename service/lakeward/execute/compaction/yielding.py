@@ -13,7 +13,7 @@ from lakeward.commit.transition import ServiceAction
 from lakeward.errors import TryLater
 from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.targets import Dropped, Targets
-from lakeward.execute.serviced_table import ServicedTable, zone_of
+from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.plan.compaction.yielding import LiveWrite, MergedWork, Verdict, Writes, decide
 from lakeward.table.timeline.timeline import Timeline
@@ -96,11 +96,10 @@ class Yielding:
         return verdict
 
     def _shown(self, write: LiveWrite) -> str:
-        began = parse_instant_time(write.instant, zone_of(self._claim.snapshot)) / 1000
+        zone, since = self._claim.snapshot.zone.zone, ""
+        if zone is not None:
+            since = f" of {self._table.clock.now() - parse_instant_time(write.instant, zone) / 1000:.0f} s"
         places = sorted(write.partitions or ())
         where = f"in partitions {', '.join(places[:_PARTITIONS_SHOWN])}" if any(places) else "in any partition"
         more = f" and {len(places) - _PARTITIONS_SHOWN} more" if len(places) > _PARTITIONS_SHOWN else ""
-        return (
-            f"write {write.instant} of {self._table.clock.now() - began:.0f} s {where}{more}, "
-            f"at most {self._options.seconds:.0f} s"
-        )
+        return f"write {write.instant}{since} {where}{more}, at most {self._options.seconds:.0f} s"

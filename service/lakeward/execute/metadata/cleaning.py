@@ -26,7 +26,6 @@ from dataclasses import dataclass
 
 from lakeward.commit.attempt import Attempt, Publication
 from lakeward.commit.fencing import fencing_of
-from lakeward.commit.instant_time import later, next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import MetadataAction
 from lakeward.errors import Conflict
@@ -101,7 +100,7 @@ class MetadataCleaner:
             if not dead.slices:
                 return None
             check_obstacles(table, now)
-            instant = next_time(floor=now.latest_time, zone=now.snapshot.zone, clock=table.clock)
+            (instant,) = table.minter(now.snapshot).mint()
             attempt = metadata_attempt(table, now.table, instant, MetadataAction.CLEAN)
             plan = dead.plan(self._extra_metadata)
             fence()
@@ -158,9 +157,7 @@ class MetadataCleaner:
             policy=plan.policy,
         )
         attempt.stage(write_clean_metadata(metadata))
-        latest_time = later(now.latest_time, attempt.instant)
-        publication = Publication(latest_time=latest_time, zone=now.snapshot.zone)
-        completion_time = attempt.publish(publication, clock=table.clock, fence=fence)
+        completion_time = attempt.publish(Publication(table.minter(now.snapshot).mint), fence=fence)
         attempt.clear()
         table.observer.step(f"clean {attempt.instant} of the metadata table: files deleted: {len(paths)}")
         return _cleaned(plan, attempt.instant, completion_time, seconds)

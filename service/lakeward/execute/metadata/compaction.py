@@ -35,7 +35,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeward.commit.attempt import Attempt, Publication
-from lakeward.commit.instant_time import later, next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.metadata.snapshot import newest_schema
 from lakeward.commit.transition import MetadataAction
@@ -173,7 +172,7 @@ class MetadataCompactor:
             check_obstacles(table, now)
             check_space(table, backlog.input_bytes, what="compacting its metadata table", remedy="Free space.")
             schema_json = newest_schema(table.storage, metadata)
-            instant = next_time(floor=now.latest_time, zone=snapshot.zone, clock=table.clock)
+            (instant,) = table.minter(snapshot).mint()
             claim = _Claim(
                 snapshot=snapshot,
                 metadata=metadata,
@@ -297,8 +296,7 @@ class _CompactionService:
         native = claim.metadata.config.version.has_native_logs
         self.attempt.request(write_compaction_plan(claim.plan, extension=HFILE, native=native))
         return Publication(
-            latest_time=later(now.latest_time, claim.instant),
-            zone=now.snapshot.zone,
+            table.minter(now.snapshot).mint,
             staged={join(each.slice.partition_path, each.file_name): each.size_bytes for each in self.made},
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.commit.attempt import Attempt, metadata_place
-from lakeward.commit.instant_time import later
 from lakeward.commit.transition import MetadataAction
 from lakeward.errors import Refused, TryLater
 from lakeward.execute.progress import Phase
@@ -30,11 +29,6 @@ class ServicedMetadata:
 
     snapshot: TableSnapshot
     table: MetadataTable
-
-    @property
-    def latest_time(self) -> str | None:
-        """The greatest time on both timelines; a new instant must be greater."""
-        return later(self.snapshot.timeline.latest_time, self.table.timeline.latest_time)
 
 
 def snapshot_with_metadata(table: ServicedTable) -> ServicedMetadata:

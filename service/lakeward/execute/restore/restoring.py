@@ -41,7 +41,6 @@ from dataclasses import dataclass, replace
 
 from lakeward.commit.attempt import Attempt, Publication, rollback_place
 from lakeward.commit.heartbeat import watch
-from lakeward.commit.instant_time import later, next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, forget_failed_write
 from lakeward.commit.table_properties import recover_properties
@@ -185,10 +184,7 @@ class _Restore:
             if (completion_time := take_over(table, attempt, fence)) is not None:
                 return Restored(planned, attempt.instant, completion_time)
         else:
-            snapshot = self._snapshot
-            attempt = self._attempt(
-                next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=table.clock)
-            )
+            attempt = self._attempt(table.minter(self._snapshot).mint()[0])
             fence()
             attempt.claim()
             attempt.request(encode_restore_plan(self._plan))
@@ -202,9 +198,7 @@ class _Restore:
                 rolled_back, instant=attempt.instant, milliseconds=milliseconds, base_path=table.base_path
             )
         )
-        latest_time = later(self._snapshot.timeline.latest_time, attempt.instant)
-        publication = Publication(latest_time=latest_time, zone=self._snapshot.zone)
-        completion_time = attempt.publish(publication, clock=table.clock, fence=fence)
+        completion_time = attempt.publish(Publication(table.minter(self._snapshot).mint), fence=fence)
         attempt.clear()
         table.observer.step(f"table restored to {self._plan.target}, instants rolled back: {len(rolled_back)}")
         return Restored(planned, attempt.instant, completion_time)

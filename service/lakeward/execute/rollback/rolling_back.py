@@ -38,7 +38,6 @@ from enum import StrEnum
 from lakeward.commit.attempt import Attempt, Publication, rollback_place
 from lakeward.commit.heartbeat import Life
 from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.commit.instant_time import later, next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, forget_failed_write
@@ -191,7 +190,7 @@ class _Rollback:
             if (completion_time := take_over(table, attempt, fence)) is not None:
                 return RolledBackWrite(planned, attempt.instant, completion_time)
         else:
-            attempt = self._attempt(self._new_instant())
+            attempt = self._attempt(table.minter(self._snapshot).mint()[0])
             fence()
             attempt.claim()
             attempt.request(encode_rollback_plan(planned.plan, base_path=table.base_path))
@@ -216,9 +215,7 @@ class _Rollback:
                 plan, instant=attempt.instant, milliseconds=milliseconds, base_path=table.base_path
             )
         )
-        latest_time = later(self._snapshot.timeline.latest_time, attempt.instant)
-        publication = Publication(latest_time=latest_time, zone=self._snapshot.zone)
-        completion_time = attempt.publish(publication, clock=table.clock, fence=fence)
+        completion_time = attempt.publish(Publication(table.minter(self._snapshot).mint), fence=fence)
         attempt.clear()
         table.observer.step(f"{plan.action} {plan.instant} rolled back, files deleted: {len(paths)}")
         return completion_time
@@ -227,10 +224,6 @@ class _Rollback:
         table = self._table
         place = rollback_place(table.storage, table.base_path, self._timeline)
         return Attempt(place, instant, UndoAction.ROLLBACK, table.owner)
-
-    def _new_instant(self) -> str:
-        snapshot = self._snapshot
-        return next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=self._table.clock)
 
     def _write_files(self, plan: RollbackPlan) -> TimelineFiles:
         action = next((action for action in WriteAction if action.pending == plan.action), None)

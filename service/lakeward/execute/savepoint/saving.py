@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeward.commit.instant_time import next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import SavepointFiles
 from lakeward.errors import AttemptLost, Refused, TryLater, UsageError
@@ -158,7 +157,7 @@ def _publish(
     files = _files(table, seen.snapshot, seen.instant)
     fence()
     files.begin()
-    time = next_time(floor=timeline.latest_time, zone=seen.snapshot.zone, clock=table.clock)
+    (time,) = table.minter(seen.snapshot, timeline=timeline).mint()
     metadata = SavepointMetadata(user, comment, seen.names, milliseconds=int(table.clock.now() * 1000))
     fence()
     files.complete(time, write_savepoint_metadata(metadata))

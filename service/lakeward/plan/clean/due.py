@@ -61,10 +61,11 @@ def find_overdue(
         case CleanPolicyKind.COMMITS:
             policy = replace(policy, retain=policy.retain + after - 1)
         case CleanPolicyKind.HOURS:
-            commits, zone = snapshot.timeline.completed_writes, snapshot.zone.zone
-            if len(commits) < after or zone is None:
+            commits = snapshot.timeline.completed_writes
+            if len(commits) < after:
                 return ()
-            now = now if after == 1 else parse_instant_time(commits[-after].time, zone) / 1000
+            if after > 1:
+                now = min(now, parse_instant_time(commits[-after].time, snapshot.zone.of_ages) / 1000)
     outcome = plan_clean(
         snapshot,
         policy,

@@ -6,8 +6,13 @@ clustering counted: what is pending completes later under an instant that lies b
 since must still find it. By hours Hudi asks for nothing pending, and a pending plan itself holds what it needs.
 Commits are counted in the order in which they were requested, also those that completed late.
 
+Where the zone of the instants is not known, a commit is as old as both its name and its file are at least: the name as
+the westernmost clocks on earth show it, which is up to 26 hours too young; the file, since one of our own instants may
+be named after a commit of months ago (`table/timeline/new_time`). The files of a copy are as young as the copy.
+
 Touches: nothing.
-Keeps:   1. the earliest instant is a completed commit of the active timeline, or there is none and nothing dies by it.
+Keeps:   1. the earliest instant is a completed commit of the active timeline, or there is none and nothing dies by it;
+         2. without a zone no commit is taken for older than it is.
 Source:  CleanerUtils.getEarliestCommitToRetain (Hudi 1.2).
 """
 
@@ -18,6 +23,7 @@ from typing import TYPE_CHECKING
 from lakeward.format.timeline.instant import Instant, comparable_time, format_instant_time
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
+from lakeward.table.timeline.timezone import WESTERNMOST
 
 if TYPE_CHECKING:
     import datetime
@@ -29,17 +35,15 @@ def find_earliest_retained(
     """The earliest instant. None where the policy has none, and where there are too few commits to let anything go.
 
     Args:
-        zone: the zone of the table's instants. Hours cannot be counted where it is not known.
+        zone: the zone of the table's instants.
     """
     commits = timeline.completed_writes
     match policy.kind:
         case CleanPolicyKind.VERSIONS:
             return None
         case CleanPolicyKind.HOURS:
-            if zone is None:
-                return None
-            start = format_instant_time(round(now * 1000) - policy.milliseconds, zone)
-            return next((commit for commit in commits if comparable_time(commit.time) >= start), None)
+            since = now - policy.milliseconds / 1000
+            return next((commit for commit in commits if _may_be_since(timeline, commit, since, zone)), None)
         case CleanPolicyKind.COMMITS:
             if len(commits) <= policy.retain:
                 return None
@@ -54,3 +58,11 @@ def find_earliest_retained(
 def oldest_pending_write(timeline: Timeline) -> Instant | None:
     """The oldest write, or plan that moves rows, that did not complete."""
     return next((instant for instant in timeline.pending if instant.comparable_action in WRITE_ACTIONS), None)
+
+
+def _may_be_since(timeline: Timeline, write: Instant, moment: float, zone: datetime.tzinfo | None) -> bool:
+    """Whether a completed write was requested at the moment, in seconds since the epoch, or later, as far as that can
+    be told."""
+    if comparable_time(write.time) >= format_instant_time(round(moment * 1000), zone or WESTERNMOST):
+        return True
+    return zone is None and timeline.modified.get(write.file_name, moment) >= moment

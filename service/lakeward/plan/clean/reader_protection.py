@@ -15,13 +15,14 @@ Instants are compared with the clock of this machine. A consumer of which nothin
 
 Touches: nothing.
 Keeps:   1. what an instant superseded that completed within the window, or after a watermark, stays;
-         2. a watermark that is not known, or a zone that is not, keeps everything;
+         2. a watermark that is not known keeps everything; a zone that is not, all that may have been superseded within
+            the window;
          3. a reader that holds a slice holds everything that was superseded by a later instant.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -31,6 +32,7 @@ from lakeward.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, comparable_time, format_instant_time, parse_instant_time
 from lakeward.plan.clean.decision import ConsumerHold, Keeper, KeepReason
 from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timezone import WESTERNMOST
 
 if TYPE_CHECKING:
     import datetime
@@ -78,7 +80,9 @@ class ReaderProtection:
         self._window_start: str | None = None
         if window > 0:
             self._window_start = (
-                _BEFORE_ALL if zone is None else format_instant_time(round((now - window) * 1000), zone)
+                self._before_young(timeline, now - window)
+                if zone is None
+                else format_instant_time(round((now - window) * 1000), zone)
             )
         self._watermarks = tuple(watermarks)
 
@@ -113,6 +117,20 @@ class ReaderProtection:
             if earliest is not None:
                 held = self._number(earliest) - self._number(self._held_from(_time_of(mark), earliest))
             yield ConsumerHold(mark.consumer, mark.time, mark.why, held, self._seconds_behind(mark))
+
+    def _before_young(self, timeline: Timeline, moment: float) -> str:
+        """The time behind which everything may have completed since the moment, where the zone is not known."""
+        start = format_instant_time(round(moment * 1000), WESTERNMOST)
+        young = (
+            visible
+            for visible, write in zip(self._visible, self._writes, strict=True)
+            if visible >= start or timeline.modified.get(write.file_name, moment) >= moment
+        )
+        first = next(young, None)
+        if first is None:
+            return self._visible[-1] if self._visible else _BEFORE_ALL
+        number = bisect_left(self._visible, first)
+        return self._visible[number - 1] if number else _BEFORE_ALL
 
     def _is_held(self, superseded_by: str, time: str | None) -> bool:
         return time is not None and (time == _BEFORE_ALL or self._visible_by(superseded_by) > time)

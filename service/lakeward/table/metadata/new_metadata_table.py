@@ -22,7 +22,6 @@ Source:  HoodieBackedTableMetadataWriter.initializeFromFilesystem; tables of bot
 
 from __future__ import annotations
 
-import datetime
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -59,6 +58,7 @@ from lakeward.format.timeline.instant import State, format_instant_time, instant
 from lakeward.storage.storage import join
 from lakeward.table.table_config import META_FIELDS_MODE, TableConfig
 from lakeward.table.table_version import TableVersion
+from lakeward.table.timeline.timezone import WESTERNMOST
 
 _FILE_IDS: Final = {
     FILES: "files",
@@ -71,7 +71,6 @@ _FILE_GROUPS: Final = {FILES: 1, COLUMN_STATS: 2, BLOOM_FILTERS: 4, RECORD_INDEX
 _TOKEN: Final = str(WriteToken(0, 0, 0))
 _LAYOUT: Final = 2
 _ACTION: Final = "deltacommit"
-_WESTERNMOST: Final = datetime.timezone(datetime.timedelta(hours=-12))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ class NewMetadataTable:
 
     def _build(self, number: int, partition: str, done_millis: int) -> Iterator[tuple[str, bytes]]:
         instant = f"{number:017d}"
-        completed = format_instant_time(done_millis, _WESTERNMOST)
+        completed = format_instant_time(done_millis, WESTERNMOST)
         for state in (State.REQUESTED, State.INFLIGHT):
             yield _timeline_path(instant_file_name(instant, _ACTION, state, _LAYOUT)), b""
         for group in range(_FILE_GROUPS[partition]):

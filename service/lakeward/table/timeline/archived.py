@@ -121,6 +121,51 @@ class ArchivedCommits:
     """All of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewestArchived:
+    """The greatest time in files of the history that were not read before."""
+
+    time: str | None = None
+    files: tuple[str, ...] = ()
+    """The names of all files that were read, then or now."""
+    problem: str = ""
+    """Why some could not be read."""
+
+
+def load_newest_archived(
+    storage: Storage, base_path: str, config: TableConfig, *, read: Collection[str], after: str | None
+) -> NewestArchived:
+    """The greatest requested or completion time of the layout-2 history, of any action.
+
+    Args:
+        read: the names of files that are known to hold none greater than `after`.
+        after: times up to it are not asked for.
+    """
+    if config.layout < 2:
+        return NewestArchived()
+    folder, problem = history_folder(base_path, config), ""
+    for _ in range(_LOOKS):
+        try:
+            return _read_newest(storage, folder, read, after)
+        except (BrokenFile, NotFound) as error:
+            problem = str(error)
+    return NewestArchived(None, tuple(read), problem)
+
+
+def _read_newest(storage: Storage, folder: str, read: Collection[str], after: str | None) -> NewestArchived:
+    names = [status.name for status in storage.list(folder) if parse_history_file(status.name) is not None]
+    if set(names) <= set(read):
+        return NewestArchived(None, tuple(names))
+    files = [file for file in load_history(storage, folder).sizes if file.name not in read]
+    rows = (row for file in files for row in _read_rows(storage, join(folder, file.name), after=after))
+    times = (time for requested, completed, _ in rows for time in (requested, completed) if time)
+    of_names = max((file.last for file in files), key=comparable_time, default=None)
+    return NewestArchived(
+        max((*times, *([of_names] if of_names else [])), key=comparable_time, default=None),
+        tuple(sorted({*(name for name in names if name in read), *(file.name for file in files)})),
+    )
+
+
 def load_archived_commits(
     storage: Storage,
     base_path: str,

@@ -26,17 +26,19 @@ Keeps:   1. a result without a zone says why;
             inferred unless every zone that fits shows it now and tomorrow as it did;
          5. where file times and the head contradict each other, there is no zone;
          6. a time that the clocks of the writers may show again is named (`shown_again`), also when an operator says in
-            which zone they are.
-See:     docs/decisions/0021-what-properties-tell-of-the-zone.md
+            which zone they are; where only some of the zones in which they may be show it again, there is no zone.
+See:     docs/decisions/0021-what-properties-tell-of-the-zone.md, docs/decisions/0092-instants-without-a-zone.md,
+         `new_time` for what services do without a zone
 """
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import zoneinfo
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
 
@@ -46,14 +48,18 @@ from lakeward.format.timeline.instant import format_instant_time, parse_instant_
 from lakeward.table.timeline.timeline import Timeline
 
 _STEP_SECONDS = 15 * 60
-_TOLERANCE_SECONDS = 2 * 60
+TOLERANCE_SECONDS = 2 * 60
+EASTERNMOST = datetime.timezone(datetime.timedelta(hours=14))
+"""Its clocks are ahead of all others on earth."""
+WESTERNMOST = datetime.timezone(datetime.timedelta(hours=-12))
+"""Its clocks are behind all others: nothing is older than it is by them."""
 _OFFSET_SECONDS_MIN = -12 * 3600
 _OFFSET_SECONDS_MAX = 14 * 3600
 _SAMPLES = 5
 _AGE_SECONDS_MAX = 24 * 3600
-_QUARTER_SECONDS = 15 * 60
+QUARTER_SECONDS = 15 * 60
 """Clocks are set back at a full quarter of an hour, UTC."""
-_SET_BACK_SECONDS_MAX = 3 * 3600
+SET_BACK_SECONDS_MAX = 3 * 3600
 """The most by which clocks are set back at once."""
 
 _NO_DATABASE = "there is no time zone database on this machine to say where that may be"
@@ -89,13 +95,24 @@ class TimelineZone:
     """The zone in which we write instants."""
     why: str
     may_be: tuple[datetime.tzinfo, ...] = ()
-    """Every zone in which the writers may be, by what they wrote; empty where `zone` is all that can be."""
+    """Every zone in which the writers may be, by what they wrote; empty where `zone` is all that can be. Where there is
+    no zone, empty means anywhere."""
     evidence: tuple[ZoneEvidence, ...] = ()
     """What the table's files tell, whether it was needed or not."""
+    disorder: str = ""
+    """What shows that the order of the newest times is not that in which they were written, where there is no zone;
+    empty where nothing does."""
+    asked_at: float = field(default=0.0, compare=False)
+    """When this was asked, in seconds since the epoch."""
 
     @property
     def name(self) -> str | None:
         return None if self.zone is None else str(self.zone)
+
+    @property
+    def of_ages(self) -> datetime.tzinfo:
+        """The zone by which nothing is taken for older than it is."""
+        return self.zone or WESTERNMOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +160,7 @@ def parse_zone(text: str) -> datetime.tzinfo:
 
 
 def newest_samples(timeline: Timeline, layout: int) -> tuple[TimeSample, ...]:
-    """The last few completed instants, newest first.
+    """The last few completed instants by their names, and by their files' times, in the order of names, newest first.
 
     Layout 2 has the completion time in the name of the completed file. Layout 1 says only when an instant was
     requested, so there the requested file is the one whose age fits.
@@ -154,7 +171,9 @@ def newest_samples(timeline: Timeline, layout: int) -> tuple[TimeSample, ...]:
         requested = {i.time: i.file_name for i in timeline.instants if i.state.value == "requested"}
         named = [(i.time, timeline.modified[requested[i.time]]) for i in timeline.completed if i.time in requested]
     samples = [TimeSample(name, modified) for name, modified in named if len(name) == 17]
-    return tuple(sorted(samples, key=lambda sample: sample.named, reverse=True)[:_SAMPLES])
+    by_name = sorted(samples, key=lambda sample: sample.named, reverse=True)[:_SAMPLES]
+    by_time = sorted(samples, key=lambda sample: sample.modified, reverse=True)[:_SAMPLES]
+    return tuple(sorted({*by_name, *by_time}, key=lambda sample: (sample.named, sample.modified), reverse=True))
 
 
 def saved_properties(head: PropertiesHead, timeline: Timeline) -> SavedProperties:
@@ -166,7 +185,7 @@ def saved_properties(head: PropertiesHead, timeline: Timeline) -> SavedPropertie
             done = parse_instant_time(instant.completion_time or instant.time, datetime.UTC)
         except BrokenFile:
             continue  # the made-up time of an initial build
-        if begun - 1000 * _TOLERANCE_SECONDS <= shown <= done + 1000 * _TOLERANCE_SECONDS:
+        if begun - 1000 * TOLERANCE_SECONDS <= shown <= done + 1000 * TOLERANCE_SECONDS:
             return SavedProperties(head, instant.time)
     return SavedProperties(head, None)
 
@@ -192,16 +211,39 @@ def resolve_zone(
         evidence.append(ZoneEvidence(EvidenceKind.PROPERTIES, offset, saved.says))
     counts = saved if saved is not None and saved.instant is not None else None
     if given is not None:
-        zone = _given(given, samples, offsets)
+        zone = _given(given, samples, offsets, counts)
     elif len(offsets) == 1:
         zone = _by_file_times(samples, next(iter(offsets)), why, now)
         if zone.source is ZoneSource.INFERRED and counts is not None and not _any_saved(zone.may_be, counts):
-            zone = TimelineZone(ZoneSource.DISAGREES, None, f"{why}, but {counts.says}")
+            zone = TimelineZone(ZoneSource.UNKNOWN, None, f"{why}, but {counts.says}")
     elif samples and not offsets and counts is not None:
         zone = _by_properties(counts, samples, why, now)
     else:
-        zone = TimelineZone(ZoneSource.UNKNOWN, None, why)
-    return replace(zone, evidence=tuple(evidence))
+        zone = TimelineZone(ZoneSource.UNKNOWN, None, why, _fitting(tuple(samples)) if offsets else ())
+    if zone.zone is not None and zone.may_be and (again := shown_again(zone, now)) is not None:
+        ambiguous = f"{zone.why}, as in {again}, whose clocks show less than that now, or will within hours"
+        zone = TimelineZone(ZoneSource.UNKNOWN, None, ambiguous, zone.may_be)
+    disorder = "" if zone.zone is not None else _find_disorder(samples, offsets, why)
+    return replace(zone, evidence=tuple(evidence), disorder=disorder, asked_at=now)
+
+
+def _find_disorder(samples: Sequence[TimeSample], offsets: frozenset[int], written: str) -> str:
+    """What shows that a greater time was written before a smaller one, or may have been: empty where nothing does.
+
+    A copy's files may have been written in any order within minutes, and no zone is between their names and times."""
+    for newer, older in itertools.combinations(samples, 2):
+        reversed_by = older.modified - newer.modified
+        if reversed_by <= 0 or newer.named == older.named:
+            continue
+        apart = (_offset_of(newer), _offset_of(older))
+        if apart[0] != apart[1] if None not in apart else reversed_by > TOLERANCE_SECONDS:
+            return (
+                f"instant {older.named} is before {newer.named} by its name, and {reversed_by:.0f} s after it by its "
+                "file's time"
+            )
+    if len(offsets) > 1 and not _fitting(tuple(samples)):
+        return f"{written}, which is one time zone nowhere"
+    return ""
 
 
 def _by_file_times(samples: Sequence[TimeSample], offset: int, written: str, now: float) -> TimelineZone:
@@ -209,14 +251,14 @@ def _by_file_times(samples: Sequence[TimeSample], offset: int, written: str, now
     if offset != 0 and now - samples[0].modified > _AGE_SECONDS_MAX:
         written = f"the newest instant was written at {_format_offset(offset)}"
         why = f"{written}, but over a day ago, and summer time may have ended"
-        return TimelineZone(ZoneSource.UNKNOWN, None, why)
+        return TimelineZone(ZoneSource.UNKNOWN, None, why, _fitting(tuple(samples)))
     may_be = _fitting(tuple(samples))
     if not may_be:
-        known = "no time zone of this machine's database shows that" if _all_zones() else _NO_DATABASE
+        known = "no time zone of this machine's database shows that" if all_zones() else _NO_DATABASE
         return TimelineZone(ZoneSource.UNKNOWN, None, f"{written}, and {known}")
     if offset != 0 and (changing := _changing(may_be, samples[0].modified, now)) is not None:
         why = f"{written}, as in {changing}, where the clocks change within a day"
-        return TimelineZone(ZoneSource.UNKNOWN, None, why)
+        return TimelineZone(ZoneSource.UNKNOWN, None, why, may_be)
     zone = datetime.UTC if offset == 0 else datetime.timezone(datetime.timedelta(seconds=offset))
     return TimelineZone(ZoneSource.INFERRED, zone, written, may_be)
 
@@ -224,14 +266,14 @@ def _by_file_times(samples: Sequence[TimeSample], offset: int, written: str, now
 def shown_again(zone: TimelineZone, now: float) -> datetime.tzinfo | None:
     """The zone in which the writers' clocks may show again, or still have to show, what a clock in `zone` shows now."""
     zone_of_names = zone.zone or datetime.UTC
-    ours = now + _offset_at(zone_of_names, now)
-    quarter = now - now % _QUARTER_SECONDS
+    ours = now + offset_at(zone_of_names, now)
+    quarter = now - now % QUARTER_SECONDS
     moments = [
         now,
-        *(quarter + after for after in range(_QUARTER_SECONDS, _SET_BACK_SECONDS_MAX + 1, _QUARTER_SECONDS)),
+        *(quarter + after for after in range(QUARTER_SECONDS, SET_BACK_SECONDS_MAX + 1, QUARTER_SECONDS)),
     ]
     for each in (zone_of_names, *zone.may_be):
-        if any(moment + _offset_at(each, moment) < ours for moment in moments):
+        if any(moment + offset_at(each, moment) < ours for moment in moments):
             return each
     return None
 
@@ -247,12 +289,12 @@ def _by_properties(saved: SavedProperties, samples: Sequence[TimeSample], why: s
             moments = [parse_instant_time(sample.named, zone) / 1000 for zone in may_be]
         except BrokenFile:
             return TimelineZone(ZoneSource.UNKNOWN, None, why)
-        if min(moments) > sample.modified + _TOLERANCE_SECONDS:
+        if min(moments) > sample.modified + TOLERANCE_SECONDS:
             unlikely = f"{saved.says}, but then the file of instant {sample.named} is older than the instant"
-            return TimelineZone(ZoneSource.DISAGREES, None, unlikely)
+            return TimelineZone(ZoneSource.UNKNOWN, None, unlikely)
     if (changing := _changing(may_be, head.moment, now)) is not None:
         changed = f"{why}; {saved.says}, as in {changing}, where the clocks were set since or will be within a day"
-        return TimelineZone(ZoneSource.UNKNOWN, None, changed)
+        return TimelineZone(ZoneSource.UNKNOWN, None, changed, may_be)
     offset = datetime.timedelta(seconds=head.offset_seconds)
     zone = datetime.timezone(offset) if offset else datetime.UTC
     return TimelineZone(ZoneSource.INFERRED, zone, f"{saved.says}; {why}, as in a copy", may_be)
@@ -272,8 +314,13 @@ def _milliseconds(head: PropertiesHead) -> int:
     return round(head.shown.replace(tzinfo=datetime.UTC).timestamp() * 1000)
 
 
-def _given(given: str, samples: Sequence[TimeSample], offsets: frozenset[int]) -> TimelineZone:
+def _given(
+    given: str, samples: Sequence[TimeSample], offsets: frozenset[int], saved: SavedProperties | None
+) -> TimelineZone:
     zone = parse_zone(given)
+    if len(offsets) == 1 and not _fits(zone, samples[0]) and saved is not None and _any_saved([zone], saved):
+        # The properties say so too: the files' times are those of a copy, by a tool that shifted all of them alike.
+        return TimelineZone(ZoneSource.GIVEN, zone, f"given as {given}, and {saved.says}")
     # Where they were written at several offsets and no zone explains it, their files' times mean nothing.
     is_offset = _OFFSET.fullmatch(given) is not None
     may_be = _fitting(tuple(samples)) if len(offsets) > 1 or (offsets and is_offset) else ()
@@ -295,20 +342,37 @@ def _offsets(samples: Sequence[TimeSample]) -> tuple[frozenset[int], str]:
             ahead = _ahead(sample)
         except BrokenFile as error:
             return frozenset(), str(error)
-        offset = round(ahead / _STEP_SECONDS) * _STEP_SECONDS
-        if abs(ahead - offset) > _TOLERANCE_SECONDS or not _OFFSET_SECONDS_MIN <= offset <= _OFFSET_SECONDS_MAX:
+        if not _is_offset(ahead):
             moment = format_instant_time(round(sample.modified * 1000), datetime.UTC)
             return (
                 frozenset(),
                 f"instant time {sample.named} and its file's time {moment} (UTC) are no time zone apart",
             )
-        offsets.add(offset)
+        offsets.add(_rounded(ahead))
     written = " and ".join(_format_offset(offset) for offset in sorted(offsets))
     return frozenset(offsets), f"the newest instants were written at {written}"
 
 
+def _offset_of(sample: TimeSample) -> int | None:
+    """The offset at which a sample was written; None where its name and time are no zone apart."""
+    try:
+        ahead = _ahead(sample)
+    except BrokenFile:
+        return None
+    return _rounded(ahead) if _is_offset(ahead) else None
+
+
+def _rounded(ahead: float) -> int:
+    return round(ahead / _STEP_SECONDS) * _STEP_SECONDS
+
+
+def _is_offset(ahead: float) -> bool:
+    offset = _rounded(ahead)
+    return abs(ahead - offset) <= TOLERANCE_SECONDS and _OFFSET_SECONDS_MIN <= offset <= _OFFSET_SECONDS_MAX
+
+
 @cache
-def _all_zones() -> tuple[datetime.tzinfo, ...]:
+def all_zones() -> tuple[datetime.tzinfo, ...]:
     """Loaded once in a process, in the order of their names, so that the same is named each time."""
     return tuple(zoneinfo.ZoneInfo(name) for name in sorted(zoneinfo.available_timezones()))
 
@@ -316,13 +380,13 @@ def _all_zones() -> tuple[datetime.tzinfo, ...]:
 @lru_cache(maxsize=1024)
 def _fitting(samples: tuple[TimeSample, ...]) -> tuple[datetime.tzinfo, ...]:
     """Every zone whose clocks showed all these names at these moments."""
-    return tuple(zone for zone in _all_zones() if all(_fits(zone, sample) for sample in samples))
+    return tuple(zone for zone in all_zones() if all(_fits(zone, sample) for sample in samples))
 
 
 def _changing(zones: Sequence[datetime.tzinfo], since: float, now: float) -> datetime.tzinfo | None:
     """The first of the zones whose offset at one of these moments, or within a day, is another one than it was."""
     for zone in zones:
-        if len({_offset_at(zone, moment) for moment in (since, now, now + _AGE_SECONDS_MAX)}) > 1:
+        if len({offset_at(zone, moment) for moment in (since, now, now + _AGE_SECONDS_MAX)}) > 1:
             return zone
     return None
 
@@ -332,8 +396,8 @@ def _fits(zone: datetime.tzinfo, sample: TimeSample) -> bool:
     are moments."""
     ahead = _ahead(sample)
     return any(
-        abs(ahead - _offset_at(zone, moment)) <= _TOLERANCE_SECONDS
-        for moment in (sample.modified, sample.modified - _TOLERANCE_SECONDS)
+        abs(ahead - offset_at(zone, moment)) <= TOLERANCE_SECONDS
+        for moment in (sample.modified, sample.modified - TOLERANCE_SECONDS)
     )
 
 
@@ -342,7 +406,7 @@ def _ahead(sample: TimeSample) -> float:
     return parse_instant_time(sample.named, datetime.UTC) / 1000 - sample.modified
 
 
-def _offset_at(zone: datetime.tzinfo, moment: float) -> float:
+def offset_at(zone: datetime.tzinfo, moment: float) -> float:
     offset = datetime.datetime.fromtimestamp(moment, zone).utcoffset()
     assert offset is not None, "a zone has an offset at every moment"
     return offset.total_seconds()

@@ -1,0 +1,119 @@
+"""A table of which nothing tells the zone of its writers, and whose metadata table is ahead of it, under services."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lakeward.cli.main import run
+from lakeward.commit.seen_times import find_minted
+from lakeward.errors import LakewardError
+from lakeward.storage.local import LocalStorage
+from lakeward.task.operation_spec import OperationResult, OperationSpec
+from tests.execute.bench import Bench
+from tests.execute.rollback.failed_tables import fail_last_write
+from tests.golden_tables import copy_golden
+from tests.metadata_golden import DATA_TIMELINE, METADATA_TIMELINE, timeline
+
+STOPPED = ("--writers", "stopped")
+
+
+def forget_times(base: Path) -> None:
+    """The table looks like a copy of years ago, whose properties have no head."""
+    for folder in (DATA_TIMELINE, METADATA_TIMELINE):
+        for file in (base / folder).iterdir() if (base / folder).exists() else ():
+            os.utime(file, (1e9, 1e9))
+    properties = base / ".hoodie" / "hoodie.properties"
+    lines = properties.read_bytes().splitlines(keepends=True)
+    properties.write_bytes(b"".join(line for line in lines if not line.startswith(b"#")))
+
+
+def times(base: Path, *folders: str) -> set[str]:
+    """All that the timelines tell."""
+    found = [each for folder in folders if (base / folder).exists() for each in timeline(base, folder)]
+    return {each.time for each in found} | {each.completion_time for each in found if each.completion_time}
+
+
+def lakeward(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, object]]:
+    exit_code = run([*arguments, "--json"])
+    return exit_code, json.loads(capsys.readouterr().out or "{}")
+
+
+SERVICES = {
+    "compact": ("compact", "--type", "full", "--local-below", "1GiB", "--no-metadata-services", *STOPPED),
+    "log": ("compact", "--type", "log", "--local-below", "1GiB", "--no-metadata-services", *STOPPED),
+    "savepoint": ("savepoint", "create", *STOPPED),
+    "clean": ("clean", "--policy", "versions", "--retain", "1", "--reader-window", "0", *STOPPED),
+    "rollback": ("rollback", *STOPPED),
+}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_time_is_greater_than_all_that_there_was(
+    service: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A compaction of the metadata table is a week newer than the newest commit, whose times of 2026-11-21 are UTC's.
+    What the service puts on the timeline comes right after that, a millisecond each."""
+    base = copy_golden("v9" if service == "rollback" else "v9_metadata", tmp_path / "table")
+    if service == "rollback":
+        fail_last_write(base)
+    else:
+        if service == "clean":
+            assert lakeward(capsys, *_on(base, SERVICES["compact"]), "--timezone", "UTC")[0] == 0
+        assert lakeward(capsys, "metadata", "compact", str(base), "--timezone", "UTC", *STOPPED)[0] == 0
+    minted = find_minted(LocalStorage(), str(base))
+    forget_times(base)
+    before = times(base, DATA_TIMELINE, METADATA_TIMELINE)
+    exit_code, printed = lakeward(capsys, *_on(base, SERVICES[service]))
+    assert exit_code == 0, printed
+    new = times(base, DATA_TIMELINE, METADATA_TIMELINE) - before
+    assert new and min(new) > max(before)
+    assert max(before) == minted or minted is None, "the metadata table's compaction came last"
+    assert int(max(new)) - int(max(before)) <= 4
+    assert find_minted(LocalStorage(), str(base)) == max(new)
+
+
+def _on(base: Path, command: tuple[str, ...]) -> tuple[str, ...]:
+    number = 2 if command[0] == "savepoint" else 1
+    return (*command[:number], str(base), *command[number:])
+
+
+def test_reads_never_ask_and_writes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The zone is nothing to those who only read; a write is told the key to set, and leaves the table as it was."""
+    base = copy_golden("v9_metadata", tmp_path / "table")
+    forget_times(base)
+    for command in ("verify", "plan", "inspect"):
+        assert lakeward(capsys, command, str(base))[0] == 0, command
+    rows = tmp_path / "rows.json"
+    rows.write_text('{"id": "a"}\n')
+    before = times(base, DATA_TIMELINE)
+    assert run(["write", str(base), "--input", str(rows), *STOPPED]) == 2
+    told = capsys.readouterr().err
+    assert "timezone-unknown" in told and "[defaults]" in told
+    assert times(base, DATA_TIMELINE) == before
+
+
+def test_a_plan_that_is_made_again_has_another_time(tmp_path: Path) -> None:
+    """Nothing of the first is left on the timeline, but a task of it may still live."""
+    bench = Bench(copy_golden("v9", tmp_path / "table"))
+    forget_times(bench.base)
+    instants = []
+    working = bench.run
+
+    def fail(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        raise OSError("no")
+
+    for _ in range(3):
+        bench.run = fail  # type: ignore[assignment]
+        with pytest.raises((OSError, LakewardError)):
+            bench.compactor(timezone=None).compact()
+        (instant,) = {each.time for each in timeline(bench.base, DATA_TIMELINE) if each.action == "compaction"}
+        instants.append(instant)
+        bench.compactor(timezone=None).unschedule(instant)
+        assert not [each for each in timeline(bench.base, DATA_TIMELINE) if each.action == "compaction"]
+    assert instants == sorted(set(instants)) and len(instants) == 3
+    bench.run = working
+    bench.compactor(timezone=None).compact()
