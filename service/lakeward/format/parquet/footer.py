@@ -32,7 +32,8 @@ _FOOTER_BYTES_MAX = 64 * 1024 * 1024
 _SCHEMA, _GROUPS = 2, 4
 _REPETITION, _CHILDREN = 3, 5
 _REQUIRED, _REPEATED = 0, 2
-_CHUNKS, _FACTS, _TYPE, _SIZES = 1, 3, 1, 16
+_CHUNKS, _FACTS, _TYPE, _CODEC, _SIZES = 1, 3, 1, 4, 16
+_CODEC_MAX = 7
 _UNENCODED, _REPETITIONS, _DEFINITIONS = 1, 2, 3
 _BYTE_ARRAY = 6
 
@@ -83,7 +84,10 @@ def check_library_can_open(footer: bytes) -> None:
             if len(chunks) != len(levels):
                 raise ValueError(f"a row group has {len(chunks)} columns, and the schema {len(levels)}")
             for number, (chunk, of_leaf) in enumerate(zip(chunks, levels, strict=True)):
-                _check_sizes(chunk.get(_FACTS), number, *of_leaf)
+                facts = chunk.get(_FACTS)
+                if not 0 <= facts.get(_CODEC) <= _CODEC_MAX:
+                    raise ValueError(f"column {number} has the compression {facts.get(_CODEC)}, which there is not")
+                _check_sizes(facts, number, *of_leaf)
     except (AttributeError, TypeError, StopIteration, RuntimeError, RecursionError) as error:
         raise ValueError("its structures are not those of a Parquet footer") from error
 
