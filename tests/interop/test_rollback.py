@@ -197,6 +197,30 @@ def test_hudi_ends_what_we_began(spark: SparkSession, tmp_path_factory: pytest.T
         assert roll_back(struck.path, LocalStorage()).rolled_back == ()
 
 
+def test_a_rollback_that_hudi_cannot_end_is_taken_away(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """Its plan is cut short, as after a full disk: Hudi's next write goes by it and leaves it pending. Then the failed
+    write is rolled back, and Hudi writes on."""
+    table = left_alone(failed(spark, tmp_path_factory, "eager"), tmp_path / "table")
+    (instant,) = table.pending_instants()
+    dead = f"{table.path}/.hoodie/timeline/{int(instant) + 1000}.rollback"
+    for state in ("requested", "inflight"):
+        Path(f"{dead}.{state}").touch()
+    left_behind = left_alone(table, tmp_path / "by-hudi")
+    with suppress(Py4JJavaError):
+        left_behind.write(rows(spark, 2, 12, 4), "upsert")
+    assert f"{int(instant) + 1000}" in left_behind.pending_instants()
+
+    code, done = lakeward("rollback", str(table.path), "--writers", "stopped")
+
+    assert (code, [each["step"] for each in done["rolled_back"]]) == (0, ["drop", "roll-back"]), done
+    assert table.pending_instants() == ()
+    table.write(rows(spark, 2, 12, 4), "upsert")
+    assert table.frame().count() == 12
+    check_right(table)
+
+
 @pytest.mark.parametrize("name", ["metadata", pytest.param("copy-on-write", marks=pytest.mark.wide)])
 def test_a_clustering_that_died(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """It died right before its commit, when its files and its part of the metadata table are there: after a rollback

@@ -310,6 +310,7 @@ IDS = [
     "timezone-disagrees",
     "timezone-unknown",
     "unknown-action",
+    "unreadable-rollback",
     "writers-at-work",
 ]
 
@@ -539,7 +540,7 @@ CASES: list[tuple[str, str, Change]] = [
     ("pending-indexing", "20261121043711000.indexing.inflight", timeline_file("20261121043711000.indexing.inflight")),
     ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043709156"))),
     ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043710038"))),
-    ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, b"")),
+    ("unreadable-rollback", ROLLBACK, timeline_file(ROLLBACK, b"")),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to("p")),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to(".")),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to("/etc")),

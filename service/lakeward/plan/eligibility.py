@@ -610,6 +610,15 @@ ROWS: tuple[RefusalRow, ...] = (
         "Wait for it, or let a Hudi writer write once, which finishes it.",
     ),
     RefusalRow(
+        "unreadable-rollback",
+        "a pending rollback whose plan cannot be read",
+        _UNLESS_RESTORED - {TableService.ROLLBACK},
+        findings.unreadable_rollback,
+        "What it rolls back cannot be read. It may just be being written; where that stays so, no engine can end it.",
+        "Wait a moment; where it stays so, stop the writers and give `lakeward rollback TABLE --writers stopped`: it "
+        "takes it away, and rolls its write back by another one.",
+    ),
+    RefusalRow(
         "pending-log-compaction",
         "on version 8, with partial updates or in the layout `lsm_tree`, a pending log compaction",
         _OF_PLANS,

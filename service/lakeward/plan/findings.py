@@ -545,11 +545,17 @@ def pending_rollback(snapshot: TableSnapshot) -> Iterator[Finding]:
             yield _at(instant.file_name, why=why)
 
 
+def unreadable_rollback(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for instant in snapshot.timeline.pending:
+        if instant.action == "rollback" and instant.time not in snapshot.rollback_targets:
+            yield _at(instant.file_name)
+
+
 def _why_rollback_counts(snapshot: TableSnapshot, rollback: str) -> str | None:
     """Why we must not work beside the rollback; None where what it rolls back has no readers, like a failed write."""
     target = snapshot.rollback_targets.get(rollback)
     if target is None:
-        return "What it rolls back cannot be read."
+        return None  # `unreadable_rollback`
     if target in snapshot.plans:
         return f"It rolls compaction {target} back, and would delete what an attempt at that plan publishes."
     # t10 a rollback of write A is requested; t20 we merge A's logs into a base file; t30 the rollback deletes the logs.

@@ -2,7 +2,8 @@
 
     a pending write     rolled back where its writer is dead; one whose heartbeat beats never is
     a pending rollback  ended where it is ours, or where the operator says that no writer is at work: it may be another
-                        engine's that is just deleting, and has no heartbeat
+                        engine's that is just deleting, and has no heartbeat. One whose plan cannot be read no engine
+                        can end, Hudi neither: on the same word it goes, and its write is a failed one as before
     anything else       `plan/stuck.py`
 
 The writer of a write is dead when its heartbeat is too old and stayed as it was for longer than an interval (decision
@@ -46,6 +47,8 @@ class Step(StrEnum):
     ROLL_BACK = "roll-back"
     END_ROLLBACK = "end-rollback"
     """A rollback that is pending already is carried out to its end."""
+    DROP = "drop"
+    """A rollback that no engine can end goes; what it was to roll back is pending as before."""
     RELEASE = "release"
     """What an attempt left goes, and its plan stays for the next one."""
     UNSCHEDULE = "unschedule"
@@ -64,6 +67,7 @@ class RollbackReason(StrEnum):
     ROLLBACK_PENDING = "rollback-pending"
     FOREIGN_ROLLBACK = "foreign-rollback"
     UNREADABLE_ROLLBACK = "unreadable-rollback"
+    UNREADABLE_AND_STOPPED = "unreadable-and-stopped"
     SILENT = "silent"
     MAYBE_AT_WORK = "maybe-at-work"
     WAITING = "waiting"
@@ -79,7 +83,10 @@ WHY: Mapping[RollbackReason, str] = {
     RollbackReason.ROLLBACK_PENDING: "a rollback of it is pending already",
     RollbackReason.FOREIGN_ROLLBACK: "another engine began it, and may be deleting just now; its next write or clean "
     "ends it, or this command with --writers stopped",
-    RollbackReason.UNREADABLE_ROLLBACK: "its plan cannot be read",
+    RollbackReason.UNREADABLE_ROLLBACK: "its plan cannot be read; where that stays so, no engine can end it, and this "
+    "command with --writers stopped takes it away",
+    RollbackReason.UNREADABLE_AND_STOPPED: "its plan cannot be read, so no engine can end it, and no writer is at "
+    "work, as the operator says",
     RollbackReason.SILENT: "it has no heartbeat, and nothing of it has changed for rollback.silent_after",
     RollbackReason.MAYBE_AT_WORK: "another engine began it, without a heartbeat, and may be at work just now; it "
     "counts as dead with --writers stopped, or once nothing of it has changed for rollback.silent_after",
@@ -152,6 +159,8 @@ def _decide(instant: Instant, facts: RollbackFacts) -> RollbackDecision:
 def _decide_rollback(instant: Instant, facts: RollbackFacts) -> RollbackDecision:
     rollback = facts.rollbacks.get(instant.time)
     if rollback is None or rollback.target is None:
+        if rollback is not None and facts.writers_stopped and facts.beats.get(instant.time) is not Beat.ALIVE:
+            return _decision(instant, Step.DROP, RollbackReason.UNREADABLE_AND_STOPPED)
         return _decision(instant, Step.LEAVE, RollbackReason.UNREADABLE_ROLLBACK)
     is_alive = not rollback.is_ours and facts.beats.get(instant.time) is Beat.ALIVE
     if is_alive or facts.beats.get(rollback.target) is Beat.ALIVE:

@@ -19,7 +19,7 @@ from lakeward.execute.rollback.rolling_back import FoundBy, RollbackReport, find
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_rolled_back
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
-from lakeward.plan.rollback import RollbackDecision, RollbackReason
+from lakeward.plan.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
@@ -237,6 +237,25 @@ def test_a_rollback_of_hudi_is_ended_where_no_writer_is_at_work(base: Path):
     assert (done.rollback, done.planned.found_by) == (LATER, FoundBy.PLAN)
     if names:
         check_rolled_back(base, instant, before)
+
+
+@pytest.mark.parametrize("plan", [b"", b"Obj\x01 and no more", None], ids=["empty", "cut short", "gone"])
+def test_a_rollback_that_cannot_be_read_goes_where_no_writer_is_at_work(base: Path, plan: bytes | None):
+    """Keeps 6 of execute/rollback/rolling_back: no engine can end it. The failed write is rolled back as if it had
+    never been, and beside writers it stays."""
+    instant = fail_last_write(base)
+    before = set(everything(base)) - of_write(base, instant)
+    dead = base / DATA_TIMELINE / f"{LATER}.rollback"
+    if plan is not None:
+        dead.with_name(f"{dead.name}.requested").write_bytes(plan)
+    dead.with_name(f"{dead.name}.inflight").touch()
+    assert find(base, writers_stopped=False)[0].reason is RollbackReason.UNREADABLE_ROLLBACK
+    report = roll_back(base, LocalStorage(), writers_stopped=True)
+    assert [(each.planned.decision.step, each.rollback is None) for each in report.rolled_back] == [
+        (Step.DROP, True),
+        (Step.ROLL_BACK, False),
+    ]
+    check_rolled_back(base, instant, before)
 
 
 def test_what_hudi_has_begun_in_the_metadata_table_is_left_to_it(tmp_path: Path):

@@ -19,6 +19,7 @@ _NOTHING = "No failed write is to be rolled back, and no service that was left u
 _WOULD = {
     Step.RELEASE: "Would release {}, whose plan would stay for the next compaction",
     Step.UNSCHEDULE: "Would unschedule {}",
+    Step.DROP: "Would take {} away",
 }
 
 
@@ -37,6 +38,8 @@ def tell_rolled_back(done: Sequence[RolledBackWrite], left: Sequence[RollbackDec
                 did = f"Released {plan.action} {plan.instant}, whose plan stays for the next compaction"
             case Step.UNSCHEDULE:
                 did = f"Unscheduled {plan.action} {plan.instant}"
+            case Step.DROP:
+                did = f"Took {plan.action} {plan.instant} away"
             case _:
                 did = f"Rolled back {plan.action} {plan.instant} by rollback {each.rollback}"
         typer.echo(f"{did}, because {why}: {files}.")

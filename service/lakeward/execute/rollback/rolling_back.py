@@ -25,24 +25,27 @@ Keeps:   1. nothing of a write is deleted that is completed, or whose heartbeat 
          2. a file is deleted only after a plan on the timeline names it;
          3. stopped anywhere in between, the next process ends it, be it Hudi;
          4. when the rollback is completed nothing of the write is left in the metadata table;
-         5. a write of ours that had stated its intent is completed, unless another one meets it.
+         5. a write of ours that had stated its intent is completed, unless another one meets it;
+         6. a rollback is taken away only where its plan cannot be read under the lock, and no writer is at work.
 See:     docs/decisions/0032-what-is-rolled-back.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.commit.attempt import Attempt, Publication, rollback_place
+from lakeward.commit.creation import read_if_there
 from lakeward.commit.heartbeat import Life
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, forget_failed_write
 from lakeward.commit.transition import TimelineFiles, UndoAction, WriteAction
-from lakeward.errors import Refused
+from lakeward.errors import BrokenFile, Refused
 from lakeward.execute.rollback.failed_writes import is_ours, judge, judge_quiet, watch_writers
 from lakeward.execute.rollback.finishing import finish_write
 from lakeward.execute.rollback.markers import marked_partitions
@@ -50,8 +53,12 @@ from lakeward.execute.rollback.releasing import plan_release, release
 from lakeward.execute.rollback.taking_over import take_over, tidy
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import heartbeat_places
-from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata
-from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan, read_planned_rollback
+from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata, read_rollback_plan
+from lakeward.format.timeline.rollback_plan import (
+    RollbackPlan,
+    encode_rollback_plan,
+    read_planned_rollback,
+)
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.rollback import RollbackDecision, Step, plan_rollback
 from lakeward.storage.storage import join, parent
@@ -91,7 +98,8 @@ class RolledBackWrite:
 
     planned: PlannedRollback
     rollback: str | None
-    """The instant of the rollback; None for a service that was released or unscheduled, for which there is none."""
+    """The instant of the rollback; None for a service that was released or unscheduled and for a rollback that was
+    dropped, for which there is none."""
     completion_time: str | None
 
 
@@ -158,6 +166,9 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
                 table.observer.step(f"{instant} is pending no more: completed, or rolled back by another process")
             elif decision.step is Step.LEAVE:
                 left.append(decision)
+            elif decision.step is Step.DROP:
+                if _drop(table, snapshot, decision, fence):
+                    done.append(RolledBackWrite(_plan(table, snapshot, decision), None, None))
             elif decision.step in _RELEASES:
                 planned = _plan(table, snapshot, decision)
                 if release(table, snapshot, decision, fence):
@@ -165,6 +176,29 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
             elif not finish_write(table, snapshot, decision, fence):
                 done.append(_Rollback(table, snapshot, decision, fence).run())
     return RollbackReport(tuple(done), tuple(left))
+
+
+def _drop(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision, fence: Fence) -> bool:
+    """Take a pending rollback away whose plan cannot be read. Under the lock.
+
+    What it had deleted are files of a write that is pending and that nobody reads: a rollback of that write, which
+    comes next, deletes the rest. A rollback of a completed write makes that one pending before it deletes anything.
+    """
+    storage, folder = table.storage, timeline_folder(table.base_path, snapshot.config)
+    files = TimelineFiles(storage, folder, decision.instant, UndoAction.ROLLBACK)
+    files.check_uncompleted()
+    with suppress(BrokenFile):  # a storage that fails is another matter, and raises
+        if (data := read_if_there(storage, files.requested)) is not None:
+            read_rollback_plan(data, file=files.requested)
+            table.observer.step(f"rollback {decision.instant} can be read now, and is left")
+            return False
+    fence()
+    files.roll_back()
+    files.unschedule()
+    for place in heartbeat_places(table.base_path, snapshot):
+        forget_failed_write(storage, place, decision.instant)
+    table.observer.step(f"rollback {decision.instant} is taken away: its plan cannot be read")
+    return True
 
 
 class _Rollback:
@@ -242,6 +276,8 @@ def _snapshot(table: ServicedTable) -> TableSnapshot:
 
 def _plan(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision) -> PlannedRollback:
     storage, base_path, native = table.storage, table.base_path, snapshot.config.version.has_native_logs
+    if decision.step is Step.DROP:
+        return PlannedRollback(decision, RollbackPlan(decision.instant, decision.action, {}), FoundBy.PLAN)
     if decision.step in _RELEASES:
         return PlannedRollback(decision, plan_release(table, snapshot, decision), FoundBy.FILE_GROUPS)
     if decision.step is Step.END_ROLLBACK:

@@ -134,6 +134,7 @@ def _decision(decision: RollbackDecision) -> str:
         Step.RELEASE: "releases it, and the next compaction carries its plan out",
         Step.UNSCHEDULE: "unschedules it",
         Step.ROLL_BACK: "rolls it back",
+        Step.DROP: "takes it away",
     }.get(decision.step, "leaves it")
     if decision.step is Step.ABORT:
         return f"`lakeward metadata abort-indexing` ends it: {decision.why}."
