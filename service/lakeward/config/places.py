@@ -60,6 +60,6 @@ def _missing_tables(settings: Settings, reading: Reading, path: Path) -> Iterato
 
 
 def where_of(reading: Reading, place: KeyPath, path: Path) -> str:
-    """Where a value was given; the file where it is one of the defaults."""
+    """The place at which a value was given; the file for one of the defaults."""
     origin = reading.origins.get(place)
     return origin.where if origin is not None else str(path)
