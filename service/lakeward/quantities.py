@@ -23,7 +23,7 @@ def parse_size(text: str) -> int:
 
 OPERATION_BYTES_MIN = 300 * 1024**2
 """With less an operation takes more memory than it was given all the same, and makes row groups so small that base
-files come out larger: three times as large where it was given a kibibyte."""
+files may come out larger."""
 
 
 def parse_memory(text: str) -> int:

@@ -14,6 +14,7 @@ from lakeward.commit.orphan_files import AGE_SECONDS_MIN
 from lakeward.commit.owner import Processes
 from lakeward.commit.seen_times import FOLDER as MINTED
 from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute.clean.reserve import PLACE as RESERVE
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.format.file_name import parse_base_file, parse_log_file
@@ -122,9 +123,9 @@ def instants(base: Path) -> list:  # type: ignore[type-arg]
 
 
 def everything(base: Path) -> list[str]:
-    """Every file, but for the one that remembers the greatest time that was minted."""
+    """Every file, but for the one that remembers the greatest time that was minted, and a clean's reserve."""
     found = (str(path.relative_to(base)) for path in base.rglob("*") if path.is_file())
-    return sorted(path for path in found if not path.startswith(f".hoodie/{MINTED}/"))
+    return sorted(path for path in found if not path.startswith((f".hoodie/{MINTED}/", f".hoodie/{RESERVE}")))
 
 
 def left_of(base: Path, instant: str) -> list[str]:

@@ -36,6 +36,7 @@ from lakeward.commit.transition import ServiceAction
 from lakeward.errors import AttemptLost, Refused, TryLater
 from lakeward.execute.before_writing import check_metadata_table
 from lakeward.execute.clean.clean_run import ClaimedClean, CleanRun
+from lakeward.execute.clean.reserve import keep_reserve, use_reserve
 from lakeward.execute.clean.undo_run import UndoRun, find_undo
 from lakeward.execute.life_cycle import run_attempt, settle
 from lakeward.execute.progress import Phase
@@ -130,6 +131,12 @@ class Cleaner:
             LockHeld, TryLater: another process is at work.
             Whatever the guard raises: nothing was deleted after it did.
         """
+        use_reserve(self._table)
+        report = self._clean(choose, where)
+        keep_reserve(self._table)
+        return report
+
+    def _clean(self, choose: Choose, where: Where | None) -> CleanReport:
         report = self.end_pending()
         if report.waiting:
             return report
