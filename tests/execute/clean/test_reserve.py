@@ -58,7 +58,7 @@ def test_a_clean_on_a_full_disk_begins_by_its_reserve(tmp_path: Path) -> None:
 
 
 def test_room_is_taken_only_where_there_is_plenty(tmp_path: Path) -> None:
-    """And let go only where there is no other. Keeps 1 of execute/clean/reserve."""
+    """The reserve is let go only where there is no other room. Keeps 1 of execute/clean/reserve."""
     base = compacted("v9", tmp_path / "table")
     short = SmallDisk(PLENTY_BYTES - 1)
     cleaner(base, short).clean(lambda snapshot: None)

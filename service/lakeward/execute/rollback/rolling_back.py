@@ -181,8 +181,8 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
 def _drop(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision, fence: Fence) -> bool:
     """Take a pending rollback away whose plan cannot be read. Under the lock.
 
-    What it had deleted are files of a write that is pending and that nobody reads: a rollback of that write, which
-    comes next, deletes the rest. A rollback of a completed write makes that one pending before it deletes anything.
+    The files that it had deleted belong to a write that is pending, and no reader sees them: a rollback of that write,
+    which comes next, deletes the rest. A rollback of a completed write makes it pending before it deletes anything.
     """
     storage, folder = table.storage, timeline_folder(table.base_path, snapshot.config)
     files = TimelineFiles(storage, folder, decision.instant, UndoAction.ROLLBACK)
