@@ -89,17 +89,17 @@ def test_a_wrong_index_is_out_of_use(table: Path, tmp_path: Path, capfd: pytest.
 
 def test_an_index_that_is_removed_is_no_more_out_of_use(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Keeps of cli/index/rebuild_command: a dry run, and a command without a word about the writers, write nothing;
-    `index rebuild` takes the wrong one away, and with it what was said of it."""
+    `index drop` takes the wrong one away, and with it what was said of it."""
     put_record(table, "record_index", "zzz", replace(records(table, "record_index")["k1"]))
     assert run(["index", "verify", str(table), *UTC]) == 6
     marker = table / ".hoodie/.lakeward/index/metadata.out-of-use"
     assert "0 of 4 rows and 1 of 5 entries were found wrong, such as zzz: " in marker.read_text()
     before = everything(table)
-    rebuild = ["index", "rebuild", str(table), "--type", "metadata"]
-    assert (run([*rebuild, "--dry-run"]), run(rebuild)) == (0, 2)
+    drop = ["index", "drop", str(table), "--type", "metadata"]
+    assert (run([*drop, "--dry-run"]), run(drop)) == (0, 2)
     assert run(["index", "drop", str(table), "--type", "simple", "--writers", "stopped"]) == 2
     assert everything(table) == before
-    assert run([*rebuild, "--writers", "stopped"]) == 0
+    assert run([*drop, "--writers", "stopped"]) == 0
     assert not marker.exists()
     assert run(["index", "lookup", str(table), "k1", "--type", "metadata", *UTC]) == 2
     assert "The table has no record index." in capfd.readouterr().err

@@ -17,9 +17,9 @@ import os
 from contextlib import suppress
 from typing import Final
 
-from lakeward.errors import AlreadyExists
+from lakeward.errors import LakewardError
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.storage.storage import join
+from lakeward.storage.storage import join, parent
 from lakeward.table.table_config import hoodie_folder
 
 RESERVE_BYTES: Final = 1024**2
@@ -32,8 +32,9 @@ def keep_reserve(table: ServicedTable) -> None:
     free, path = table.storage.free_bytes(table.base_path), _path(table)
     if free is None or free < PLENTY_BYTES:
         return
-    with suppress(AlreadyExists, OSError):  # what comes next says whether the storage works
+    with suppress(LakewardError, OSError):  # what comes next says whether the storage works
         if table.storage.stat(path) is None:
+            table.storage.make_folder(parent(path))
             table.storage.create(path, os.urandom(RESERVE_BYTES))
 
 
