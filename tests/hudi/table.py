@@ -13,6 +13,7 @@ Keeps:   1. writers and compactions leave the metadata table off (`hoodie.metada
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -139,6 +140,18 @@ class HudiTable:
         """A twin with the same files, byte for byte and with the same file times."""
         shutil.copytree(self.path, path, copy_function=shutil.copy2)
         return HudiTable(self._spark, path, self.shape)
+
+    def set_file_times(self, to: float | None = None) -> None:
+        """The times of all files are now, or `to`, as those of a copy may be."""
+        for file in self.path.rglob("*"):
+            os.utime(file, None if to is None else (to, to))
+
+    def cut_head_of_properties(self) -> None:
+        """The comments, which tell when the properties were saved, and in which time zone."""
+        properties = self.path / ".hoodie" / "hoodie.properties"
+        lines = properties.read_bytes().splitlines(keepends=True)
+        properties.write_bytes(b"".join(line for line in lines if not line.startswith(b"#")))
+        properties.with_name(".hoodie.properties.crc").unlink(missing_ok=True)
 
     def reshaped(self, **changes: object) -> HudiTable:
         """The same table, written to with other settings from here on."""

@@ -2,9 +2,9 @@
 
 The seven of `NARROW`, which CI runs, hold every value of every column; with `PAIRS`, thirty tables, they hold every
 pair of values that can be (tests say so). `make interop` runs those. `make interop-full SEED=s COUNT=n` draws as many
-others as one has time for (`drawn`), some of them with values that these do not have (`BY_CHANCE`, odd names). MEMORY
-is Hudi's in-memory index, the one Spark index whose inserts go to logs, as Flink's do: its groups have no base file
-until they are compacted.
+others as one has time for (`drawn`), some of them with values that these do not have (`BY_CHANCE`, odd names, file
+times that are gone). MEMORY is Hudi's in-memory index, the one Spark index whose inserts go to logs, as Flink's do:
+its groups have no base file until they are compacted.
 
 Hudi 1.2.0 writes and judges all of them, those of version 6 and 8 too; what the oldest releases that read these say is
 in `test_version_6.py` and `test_version_8.py`. Where changes are captured, FULL's logs of changes are held against
@@ -85,6 +85,10 @@ class Case:
     names: str = "plain"
     """plain; or odd: letters and digits of several scripts, and names that differ in case alone on different levels.
     Tables by chance alone have it."""
+    times: str = "kept"
+    """kept; or what became of the times of the table's files before Lakeward compacts it: now, as by `cp -r`, or equal,
+    as by a tool that gives all files one day, and then the properties have no head either: nothing shows the time zone
+    of its writers. Tables by chance alone have it."""
 
     FREE: ClassVar[tuple[str, ...]] = ("ordering_type", "metadata")
     """Columns that need not meet every value of the others; of `metadata`, off and on do."""
@@ -109,8 +113,12 @@ class Case:
 
     def __str__(self) -> str:
         """Its name, which its rows are drawn by: those of a table that captures no changes are what they were before
-        there was such a column, and so are those with plain names."""
-        left_out = {"changes": not self.captures_changes, "names": self.names == "plain"}
+        there was such a column, and so are those with plain names and with file times."""
+        left_out = {
+            "changes": not self.captures_changes,
+            "names": self.names == "plain",
+            "times": self.times == "kept",
+        }
         names = [column.name for column in fields(self) if not left_out.get(column.name)]
         return "-".join(getattr(self, name) for name in names)
 
@@ -323,7 +331,8 @@ def drawn(asked: str) -> dict[str, Case]:
 
 def _by_chance(chance: random.Random) -> Case:
     shapes = {name: (*values, *BY_CHANCE.get(name, ())) for name, values in VALUES.items()}
-    return replace(_draw(chance, shapes, {}), names=chance.choice(("plain", "odd")))
+    case = _draw(chance, shapes, {})
+    return replace(case, names=chance.choice(("plain", "odd")), times=chance.choice(("kept", "now", "equal")))
 
 
 PASSED = Path(".interop-full")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from pyspark.sql import functions as f
 from lakeward.format.file_name import CDC_SUFFIX
 from lakeward.format.log.change_log import read_changes
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.table.file_group import FileSlice
 from tests.hudi.metadata_table import WITHOUT_METADATA, assert_same_records
 from tests.hudi.table import HudiTable, Instants, Rows
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BEGINNING = "000"
+DAY_OF_COPY = 1e9
 
 UNLIKE_HUDIS = ("c_float", "c_double", "c_binary", "added", ODD_NAMES["added"])
 """Columns whose ranges Hudi leaves values out of, so that queries skip them (`test_metadata_stats.py`): NaN, and bytes.
@@ -85,7 +89,7 @@ def judge(story: Story, tmp_path: Path, case: Case) -> None:
     assert table.snapshot(with_meta=False) == story.expected()
     twin = table.copy_to(tmp_path / "twin")
 
-    compact(table)
+    compact_copy(story)
     hudi_compacts(twin)
 
     after = table.snapshot()
@@ -134,7 +138,7 @@ def judge_by_model(story: Story) -> None:
     """Hudi cannot read such logs, and so cannot compact them; it reads what we made of them."""
     table = story.table
     before = _rows_of_bases(story) if story.case.captures_changes else {}
-    compact(table)
+    compact_copy(story)
     story.model.compact()
     assert table.snapshot(with_meta=False) == table.read_optimized(with_meta=False) == story.expected()
     assert not table.pending_instants()
@@ -144,6 +148,31 @@ def judge_by_model(story: Story) -> None:
         assert_changes_lead(before, captured_changes(table), story)
     story.go_on([table])
     assert table.snapshot(with_meta=False) == story.expected()
+
+
+def compact_copy(story: Story) -> None:
+    """Lakeward compacts the table once its file times are what the case says. Where nothing shows the time zone of its
+    writers, the times of instants are the greatest that there was and the milliseconds after it."""
+    table, times = story.table, story.case.times
+    if times == "equal":
+        table.cut_head_of_properties()
+        table.set_file_times(DAY_OF_COPY)
+    elif times == "now":
+        table.set_file_times()
+    before = _instant_times(table)
+    compact(table)
+    if times == "equal":
+        greatest = parse_instant_time(max(before), UTC)
+        after = [parse_instant_time(time, UTC) - greatest for time in _instant_times(table) - before]
+        assert all(0 < milliseconds < 100 for milliseconds in after), after
+        assert after or story.case.version == "6", "there, an end has no time of its own"
+
+
+def _instant_times(table: HudiTable) -> set[str]:
+    """Requested and completion times, of the metadata table too."""
+    folders = (table.path / ".hoodie", table.path / ".hoodie" / "metadata" / ".hoodie")
+    names = [file.name for folder in folders for of in ("*", "timeline/*") for file in folder.glob(of)]
+    return {time for name in names for time in re.findall(r"\d{17}", name.partition(".")[0])}
 
 
 def hudi_compacts(table: HudiTable) -> None:

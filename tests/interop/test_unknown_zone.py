@@ -52,14 +52,8 @@ def writers_in(spark: SparkSession, zone: str) -> Iterator[None]:
 
 def forget_times(table: HudiTable) -> None:
     """The table looks like a copy by a tool that gives every file one day; its properties have no head."""
-    for timeline in (table.path / ".hoodie/timeline", table.path / ".hoodie/metadata/.hoodie/timeline"):
-        for file in timeline.iterdir():
-            if file.is_file():
-                os.utime(file, (1e9, 1e9))
-    properties = table.path / ".hoodie/hoodie.properties"
-    lines = properties.read_bytes().splitlines(keepends=True)
-    properties.write_bytes(b"".join(line for line in lines if not line.startswith(b"#")))
-    properties.with_name(".hoodie.properties.crc").unlink(missing_ok=True)
+    table.cut_head_of_properties()
+    table.set_file_times(1e9)
 
 
 ZONES = [f"GMT{hours:+03}:00" for hours in range(-11, 15)]

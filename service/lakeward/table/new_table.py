@@ -227,7 +227,7 @@ class NewTable:
             "hoodie.timeline.path": "timeline",
             "hoodie.timeline.history.path": "history",
             "hoodie.archivelog.folder": "history",
-            # Hudi 1.0.0 and 1.0.1 would write completion times of their own zone into a table of version 8 in UTC.
+            # Hudi 1.0.1 would write completion times of its own zone into such a table in UTC; 1.0.0 was not tried.
             "hoodie.table.timeline.timezone": "LOCAL" if self.version == 8 else "UTC",
             "hoodie.table.recordkey.fields": ",".join(self.record_key_fields),
             "hoodie.table.partition.fields": ",".join(self.partition_fields),
