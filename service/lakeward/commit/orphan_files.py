@@ -203,7 +203,8 @@ def sweep(
             delete_orphans(storage, left, Fate.COMPLETED, [status.path])
         elif status.name not in known and is_ended(line):
             delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [status.path])
-    folders = [timeline_folder, parent(heartbeat_path(base_path, "0")), minted_folder(base_path)]
+    minted = minted_folder(base_path)
+    folders = [timeline_folder, parent(heartbeat_path(base_path, "0")), minted, parent(minted)]
     folders += [folder for folder in (metadata_timeline_folder, history_folder) if folder is not None]
     for folder in folders:
         temporary = [status.path for status in storage.list(folder) if status.name.endswith(TEMPORARY_SUFFIX)]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from lakeward.execute.clean.reserve import PLACE, PLENTY_BYTES, RESERVE_BYTES, keep_reserve
 from lakeward.storage.local import LocalStorage
 from tests.execute.clean.cleaning import choose_old, clean, cleaner, compacted, completed_cleans, data_files
+from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.golden_tables import copy_golden
+from tests.processes import ScriptedProcesses
 
 
 class SmallDisk(LocalStorage):
@@ -75,6 +76,5 @@ def test_a_clean_does_not_fail_for_want_of_it(tmp_path: Path) -> None:
         def create(self, path: str, data: bytes) -> None:
             raise OSError(errno.EDQUOT, "Disk quota exceeded", path)
 
-    table = SimpleNamespace(storage=Refuses(PLENTY_BYTES), base_path=str(tmp_path))
-    keep_reserve(table)  # type: ignore[arg-type]
+    keep_reserve(serviced_table(str(tmp_path), Refuses(PLENTY_BYTES), ScriptedProcesses()))
     assert not reserve(tmp_path).exists()

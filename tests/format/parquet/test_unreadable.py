@@ -11,6 +11,7 @@ import pytest
 from lakeward.errors import BrokenFile
 from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.write.request import IndexKind
+from tests.crash.compacting import everything
 from tests.write.test_writing import CLOCK
 from tests.write.writing import new_table, write
 
@@ -28,11 +29,11 @@ def broken_base(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("index", [IndexKind.SIMPLE, IndexKind.BLOOM])
 def test_a_write_to_such_a_table(broken_base: Path, index: IndexKind) -> None:
     """The file is named, and nothing is written."""
-    before = sorted(path.name for path in broken_base.rglob("*"))
+    before = everything(broken_base)
     with pytest.raises(BrokenFile, match=r"p/.*parquet cannot be read") as refused:
         write(broken_base, [("a", 2, "p", "y")], index=index, clock=CLOCK)
     assert "Restore the file" in str(refused.value.remedy)
-    assert sorted(path.name for path in broken_base.rglob("*")) == before
+    assert everything(broken_base) == before
 
 
 @pytest.mark.parametrize("error", [pa.ArrowInvalid("no magic"), OSError("no magic"), KeyError("no magic")])

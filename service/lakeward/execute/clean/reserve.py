@@ -34,8 +34,9 @@ def keep_reserve(table: ServicedTable) -> None:
         return
     with suppress(LakewardError, OSError):  # what comes next says whether the storage works
         if table.storage.stat(path) is None:
-            table.storage.make_folder(parent(path))
-            table.storage.create(path, os.urandom(RESERVE_BYTES))
+            with table.locked() as _:  # only then is what a dead process had begun of it removed (`sweep`)
+                table.storage.make_folder(parent(path))
+                table.storage.create(path, os.urandom(RESERVE_BYTES))
 
 
 def use_reserve(table: ServicedTable) -> None:
