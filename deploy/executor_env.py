@@ -1,6 +1,7 @@
 """`make executor-env`: the packages that executors need, as an archive for `spark.archives`.
 
-It holds what `requirements-run.lock` names, by hash, and this package, without Spark itself, which executors have.
+It holds what `requirements-run.lock` names, by hash, and this package with its compiled kernels, without Spark itself,
+which executors have.
 Python is not in it: the machines need the same minor version, architecture and C library as the one that packs.
 
     python -m deploy.executor_env [--output FILE]
@@ -18,6 +19,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from deploy.wheels import compile_into
+
 PROJECT = Path(__file__).parent.parent
 ARCHIVE = PROJECT / "dist" / "lakeward-executor-env.tar.gz"
 SPARK = ("py4j", "pyspark")
@@ -32,6 +35,7 @@ def main() -> int:
         lock.write_text(without((PROJECT / "requirements-run.lock").read_text(), SPARK))
         install("--target", str(packages), "--no-deps", "--require-hashes", "--requirement", str(lock))
         install("--target", str(packages), "--no-deps", "--no-build-isolation", str(PROJECT))
+        compile_into(packages)
         output.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(output, "w:gz", compresslevel=6) as archive:
             for path in sorted(packages.iterdir()):

@@ -1,84 +1,197 @@
-"""Compiled kernels that are read where nothing may be written."""
+"""Compiled kernels: a wheel brings them along, and no process compiles what it can find."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lakeward import kernel_cache
+from deploy.wheels import for_this_machine, make_wheels, with_exact_numba
+from lakeward import kernel_build, kernel_folder
+from lakeward.errors import LakewardError
+from tests.golden_tables import copy_golden
 
-SOURCE = Path(kernel_cache.__file__).parent
-LOCATORS = "lakeward.kernel_cache.BuiltKernels,UserWideCacheLocator"
-
-
+SOURCE = kernel_folder.PACKAGE
 KERNEL = re.compile(r"^@kernel\(", re.MULTILINE)
 
+ANOTHER_PROCESSOR = """
+import llvmlite.binding
+llvmlite.binding.get_host_cpu_name = lambda: "nehalem"
+"""
 
-def run(cache: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    return subprocess.run(
-        [sys.executable, "-m", "lakeward.kernel_cache", *arguments],
-        env=clean
-        | {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache.parent / "user")}
-        | environment,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+
+def another_python() -> Path:
+    """One of this minor version and another patch version, where this machine has one."""
+    minor = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for path in (Path("/usr/bin") / minor, Path("/usr/local/bin") / minor):
+        if path.exists():
+            said = subprocess.run([path, "-V"], capture_output=True, text=True, check=True).stdout
+            if said.split()[1] != sys.version.split()[0]:
+                return path
+    return Path(sys.executable)
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    cache = tmp_path_factory.mktemp("image") / "kernels"
-    done = run(cache)
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with nothing of this project but the wheel; what the wheel asks for is lent to it."""
+    root = tmp_path_factory.mktemp("installed")
+    _, wheel = make_wheels(root / "dist")
+    subprocess.run([another_python(), "-m", "venv", "--without-pip", root / "venv"], check=True)
+    python = root / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, str(wheel)], check=True)
+    (packages,) = (root / "venv" / "lib").glob("python*/site-packages")
+    lent = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "lent.pth").write_text(f"{lent}\n")
+    (packages / "sitecustomize.py").write_text(ANOTHER_PROCESSOR)
+    return packages
+
+
+def lakeward(packages: Path, *words: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
+    environment |= {"XDG_CACHE_HOME": str(packages / "cache"), "XDG_STATE_HOME": str(packages / "state")}
+    program = packages.parents[2] / "bin" / "lakeward"
+    done = subprocess.run([program, *words], env=environment, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    return cache
+    assert "compiling" not in done.stderr
+    return done.stdout
+
+
+def kernels_on_disk(packages: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in packages.rglob("*.nb[ci]")}
 
 
 @pytest.mark.slow
-def test_what_was_built_is_read_and_not_touched(built: Path) -> None:
-    """With the locator every kernel there is, in whatever room below, comes from the folder, and no file changes."""
-    before = {path: path.stat().st_mtime_ns for path in built.rglob("*")}
-    done = run(built, "--check", NUMBA_CACHE_LOCATOR_CLASSES=LOCATORS)
-    assert done.returncode == 0, done.stderr
-    assert ": 0 compiled now" in done.stdout
+def test_an_installed_wheel_compiles_nothing(installed: Path, tmp_path: Path) -> None:
+    """Under another patch version of Python and another processor's name, `compact`, `write` and `index build` take
+    every kernel from the wheel: no file of Numba's comes or changes, beside the modules or in the user's cache."""
+    before = kernels_on_disk(installed)
+    rows = tmp_path / "rows.json"
+    rows.write_text(json.dumps({"id": 1, "name": "Ada"}) + "\n")
+    table, own = str(copy_golden("v9", tmp_path / "table")), str(tmp_path / "own")
+    stated = ("--writers", "stopped", "--timezone", "UTC")
+    lakeward(installed, "compact", table, "--type", "full", *stated)
+    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
+    (tmp_path / "schema.json").write_text(json.dumps({"type": "record", "name": "person", "fields": fields}))
+    lakeward(installed, "table", "create", own, "--schema", f"{tmp_path}/schema.json", "--record-key", "id")
+    lakeward(installed, "write", own, "--input", str(rows), *stated)
+    lakeward(installed, "index", "build", own, "--type", "record")
     kernels = sum(len(KERNEL.findall(path.read_text())) for path in SOURCE.rglob("*.py"))
-    assert done.stdout.startswith(f"{kernels} kernels "), done.stdout
-    assert {path: path.stat().st_mtime_ns for path in built.rglob("*")} == before
+    assert json.loads(lakeward(installed, "warm", "--check", "--json")) == {
+        "folder": str(installed / "lakeward" / "compiled"),
+        "kernels": kernels,
+        "compiled": 0,
+    }
+    assert kernels_on_disk(installed) == before
+    assert len(before) == 2 * kernels
 
 
-@pytest.mark.slow
-def test_another_processor_compiles_its_own(built: Path) -> None:
-    """Code for another processor is not taken over: it goes to the user's cache folder."""
-    done = run(built, "--check", NUMBA_CACHE_LOCATOR_CLASSES=LOCATORS, NUMBA_CPU_FEATURES="+sse3")
-    assert done.returncode == 1
-    assert ": 0 compiled now" not in done.stdout
-    assert list((built.parent / "user").rglob("*.nbi"))
+def test_a_wheel_asks_for_the_numba_that_compiled_it() -> None:
+    """The wheel is for this minor version of Python, on the platforms that Numba itself is for."""
+    assert with_exact_numba("Requires-Dist: numba>=0.60\n", "0.68.1") == "Requires-Dist: numba==0.68.1\n"
+    head = for_this_machine("Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    assert "Root-Is-Purelib: false" in head
+    assert "none-any" not in head
+    assert re.search(rf"^Tag: cp3{sys.version_info[1]}-cp3{sys.version_info[1]}-\w+$", head, re.MULTILINE)
 
 
-def test_a_build_names_its_processor(tmp_path: Path) -> None:
-    """Without a name, code would be compiled for whichever machine builds the image."""
-    assert run(tmp_path / "kernels", NUMBA_CPU_NAME="").returncode == 2
-    assert run(tmp_path / "kernels", NUMBA_CPU_NAME="x86-64-v2").returncode == 2
-    assert not (tmp_path / "kernels").exists()
+def test_kernels_for_another_machine_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps of kernel_folder: by architecture, minor version of Python, and version of Numba."""
+    monkeypatch.setattr(kernel_folder, "places", lambda: (tmp_path / "none", tmp_path))
+    kernel_folder.mark(tmp_path)
+    assert kernel_folder.find_compiled() == tmp_path
+    for name, value in {"machine": "riscv64", "version": "0.1"}.items():
+        with monkeypatch.context() as other:
+            if name == "machine":
+                other.setattr("platform.machine", lambda value=value: value)
+            else:
+                other.setattr(kernel_folder, "version", lambda package, value=value: value)
+            assert kernel_folder.find_compiled() is None
+    monkeypatch.setattr(sys, "version_info", (3, 99, 0))
+    assert kernel_folder.find_compiled() is None
 
 
-def test_every_kernel_is_in_a_room_that_is_compiled_and_has_the_decorator() -> None:
-    """A kernel elsewhere, or one that Numba is asked for otherwise, would be compiled in every process of a container,
-    or would hold the interpreter while it runs.
-    """
-    found = 0
+def test_half_a_build_is_taken_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 1 and 2 of kernel_build: a build that is stopped leaves no mark, and the next one goes on; one that finds
+    all done does nothing."""
+
+    def stopped(folder: Path, modules: object) -> Iterator[tuple[str, int]]:
+        yield next(iter(kernel_build.kernels_by_module())), 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kernel_build, "places", lambda: (tmp_path,))
+    monkeypatch.setattr(kernel_build, "_compiled_in", stopped)
+    told: list[tuple[int, int]] = []
+    with pytest.raises(KeyboardInterrupt):
+        kernel_build.build(tell=lambda done, total: told.append((done, total)))
+    assert told[0] == (0, sum(kernel_build.kernels_by_module().values()))
+    assert not kernel_folder.is_made_for_this(tmp_path)
+    monkeypatch.setattr(kernel_build, "_compiled_in", lambda folder, modules: iter([(name, 0) for name in modules]))
+    assert kernel_build.build() is not None
+    assert kernel_folder.is_made_for_this(tmp_path)
+    assert kernel_build.build(is_needed=lambda: not kernel_folder.is_made_for_this(tmp_path)) is None
+
+
+def test_kernels_of_older_sources_go(tmp_path: Path) -> None:
+    """Keeps 3 of kernel_build: a function that stands on another line now is another file."""
+    module = SOURCE / "format" / "murmur.py"
+    (line,) = [n for n, text in enumerate(module.read_text().splitlines()) if text.startswith("def hash_lanes(")]
+    names = [f"murmur.hash_lanes-{number}.py311.1.nbc" for number in (line, line + 5)]
+    names += ["murmur.no_more-3.py311.nbi"]
+    (tmp_path / "format").mkdir()
+    for name in names:
+        (tmp_path / "format" / name).touch()
+    kernel_build._remove_stale(tmp_path)
+    assert [path.name for path in (tmp_path / "format").iterdir()] == names[:1]
+
+
+def test_kernels_that_can_be_kept_nowhere_name_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(kernel_build, "places", lambda: (tmp_path / "file" / "compiled",))
+    with pytest.raises(LakewardError, match="can be kept nowhere") as raised:
+        kernel_build.build()
+    assert str(tmp_path / "file" / "compiled") in raised.value.why
+    assert "XDG_CACHE_HOME" in raised.value.remedy
+
+
+def test_a_check_says_which_folders_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps of cli/warm_command: and makes none."""
+    monkeypatch.setattr(kernel_build, "places", lambda: (tmp_path / "one", tmp_path / "two"))
+    monkeypatch.setattr(kernel_build, "find_compiled", lambda: None)
+    with pytest.raises(LakewardError, match="not compiled here") as raised:
+        kernel_build.check()
+    assert f"{tmp_path}/one, {tmp_path}/two." in raised.value.why
+    assert "lakeward warm" in raised.value.remedy
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_module_is_compiled_behind_those_that_it_calls() -> None:
+    modules = kernel_build.kernels_by_module()
+    assert "lakeward.format.murmur" in kernel_build._needs("lakeward.format.bloom_lookup", modules)
+    assert kernel_build._needs("lakeward.format.murmur", modules) == set()
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_CPU_NAME=generic", "NUMBA_DISABLE_JIT=1"])
+def test_a_process_that_was_told_otherwise_goes_by_that(variable: str) -> None:
+    """Keeps of kernel_cache: Numba's own variables decide."""
+    name, _, value = variable.partition("=")
+    program = "from lakeward import kernel_cache as it; it.use_or_build(); print(hasattr(it.CompiledKernels, 'folder'))"
+    clean = {each: text for each, text in os.environ.items() if not each.startswith("NUMBA_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=clean | {name: value}, text=True, capture_output=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+def test_every_kernel_has_the_decorator() -> None:
+    """One that Numba is asked for otherwise would be compiled in every process, or hold the interpreter at work."""
+    assert kernel_build.kernels_by_module()
     for path in SOURCE.rglob("*.py"):
-        text = path.read_text()
-        room = ".".join(path.relative_to(SOURCE.parent).parts[:2])
-        if KERNEL.search(text):
-            found += 1
-            assert room in kernel_cache.ROOMS, path
-        if re.search(r"\bnumba\b.*\bimport\b|\bimport numba\b", text):
+        if re.search(r"\bnumba\b.*\bimport\b|\bimport numba\b", path.read_text()):
             assert path.name in ("kernel.py", "kernel_cache.py", "addresses.py"), path
-    assert found

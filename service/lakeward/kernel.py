@@ -2,7 +2,7 @@
 
 Keys are compared and bytes are decoded by free functions over arrays, which Numba compiles when their module is
 imported, since each states its signature. They let go of the interpreter while they run, so that one process decodes
-on as many cores as it has threads, and their code is kept on disk (`kernel_cache` for images).
+on as many cores as it has threads, and their code is kept on disk (`kernel_cache`).
 
 An array type that ends in `_IN` is read only, and takes arrays that may not be written, such as those over Arrow
 buffers; without it the kernel writes there.
@@ -11,7 +11,7 @@ They make no arrays, only write to those that they are given. So they are compil
 each call of one kernel by another would raise and lower for each array, one atomic instruction every time: the loser
 tree is four times as fast without.
 
-Touches: Numba's cache folder.
+Touches: the folder of compiled kernels (`kernel_folder`); a process that fills it, where none are there.
 Keeps:   every kernel is cached, and none holds the interpreter's lock.
 """
 
@@ -23,6 +23,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import from_dtype, njit
 from numba import types as types
+
+from lakeward import kernel_cache
+
+kernel_cache.use_or_build()
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -21,7 +21,6 @@ dispatcher = SparkDispatcher(
     {
         "spark.archives": f"{sys.argv[1]}#lakeward",
         "spark.executorEnv.PYTHONPATH": "./lakeward",
-        "spark.executorEnv.NUMBA_CACHE_DIR": sys.argv[3],
         "spark.executor.memory": "1g",
     },
     memory=SparkMemory(operation_bytes=1, here_bytes=1, here_at_once=1),

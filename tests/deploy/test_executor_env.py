@@ -32,9 +32,11 @@ def test_an_executor_lives_on_the_archive(tmp_path: Path) -> None:
     archive = tmp_path / "env.tar.gz"
     subprocess.run([sys.executable, "-m", "deploy.executor_env", "--output", archive], cwd=PROJECT, check=True)
     with tarfile.open(archive) as packed:
-        names = {name.split("/")[0] for name in packed.getnames()}
+        paths = packed.getnames()
+    names = {path.split("/")[0] for path in paths}
     assert {"lakeward", "pyarrow", "numba", "fastavro"} <= names
+    assert "lakeward/compiled/made-for" in paths
     assert not names & set(SPARK)
     bare = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     cluster = PROJECT / "tests" / "deploy" / "archive_cluster.py"
-    assert "the driver's versions" in run(sys.executable, cluster, archive, bare, tmp_path / "kernels")
+    assert "the driver's versions" in run(sys.executable, cluster, archive, bare)

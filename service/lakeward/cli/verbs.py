@@ -34,6 +34,7 @@ from lakeward.cli.services.version_commands import upgrade as upgrade_table
 from lakeward.cli.table_commands import table_app
 from lakeward.cli.verb_group import Verb, new_group
 from lakeward.cli.verify_command import verify as verify_table
+from lakeward.cli.warm_command import warm as warm_kernels
 from lakeward.cli.write_command import write as write_rows
 
 app = new_group(
@@ -53,6 +54,7 @@ app.command(name="service")(service_table)
 app.command(name="restore")(restore_table)
 app.command(name="verify")(verify_table)
 app.command(name="write")(write_rows)
+app.command(name="warm", cls=Verb)(warm_kernels)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)
 table_app.command(name="upgrade")(upgrade_table)
