@@ -22,6 +22,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from lakeward.commit.seen_times import FOLDER as MINTED
+from lakeward.execute.clean.reserve import PLACE as RESERVE
+
 META_COLUMNS = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
 FILE_NAME_COLUMN = "_hoodie_file_name"
 
@@ -252,11 +255,13 @@ class HudiTable:
                 yield requested, requested if is_end else completed, rest
 
     def files(self) -> dict[str, int]:
-        """Every file of the table with its size, but for Hadoop's checksum siblings."""
+        """Every file of the table with its size, but for Hadoop's checksum siblings, and what Lakeward keeps there that
+        is of no instant: the greatest time that it minted, and a clean's reserve."""
+        kept = (self.path / ".hoodie" / MINTED, self.path / ".hoodie" / RESERVE)
         return {
             str(file.relative_to(self.path)): file.stat().st_size
             for file in sorted(self.path.rglob("*"))
-            if file.is_file() and not file.name.endswith(".crc")
+            if file.is_file() and not file.name.endswith(".crc") and not {file, file.parent}.intersection(kept)
         }
 
     def data_files(self) -> dict[str, int]:

@@ -25,6 +25,7 @@ from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
+from tests.crash.compacting import everything as all_files
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.execute.rollback.failed_tables import roll_back
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -39,7 +40,8 @@ FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "q", "a")]
 
 
 def everything(base: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(base)): path.read_bytes() for path in base.rglob("*") if path.is_file()}
+    """Every file, but for the one that remembers the greatest time that was minted."""
+    return {name: (base / name).read_bytes() for name in all_files(base)}
 
 
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
@@ -156,6 +158,7 @@ def test_the_first_instant_is_in_the_zone_of_the_machine(
 ) -> None:
     """Hudi's writers here have it so, too, where the table does not say UTC. Keeps 3 of write/beginning."""
     base = new_table(tmp_path / "t")
+    set_property(base, "hoodie.table.timeline.timezone", "LOCAL")
     with monkeypatch.context() as patched:
         patched.setenv("TZ", zone)
         time.tzset()
