@@ -155,6 +155,11 @@ class Attempt:
             self._storage.make_folder(self.folder)
             if self._place.keeps_plans and not (self.action.stays_begun and self.files.is_inflight()):
                 self.files.begin()
+                if not self.action.stays_begun and not self.is_ours() and self.files.find_completed() is None:
+                    # t0 we are about to create `.inflight` and are stopped; t1 our lock and heartbeat run out, and
+                    # another process rolls our attempt back; t2 we wake up and create it: it would have no owner.
+                    self.files.roll_back()
+                    raise self._lost(None)
         except (AlreadyExists, AttemptLost) as error:
             # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins, or
             # unschedules the plan, so that no process would look for our heartbeat any more; t2 we wake up.
