@@ -166,6 +166,23 @@ def test_the_archive_counts_and_is_read_once(table: Table) -> None:
     assert table.minter().mint() == ["20260302000000002"], "what was read is not read again"
 
 
+def test_the_archive_of_the_metadata_table_counts(tmp_path: Path) -> None:
+    """A completion time counts, too. Keeps 1 of commit/seen_times."""
+    from lakeward.commit.history import publish_history
+    from lakeward.format.timeline.history import HistoryFile, HistoryRow, encode_rows
+    from lakeward.table.timeline.archived import History, history_folder
+
+    write_table(tmp_path / "t")
+    metadata = tmp_path / "t" / ".hoodie" / "metadata"
+    write_table(metadata)
+    of = Table(LocalStorage(), str(tmp_path / "t"))
+    folder = history_folder(str(metadata), load_table_config(of.storage, str(metadata), clock=of.clock).config)
+    rows = encode_rows([HistoryRow("20260228000000000", "20260302000000000", "commit", b"{}", None)])
+    file = HistoryFile("20260228000000000", "20260228000000000", 0)
+    publish_history(of.storage, folder, History(), file, rows, fence=lambda: None)
+    assert of.minter().mint() == ["20260302000000001"]
+
+
 def test_an_archive_that_cannot_be_read(table: Table) -> None:
     """Without a zone it may hold a greater time. Keeps 2 of commit/seen_times."""
     folder = f"{table.base}/.hoodie/timeline/history"

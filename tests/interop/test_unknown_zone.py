@@ -1,7 +1,8 @@
 """Released Hudi and every service take turns on a table of which nothing tells the time zone of its writers.
 
 Its writers run in one zone, drawn by table; the times of the timeline's files are gone, and so is the head of the
-properties that tells a zone. So each service mints the greatest time + 1 ms."""
+properties that tells a zone. So each service mints the greatest time + 1 ms. Before each, Hudi compacts its metadata
+table: that is newer than all of the table's own instants."""
 
 from __future__ import annotations
 
@@ -9,13 +10,19 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.clock import SystemClock
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import take_snapshot
+from tests.execute.test_unknown_zone import times
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_compaction import assert_verified
+from tests.interop.test_file_system_view import hudis, ours
+from tests.metadata_golden import DATA_TIMELINE, METADATA_TIMELINE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +63,19 @@ def forget_times(table: HudiTable) -> None:
     table.set_file_times(1e9)
 
 
+def compact_metadata(spark: SparkSession, table: HudiTable) -> None:
+    """Hudi compacts the metadata table, by the clock of its writers."""
+    hudi: Any = spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+    builder = hudi.config.HoodieWriteConfig.newBuilder().withPath(str(table.path))
+    options = table.shape.write_options() | {"hoodie.metadata.compact.max.delta.commits": "1"}
+    context = hudi.client.common.HoodieSparkEngineContext(spark._jsc)
+    writer = hudi.metadata.SparkHoodieBackedTableMetadataWriter.create(
+        context.getStorageConf(), builder.withProps(options).build(), context
+    )
+    writer.performTableServices(hudi.common.util.Option.empty(), True)
+    writer.close()
+
+
 ZONES = [f"GMT{hours:+03}:00" for hours in range(-11, 15)]
 
 
@@ -75,10 +95,18 @@ def test_services_and_hudi_take_turns(spark: SparkSession, tmp_path: Path, zone:
             table.write(spark.sql(rows), "upsert")
             forget_times(table)
 
-        def serve(*command: str) -> None:
+        def serve(*command: str, mints: bool = True, hudi_compacts: bool = True) -> None:
+            if hudi_compacts:
+                compact_metadata(spark, table)
+                newest = max(times(table.path, METADATA_TIMELINE))
+                assert newest > max(times(table.path, DATA_TIMELINE)), "it is newer than the table's own instants"
+                forget_times(table)
+            before = times(table.path, DATA_TIMELINE, METADATA_TIMELINE)
             split = 2 if command[0] in ("metadata", "savepoint") else 1
             exit_code, printed = lakeward(*command[:split], str(table.path), *command[split:], *STOPPED)
             assert exit_code == 0, (command, printed)
+            new = times(table.path, DATA_TIMELINE, METADATA_TIMELINE) - before
+            assert bool(new) == mints and (not new or min(new) > max(before)), (command, new, before)
             forget_times(table)
 
         def check_rows(newest: int) -> None:
@@ -87,10 +115,15 @@ def test_services_and_hudi_take_turns(spark: SparkSession, tmp_path: Path, zone:
                 found = sorted((row["id"], row["v"]) for row in frame.select("id", "v").collect())
                 assert found == [(f"k{number}", f"v{min(number, newest)}") for number in range(8)], listing
 
+        def check_slices() -> None:
+            snapshot = take_snapshot(LocalStorage(), str(table.path), clock=SystemClock())
+            assert ours(snapshot) == hudis(spark, table.path, snapshot.uncommitted_files)
+
         write(0)
         write(1)
         serve("compact", "--type", "full", "--local-below", "0")
-        write(2)
+        for _ in range(3):
+            write(2)
         serve("compact", "--type", "log", "--local-below", "0")
         newest = table.completed_instants()[-1]
         write(3)
@@ -100,14 +133,30 @@ def test_services_and_hudi_take_turns(spark: SparkSession, tmp_path: Path, zone:
         of_then = table.as_of(newest[0])
         serve("compact", "--type", "full", "--local-below", "0")
         assert table.as_of(newest[0]) == of_then
-        serve("metadata", "compact")
-        serve("savepoint", "create")
         write(4)
+        last = max((table.path / DATA_TIMELINE).glob("*_*.deltacommit"), key=lambda path: path.name)
+        last.unlink()
+        for beat in (table.path / ".hoodie/.heartbeat").glob("*"):
+            beat.unlink()
+        serve("rollback", hudi_compacts=False)
+        check_rows(3)
+        write(4)
+        serve("savepoint", "create")
         table.compact()
         forget_times(table)
         serve("clean", "--policy", "commits", "--retain", "1", "--reader-window", "0")
-        serve("archive", "--keep-min", "2", "--keep-max", "3", "--commits-retained", "1")
+        serve("metadata", "compact", hudi_compacts=False)
         write(5)
+        serve("archive", "--keep-min", "2", "--keep-max", "3", "--commits-retained", "1", mints=False)
         serve("compact", "--type", "full", "--local-below", "0")
         check_rows(5)
+        check_slices()
+        assert_verified(table)
+        kept = table.completed_instants()[-1][0]
+        write(6)
+        serve("restore", "--to", kept)
+        check_rows(5)
+        write(6)
+        check_rows(6)
+        check_slices()
         assert_verified(table)

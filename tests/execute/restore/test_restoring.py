@@ -14,6 +14,7 @@ import pytest
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.commit.owner import Processes
+from lakeward.commit.seen_times import FOLDER as MINTED
 from lakeward.errors import Conflict, LakewardError, Refused, TryLater
 from lakeward.execute.restore.restoring import Restored, preview_restore, restore
 from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
@@ -36,6 +37,7 @@ from tests.execute.clean.cleaning import clean
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
+from tests.memory_objects import Objects
 from tests.metadata_golden import DATA_TIMELINE, PARTITION_PROPERTY, rollback_plan, set_property, timeline
 from tests.native_table import Group, NativeTable, Record
 from tests.object_lake import Lake
@@ -214,15 +216,18 @@ def test_in_an_object_store(tmp_path: Path) -> None:
     store = trial.store()
     options: dict[str, Any] = {"lock": StorageLockOptions(wait_seconds=0.0)}
     go_back(lake.base, SECOND, store, **options)
-    expected = {path for path in trial.objects.data if ".restore" not in path and "lock" not in path}
+
+    def left(objects: Objects) -> set[str]:
+        return {path for path in objects.data if not any(of in path for of in (".restore", "lock", MINTED))}
+
+    expected = left(trial.objects)
     for number in range(len(store.writes)):
         struck, processes = lake.copy(), ScriptedProcesses()
         with suppress(LakewardError, OSError, Killed):
             go_back(lake.base, SECOND, struck.store(Fault(FaultKind.KILL, number)), processes=processes, **options)
         processes.kill_all()
         go_back(lake.base, SECOND, struck.store(), processes=processes, **options)
-        found = {path for path in struck.objects.data if ".restore" not in path and "lock" not in path}
-        assert found == expected, store.writes[number]
+        assert left(struck.objects) == expected, store.writes[number]
         assert len([path for path in struck.objects.data if path.endswith(".restore")]) == 1, store.writes[number]
 
 
