@@ -14,7 +14,7 @@ from lakeward.table.found_link import FoundLink, StandsFor
 from lakeward.table.partition import (
     FoundPartitions,
     Holds,
-    StrayFolder,
+    UnlistedFolder,
     find_partitions,
     list_partitions,
     nested_partitions,
@@ -153,7 +153,7 @@ def put(base: Path, path: str, *instants: str, is_partition: bool = True) -> Non
 
 
 def test_partitions_below_another_one_are_those_that_the_metadata_table_lists(tmp_path: Path) -> None:
-    """So are folders of pending writes alone, since no reader sees a row of them; others are stray folders."""
+    """So are folders of pending writes alone, since no reader sees a row of them; others are unlisted folders."""
     for path in ("p", "p/listed/deep", "p/_bak", "q/.keep"):
         put(tmp_path, path, COMPLETED)
     put(tmp_path, "p/begun", PENDING)
@@ -169,10 +169,10 @@ def test_partitions_below_another_one_are_those_that_the_metadata_table_lists(tm
     found = find(tmp_path, listed=("p", "p/listed/deep"))
 
     assert [each.path for each in found.partitions] == ["p", "p/begun", "p/listed/deep", "q/.keep"]
-    strays = {stray.path: stray for stray in found.strays}
-    assert sorted(strays) == ["p/_bak", "p/copied", "p/mixed", "p/other", "p/unknown"]
-    assert strays["p/_bak"] == StrayFolder("p/_bak", "p", Holds.DATA_FILES)
-    assert strays["p/other"] == StrayFolder("p/other", "p", Holds.TABLE)
+    unlisted = {folder.path: folder for folder in found.unlisted}
+    assert sorted(unlisted) == ["p/_bak", "p/copied", "p/mixed", "p/other", "p/unknown"]
+    assert unlisted["p/_bak"] == UnlistedFolder("p/_bak", "p", Holds.DATA_FILES)
+    assert unlisted["p/other"] == UnlistedFolder("p/other", "p", Holds.TABLE)
 
 
 class Listed(LocalStorage):

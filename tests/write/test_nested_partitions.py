@@ -72,7 +72,7 @@ def test_a_daemon_learns_of_them(base: Path) -> None:
     write(base, [("k5", 1, "q/z", "a"), ("k1", 2, "p/x", "b")])
     copy_below(base)
     view.refresh()
-    assert (view.snapshot().partitions, view.snapshot().strays) == (("p", "p/x", "q", "q/z"), scan(base).strays)
+    assert (view.snapshot().partitions, view.snapshot().unlisted) == (("p", "p/x", "q", "q/z"), scan(base).unlisted)
     assert view.snapshot() == scan(base)
 
 
@@ -92,13 +92,13 @@ def test_a_failed_write_of_a_new_one_is_rolled_back(base: Path) -> None:
     assert values(read_rows(base)) == {"k0": "a", "k1": "a", "k2": "a"}
 
 
-def test_stray_folders_are_named_and_their_partition_is_not_written(
+def test_unlisted_folders_are_named_and_their_partition_is_not_written(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A copy below a partition, and another table: `inspect` and `verify` name them, other partitions take writes."""
     copy_below(base)
     shutil.copytree(base / ".hoodie", base / "p/x/other/.hoodie")
-    assert [stray["path"] for stray in report(base)["stray_folders"]] == ["p/_bak", "p/x/other"]
+    assert [folder["path"] for folder in report(base)["unlisted_folders"]] == ["p/_bak", "p/x/other"]
 
     run(["inspect", str(base), "--timezone", "UTC"])
     printed = " ".join(capsys.readouterr().out.split())
@@ -184,5 +184,5 @@ def test_without_the_list_what_lies_below_is_stray(base: Path) -> None:
     """Readers of Hudi's do not find it any more either."""
     set_property(base, "hoodie.table.metadata.partitions", "")
     assert scan(base).partitions == ("p", "q")
-    assert [stray.path for stray in scan(base).strays] == ["p/x"]
+    assert [folder.path for folder in scan(base).unlisted] == ["p/x"]
     refused(base, [("k1", 2, "p/x", "b")])

@@ -7,7 +7,7 @@ partition; by the metadata table they find those that it lists (`p1` and `p1/x`)
     where the metadata table lists it
     or where a pending write has begun it: its files are of pending instants, and no reader sees any of them yet
 
-and else a stray folder: a copy, another table, or rows of a writer whose commits no reader finds.
+and else an unlisted folder: a copy, another table, or rows of a writer whose commits no reader finds.
 
 Touches: storage, one listing a folder; the metadata table's list, through the caller, where data files or partition
          metadata lie below a partition.
@@ -51,7 +51,7 @@ class Holds(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class StrayFolder:
+class UnlistedFolder:
     """A folder below a partition that is none, and looks like one; with all that lies below it."""
 
     path: str
@@ -69,8 +69,8 @@ class FoundPartitions:
     """Links in the order of their paths; those that lie in a partition are among its files."""
     nameless: tuple[FrozenGroup, ...] = ()
     """File groups in partitions whose names are no text."""
-    strays: tuple[StrayFolder, ...] = ()
-    """Stray folders in the order of their paths."""
+    unlisted: tuple[UnlistedFolder, ...] = ()
+    """Unlisted folders in the order of their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def find_partitions(
     """
     found: list[Partition] = []
     nameless: list[FrozenGroup] = []
-    strays: dict[str, Holds] = {}
+    unlisted: dict[str, Holds] = {}
     walk = _walk(storage, base_path)
     nested: Collection[str] | None = None
     for folder in walk.folders:
@@ -118,7 +118,7 @@ def find_partitions(
                 nameless.extend(_nameless(path, entries, native=native))
             continue
         if _is_table(entries):
-            strays[path] = Holds.TABLE
+            unlisted[path] = Holds.TABLE
             continue
         instants = _instants_of(entries, native=native)
         if not instants and not is_partition(entries):
@@ -128,13 +128,13 @@ def find_partitions(
         if path in nested or (is_text(path) and is_partition(entries) and _is_begun(instants, timeline)):
             found.append(Partition(path, files_of(entries)))
         elif instants and not _is_later(instants, timeline):
-            strays[path] = Holds.DATA_FILES
+            unlisted[path] = Holds.DATA_FILES
     found.sort(key=lambda partition: partition.path)
     return FoundPartitions(
         tuple(found),
         tuple(sorted(walk.links)),
         tuple(nameless),
-        tuple(_stray_folders(strays, {partition.path for partition in found})),
+        tuple(_unlisted_folders(unlisted, {partition.path for partition in found})),
     )
 
 
@@ -187,12 +187,12 @@ def _walk(storage: Storage, base_path: str) -> _Walk:
     return walk
 
 
-def _stray_folders(strays: Mapping[str, Holds], partitions: Collection[str]) -> Iterator[StrayFolder]:
-    """What lies below a stray folder is part of it."""
-    for path in sorted(strays):
-        if strays.keys().isdisjoint(paths_above(path)):
+def _unlisted_folders(unlisted: Mapping[str, Holds], partitions: Collection[str]) -> Iterator[UnlistedFolder]:
+    """What lies below an unlisted folder is part of it."""
+    for path in sorted(unlisted):
+        if unlisted.keys().isdisjoint(paths_above(path)):
             above = next((each for each in paths_above(path) if each in partitions), "")
-            yield StrayFolder(format_path(path), above, strays[path])
+            yield UnlistedFolder(format_path(path), above, unlisted[path])
 
 
 def _is_table(entries: Iterable[FileStatus]) -> bool:

@@ -38,7 +38,7 @@ from lakeward.table.file_system_view import (
 )
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
-from lakeward.table.partition import Partition, StrayFolder
+from lakeward.table.partition import Partition, UnlistedFolder
 from lakeward.table.schema_history import SchemaHistory, load_schema_history
 from lakeward.table.table_config import LoadedConfig, TableConfig, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
@@ -104,7 +104,7 @@ class TableSnapshot:
     """Paths of the files that each savepoint pins, by its instant."""
     files: tuple[PartitionFiles, ...] = field(default=(), compare=False)
     """All data files of the partitions, those too that are in no slice, in no order."""
-    strays: tuple[StrayFolder, ...] = ()
+    unlisted: tuple[UnlistedFolder, ...] = ()
     """Folders below partitions that look like such and are none; found where the storage is listed as a whole."""
     archive_end: ArchiveEnd | None = field(default=None, compare=False)
     """The end of the archive before the timeline was listed, of a table of layout 1 that was scanned just now."""
@@ -273,7 +273,7 @@ def _scan(
         files=files,
         links=found.links,
         nameless=found.nameless,
-        strays=found.strays,
+        unlisted=found.unlisted,
         archived=archived,
         schema_history=load_schema_history(storage, base_path),
         log_compactions_of=reader.log_compactions,
@@ -300,7 +300,7 @@ def assemble_snapshot(
     files: Sequence[PartitionFiles],
     links: Sequence[FoundLink],
     nameless: Sequence[FrozenGroup],
-    strays: tuple[StrayFolder, ...],
+    unlisted: tuple[UnlistedFolder, ...],
     archived: ArchivedTimes,
     schema_history: SchemaHistory | None,
     log_compactions_of: Callable[[AbstractSet[str]], Mapping[GroupId, tuple[LogCompaction, ...]]],
@@ -372,7 +372,7 @@ def assemble_snapshot(
         replaced_groups=view.replaced,
         savepointed=content.savepointed,
         files=tuple(files),
-        strays=strays,
+        unlisted=unlisted,
         archive_end=archive_end,
     )
 

@@ -7,7 +7,7 @@ reader is content with the rows that are left. So the commits are asked which pa
 Touches: reads the completed writes of the active timeline.
 Keeps:   1. a partition whose file groups were all replaced, as delete_partition does, may be gone;
          2. so may one that only archived commits wrote into: nothing says what became of it;
-         3. one that a link stands for, that is a stray folder, or whose name no program reads, is told elsewhere.
+         3. one that a link stands for, that is an unlisted folder, or whose name no program reads, is told elsewhere.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def find_gone_partitions(storage: Storage, snapshot: TableSnapshot, *, check: st
 def _is_told_elsewhere(path: str, snapshot: TableSnapshot) -> bool:
     if any(path == link.path or path.startswith(f"{link.path}/") for link in snapshot.links):
         return True
-    if any(path == stray.path for stray in snapshot.strays):
+    if any(path == folder.path for folder in snapshot.unlisted):
         return True
     return not _UNREADABLE.isdisjoint(path) and any(not group.is_nameable for group in snapshot.frozen)
 

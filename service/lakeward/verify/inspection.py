@@ -67,7 +67,7 @@ def report(snapshot: TableSnapshot, quarantine: Quarantine, *, now: float) -> di
         "uncommitted_files": list(snapshot.uncommitted_files),
         "unrecognised_files": list(snapshot.unrecognised_files),
         "links": [asdict(link) for link in snapshot.links],
-        "stray_folders": [asdict(stray) for stray in snapshot.strays],
+        "unlisted_folders": [asdict(folder) for folder in snapshot.unlisted],
         "archive_problems": list(snapshot.archive_problems),
         "services": {
             service.value: {"refused_by": list(dict.fromkeys(each.id for each in refusals if service in each.services))}

@@ -104,13 +104,13 @@ def _table_problems(storage: Storage, snapshot: TableSnapshot) -> list[Problem]:
     problems += [
         Problem(
             TABLE,
-            stray.path,
-            f"It lies in partition '{stray.partition_path}' and holds {stray.holds}, and is no partition that the "
+            folder.path,
+            f"It lies in partition '{folder.partition_path}' and holds {folder.holds}, and is no partition that the "
             "table's readers see.",
             "If it is a copy, move it out of the table. If these are rows of yours, write them to another partition "
             "and move the folder out then.",
         )
-        for stray in snapshot.strays
+        for folder in snapshot.unlisted
     ]
     # In layout 1 a snapshot does not hold files against commits either.
     if snapshot.config.layout >= 2:

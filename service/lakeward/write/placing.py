@@ -154,13 +154,13 @@ def _check_partitions(snapshot: TableSnapshot, paths: Collection[str]) -> None:
         paths: the partitions that are written, or whose rows are replaced.
     """
     for path in sorted(paths):
-        for stray in snapshot.strays:
+        for folder in snapshot.unlisted:
             # (A partition above the nearest one does not have it, but one that came between would.)
-            has_it = path in paths_above(stray.path) and path.startswith(stray.partition_path)
-            if has_it or path == stray.path or stray.path in paths_above(path):
+            has_it = path in paths_above(folder.path) and path.startswith(folder.partition_path)
+            if has_it or path == folder.path or folder.path in paths_above(path):
                 raise Refused(
-                    f"Partition '{path}' is not written: the folder '{stray.path}' lies in partition "
-                    f"'{stray.partition_path}' and holds {stray.holds}.",
+                    f"Partition '{path}' is not written: the folder '{folder.path}' lies in partition "
+                    f"'{folder.partition_path}' and holds {folder.holds}.",
                     why="It is no partition that the table's readers see, so what it holds is a copy, or rows that "
                     "no reader finds.",
                     remedy="If it is a copy, move it out of the table. If these are rows of yours, write them to "

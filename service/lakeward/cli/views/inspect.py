@@ -155,10 +155,10 @@ def _notes(report: dict[str, Any], console: Console) -> None:
         console.print(
             f"[yellow]link[/]      {escape(link['path'])}{same}, stands for {link['stands_for']}; not followed"
         )
-    for stray in report["stray_folders"]:
+    for folder in report["unlisted_folders"]:
         console.print(
-            f"[yellow]stray[/]     {escape(stray['path'])} lies in partition '{escape(stray['partition_path'])}', is "
-            f"none itself and holds {stray['holds']}; writes to that partition are refused until it is moved out"
+            f"[yellow]unlisted[/]  {escape(folder['path'])} lies in partition '{escape(folder['partition_path'])}', is "
+            f"none itself and holds {folder['holds']}; writes to that partition are refused until it is moved out"
         )
     for problem in report["archive_problems"]:
         console.print(f"[yellow]archive[/]   {escape(problem)}")

@@ -54,7 +54,7 @@ from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import PartitionFiles, archived_instants, sort_files
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
-from lakeward.table.partition import StrayFolder, list_partitions
+from lakeward.table.partition import UnlistedFolder, list_partitions
 from lakeward.table.schema_history import SCHEMA_FOLDER, SchemaHistory, load_schema_history
 from lakeward.table.snapshot import TableSnapshot, assemble_snapshot, zone_of
 from lakeward.table.table_config import (
@@ -181,7 +181,7 @@ class IncrementalView:
             files=files,
             links=known.links,
             nameless=known.nameless,
-            strays=known.strays,
+            unlisted=known.unlisted,
             archived=self._archived(known, files),
             schema_history=known.properties.schema_history,
             log_compactions_of=reader.log_compactions,
@@ -261,7 +261,7 @@ class IncrementalView:
         )
         if before is not None:
             before.is_torn = True  # its inventory is the new one's
-        known.links, known.nameless, known.strays = found.links, found.nameless, found.strays
+        known.links, known.nameless, known.unlisted = found.links, found.nameless, found.unlisted
         differs = inventory.keep_partitions(partition.path for partition in found.partitions)
         for partition in found.partitions:
             differs |= self._take_listing(known, partition.path, partition.files)
@@ -270,7 +270,7 @@ class IncrementalView:
         instants = _advanced(() if before is None else before.timeline.instants, timeline)
         if before is not None:
             differs |= before.loaded != loaded or before.listing != listing
-            differs |= (before.links, before.nameless, before.strays) != (found.links, found.nameless, found.strays)
+            differs |= (before.links, before.nameless, before.unlisted) != (found.links, found.nameless, found.unlisted)
             differs |= before.damage != known.damage
         self._state = known
         return Change(before is None or differs, instants, rebuilt=True, partitions_listed=len(found.partitions))
@@ -475,7 +475,7 @@ class _Known:
         self.links: tuple[FoundLink, ...] = ()
         """Outside of the partitions, as they were walked to."""
         self.nameless: tuple[FrozenGroup, ...] = ()
-        self.strays: tuple[StrayFolder, ...] = ()
+        self.unlisted: tuple[UnlistedFolder, ...] = ()
         """What the history was asked, and what it said; it only ever grows, by instants that were not asked for yet."""
         self.backlog: Backlog | None = None
         self.is_torn = False
