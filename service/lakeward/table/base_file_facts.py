@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
+from lakeward.format.parquet.footer import is_encrypted, read_ending
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
 
@@ -26,13 +26,7 @@ def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> Ba
     wrong with it."""
     try:
         with storage.open_input(join(base_path, base.path)) as file:
-            file.seek(max(0, base.size - TAIL_BYTES))
-            tail = file.read(TAIL_BYTES)
-            length = footer_bytes(tail, file=base.path)
-            if length > base.size - TAIL_BYTES:
-                return BaseFileFacts(base.path, f"{base.path} is shorter than its footer says.")
-            file.seek(base.size - TAIL_BYTES - length)
-            footer = file.read(length)
+            tail, footer = read_ending(file, base.size, file=base.path)
         encrypted = is_encrypted(tail, footer, file=base.path)
     except NotFound:
         return BaseFileFacts(base.path, None)

@@ -14,7 +14,7 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 from lakeward.errors import BrokenFile
 from lakeward.format.parquet.thrift_compact import CompactReader
@@ -54,6 +54,17 @@ def footer_bytes(tail: bytes, *, file: str) -> int:
             remedy="Restore the file from a copy.",
         )
     return length
+
+
+def read_ending(source: BinaryIO, size: int, *, file: str) -> tuple[bytes, bytes]:
+    """The last eight bytes of a file of this size, and the footer before them. Raises `BrokenFile`."""
+    source.seek(max(0, size - TAIL_BYTES))
+    tail = source.read(TAIL_BYTES)
+    length = footer_bytes(tail, file=file)
+    if length > size - TAIL_BYTES:
+        raise BrokenFile(f"{file} is shorter than its footer says.")
+    source.seek(size - TAIL_BYTES - length)
+    return tail, source.read(length)
 
 
 def is_encrypted(tail: bytes, footer: bytes, *, file: str) -> bool:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from lakeward.errors import BrokenFile, UsageError
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.columns import read_columns
-from lakeward.format.parquet.footer import TAIL_BYTES, check_library_can_open, footer_bytes, is_encrypted
+from lakeward.format.parquet.footer import check_library_can_open, is_encrypted, read_ending
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.projection import project
 from lakeward.write.input.csv_files import CsvFiles
@@ -223,11 +223,7 @@ def _check_footer(file: Path) -> None:
     """Raises `UsageError` where the library would end the process."""
     try:
         with open(file, "rb") as content:
-            content.seek(-min(TAIL_BYTES, content.seek(0, io.SEEK_END)), io.SEEK_END)
-            tail = content.read(TAIL_BYTES)
-            length = footer_bytes(tail, file=str(file))
-            content.seek(max(0, content.tell() - TAIL_BYTES - length))
-            footer = content.read(length)
+            tail, footer = read_ending(content, content.seek(0, io.SEEK_END), file=str(file))
         if is_encrypted(tail, footer, file=str(file)):
             raise UsageError(
                 f"The input {file} is encrypted.",
@@ -269,4 +265,4 @@ def _cannot_read(file: str | Path, error: Exception) -> UsageError:
 
 
 def _reason(error: Exception) -> str:
-    return (error.why if isinstance(error, BrokenFile) else f"{error}").rstrip(".")
+    return (error.why or error.what if isinstance(error, BrokenFile) else f"{error}").rstrip(".")
