@@ -66,6 +66,17 @@ BUCKETS_MAX = 99_999_999
 """The number of a bucket has eight digits."""
 
 
+def check_buckets(number: int, *, remedy: str) -> None:
+    """Raises `UsageError` where a partition cannot have as many buckets."""
+    if not 1 <= number <= BUCKETS_MAX:
+        raise UsageError(
+            f"A partition cannot have {number} buckets.",
+            why=f"The number of a bucket has eight digits in the names of its files: there is at least one bucket, and "
+            f"at most {BUCKETS_MAX}.",
+            remedy=remedy,
+        )
+
+
 class NewIndex(StrEnum):
     """The index by which writers find keys, in Hudi's words."""
 
@@ -87,12 +98,8 @@ class NewIndexes:
 
     def __post_init__(self) -> None:
         assert (self.buckets is not None) == (self.finds_keys is NewIndex.BUCKET)
-        if self.buckets is not None and not 1 <= self.buckets <= BUCKETS_MAX:
-            raise UsageError(
-                f"A partition cannot have {self.buckets} buckets.",
-                why=f"It has at least one, and at most {BUCKETS_MAX}.",
-                remedy="Give the number with --index bucket:N.",
-            )
+        if self.buckets is not None:
+            check_buckets(self.buckets, remedy="Give the number with --index bucket:N.")
 
     @property
     def of_metadata_table(self) -> str | None:

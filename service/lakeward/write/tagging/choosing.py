@@ -20,7 +20,7 @@ from lakeward.index.simple import SimpleIndex
 from lakeward.merge.rules.merge_rules import MergeMode
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join
-from lakeward.table.new_table import BUCKETS_MAX
+from lakeward.table.new_table import check_buckets
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
@@ -116,18 +116,14 @@ def _check_moves(index: Index, request: WriteRequest) -> None:
 
 
 def _check_buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
+    remedy = "Give the number that the table's other writers have (`hoodie.bucket.index.num.buckets`)."
     if request.buckets is None or request.buckets < 1:
         raise UsageError(
             "The bucket index needs the number of buckets in a partition.",
             why="The table does not say it; a key would go to another bucket than that which has it.",
-            remedy="Give the number that the table's other writers have (`hoodie.bucket.index.num.buckets`).",
+            remedy=remedy,
         )
-    if request.buckets > BUCKETS_MAX:
-        raise UsageError(
-            f"A partition cannot have {request.buckets} buckets.",
-            why=f"The number of a bucket has eight digits in the names of its files: there are at most {BUCKETS_MAX}.",
-            remedy="Give the number that the table's other writers have (`hoodie.bucket.index.num.buckets`).",
-        )
+    check_buckets(request.buckets, remedy=remedy)
     keys = snapshot.config.record_key_fields
     if unknown := [field for field in request.bucket_fields if field not in keys]:
         raise UsageError(
