@@ -8,13 +8,20 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakeward.commit.instant_time import MAX_CLOCK_SKEW_SECONDS, MAX_WAIT_SECONDS, next_time
+from lakeward.clock import Clock
+from lakeward.commit.instant_time import MAX_CLOCK_SKEW_SECONDS, next_times
 from lakeward.errors import TryLater
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
+from lakeward.table.timeline.new_time import MAX_WAIT_SECONDS
 from lakeward.table.timeline.timezone import TimelineZone, TimeSample, ZoneSource, resolve_zone
 from tests.clocks import SettableClock, SkippingClock
 
 IN_UTC = TimelineZone(ZoneSource.TABLE, UTC, "")
+
+
+def next_time(*, floor: str | None, zone: TimelineZone, clock: Clock) -> str:
+    (time,) = next_times(1, floor=floor, zone=zone, clock=clock)
+    return time
 
 
 def at(clock: SkippingClock, seconds: float) -> str:

@@ -39,14 +39,16 @@ from lakeward.commit.seen_times import TIME, SeenTimes, minted_folder
 from lakeward.errors import AlreadyExists, AttemptLost, Refused, TryLater
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.storage.storage import Storage, join
-from lakeward.table.timeline.new_time import find_set_back, is_ahead_of_every_clock, times_after
+from lakeward.table.timeline.new_time import (
+    MAX_WAIT_SECONDS,
+    find_set_back,
+    is_ahead_of_every_clock,
+    times_after,
+)
 from lakeward.table.timeline.timezone import TimelineZone, shown_again
 
 MAX_CLOCK_SKEW_SECONDS = 0.2
 """Hudi's default of `hoodie.time.generator.max_expected_clock_skew_ms`."""
-
-MAX_WAIT_SECONDS = 5.0
-"""How far in our future the newest time on a table may lie before we ask for help instead of waiting."""
 
 _NAME_IT = "Or name the zone in which the writers run: `[defaults] timezone` in the configuration, or --timezone."
 
@@ -87,13 +89,9 @@ class Minter:
                 self._storage.delete(status.path)
 
 
-def next_time(*, floor: str | None, zone: TimelineZone, clock: Clock) -> str:
-    """A new instant time. The caller holds the table lock until the file that carries the time exists."""
-    return next_times(1, floor=floor, zone=zone, clock=clock)[0]
-
-
 def next_times(number: int, *, floor: str | None, zone: TimelineZone, clock: Clock) -> list[str]:
-    """The same for several, each a millisecond after the one before: the skew has to pass for all of them once.
+    """New instant times, each a millisecond after the one before: the skew has to pass for all of them once. The caller
+    holds the table lock until the file that carries a time exists.
 
     Args:
         floor: the greatest requested or completion time on the timeline, None when it is empty.

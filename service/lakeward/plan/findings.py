@@ -55,11 +55,8 @@ from lakeward.table.table_config import (
     payload_name,
 )
 from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, RELEASED_VERSIONS
-from lakeward.table.timeline.new_time import find_set_back, is_ahead_of_every_clock
+from lakeward.table.timeline.new_time import MAX_WAIT_SECONDS, find_set_back, is_ahead_of_every_clock
 from lakeward.table.timeline.timezone import ZoneSource
-
-_CLOCKS_DIFFER_SECONDS = 5.0
-"""An instant that is further ahead than this is not waited for."""
 
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 """Base files of this instant hold meta columns only; the rows are in files outside the table."""
@@ -587,7 +584,7 @@ def zone_unknown(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def instant_in_future(snapshot: TableSnapshot) -> Iterator[Finding]:
     greatest = _greatest_without_zone(snapshot)
-    if greatest is not None and is_ahead_of_every_clock(greatest, snapshot.zone.asked_at + _CLOCKS_DIFFER_SECONDS):
+    if greatest is not None and is_ahead_of_every_clock(greatest, snapshot.zone.asked_at + MAX_WAIT_SECONDS):
         yield _at(_TIMEZONE, instant=greatest)
 
 

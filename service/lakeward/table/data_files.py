@@ -19,7 +19,7 @@ from lakeward.table.file_system_view import (
     build_file_groups,
     sort_files,
 )
-from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.listing import find_table_partitions
 from lakeward.table.quarantine import QuarantinedFile
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
@@ -106,7 +106,7 @@ def list_data_files(
     """All that there are; `timeline` was listed before."""
     content = TimelineReader(storage, base_path, config, timeline).read()
     native = config.version.has_native_logs
-    found = find_table_partitions(storage, base_path, config, timeline, source=ListingSource.STORAGE, clock=clock)
+    found = find_table_partitions(storage, base_path, config, timeline, clock=clock)
     files = tuple(sort_files(partition.path, partition.files, native=native) for partition in found.partitions)
     archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
     return DataFiles(timeline, config.layout, content, files, archived, native)

@@ -42,8 +42,8 @@ def find_table_partitions(
     config: TableConfig,
     timeline: Timeline,
     *,
-    source: ListingSource,
     clock: Clock,
+    source: ListingSource = ListingSource.STORAGE,
     only: Iterable[str] | None = None,
 ) -> FoundPartitions:
     """The partitions of the table and their files. `timeline` was read before.

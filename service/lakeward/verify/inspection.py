@@ -13,7 +13,6 @@ from dataclasses import asdict
 from typing import Any
 
 from lakeward.clock import Clock
-from lakeward.commit.instant_time import MAX_WAIT_SECONDS
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy
@@ -25,9 +24,8 @@ from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.timeline.new_time import MAX_WAIT_SECONDS
 from lakeward.table.timeline.timezone import EASTERNMOST
-
-"""No clock on earth is ahead of it."""
 
 REPORT_VERSION = 1
 """Rises when a reader of the old shape would misread the new one; new keys alone do not raise it."""

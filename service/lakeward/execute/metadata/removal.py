@@ -43,7 +43,7 @@ from lakeward.index.index_type import IndexType
 from lakeward.plan.eligibility import Refusal
 from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage, join, parent
-from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.listing import find_table_partitions
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.partition import nested_partitions, paths_above
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config
@@ -227,7 +227,7 @@ def _find_removal(
     removal = _removal(storage, base_path, config, partition)
     if FILES in removal.named:
         timeline = load_timeline(storage, base_path, config)
-        found = find_table_partitions(storage, base_path, config, timeline, source=ListingSource.STORAGE, clock=clock)
+        found = find_table_partitions(storage, base_path, config, timeline, clock=clock)
         check_nothing_hidden(base_path, [each.path for each in found.partitions])
     if not removal.is_empty:
         refusals = _refusals(storage, base_path, config, removal)

@@ -62,7 +62,7 @@ from lakeward.format.timeline.restore_plan import PlannedInstant, encode_restore
 from lakeward.format.timeline.rollback_plan import RollbackPlan
 from lakeward.quantities import format_size
 from lakeward.storage.storage import join
-from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.listing import find_table_partitions
 from lakeward.table.partition import list_partitions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import BACKUP_FILE, hoodie_folder, load_table_config, timeline_folder
@@ -255,12 +255,7 @@ class _Restore:
             # The metadata table is gone by now, and there were no partitions that only it knew of (`preparing`).
             config = load_table_config(table.storage, table.base_path, clock=table.clock).config
             found = find_table_partitions(
-                table.storage,
-                table.base_path,
-                config,
-                self._snapshot.timeline,
-                source=ListingSource.STORAGE,
-                clock=table.clock,
+                table.storage, table.base_path, config, self._snapshot.timeline, clock=table.clock
             )
         statuses = (status for partition in found.partitions for status in partition.files if not status.is_link)
         self._delete(status.path for status in statuses if self._is_undone(status.name))

@@ -54,15 +54,11 @@ from lakeward.execute.rollback.taking_over import take_over, tidy
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import heartbeat_places
 from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata, read_rollback_plan
-from lakeward.format.timeline.rollback_plan import (
-    RollbackPlan,
-    encode_rollback_plan,
-    read_planned_rollback,
-)
+from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan, read_planned_rollback
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.rollback import RollbackDecision, Step, plan_rollback
 from lakeward.storage.storage import join, parent
-from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.listing import find_table_partitions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.timeline import Timeline
@@ -286,14 +282,7 @@ def _plan(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecis
         return PlannedRollback(decision, plan, FoundBy.PLAN)
     marked = marked_partitions(storage, base_path, decision.instant)
     if marked is None:
-        listed = find_table_partitions(
-            storage,
-            base_path,
-            snapshot.config,
-            snapshot.timeline,
-            source=ListingSource.STORAGE,
-            clock=table.clock,
-        )
+        listed = find_table_partitions(storage, base_path, snapshot.config, snapshot.timeline, clock=table.clock)
         found = {each.path: each.files for each in listed.partitions}
     else:
         found = {path: tuple(storage.list(join(base_path, path))) for path in sorted(marked)}

@@ -36,6 +36,8 @@ from lakeward.table.timeline.timezone import (
     offset_at,
 )
 
+MAX_WAIT_SECONDS: Final = 5.0
+"""How far in our future the newest time on a table may lie before Lakeward asks for help instead of waiting."""
 _DIGITS: Final = 17
 _CLOSE_SECONDS: Final = 1.0
 """New times that are made at once are no further apart."""

@@ -472,11 +472,11 @@ class _Known:
         self.cache: TimelineCache = {}
         self.planners: TimelineCache = {}
         self.archived: tuple[frozenset[str], ArchivedTimes] | None = None
+        """What the history was asked, and what it said; it only ever grows, by instants that were not asked for yet."""
         self.links: tuple[FoundLink, ...] = ()
         """Outside of the partitions, as they were walked to."""
         self.nameless: tuple[FrozenGroup, ...] = ()
         self.unlisted: tuple[UnlistedFolder, ...] = ()
-        """What the history was asked, and what it said; it only ever grows, by instants that were not asked for yet."""
         self.backlog: Backlog | None = None
         self.is_torn = False
         """True while a change is carried out, and after one that did not end well."""
