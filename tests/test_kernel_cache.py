@@ -122,15 +122,16 @@ def test_half_a_build_is_taken_by_nobody(tmp_path: Path, monkeypatch: pytest.Mon
     all done does nothing."""
 
     def stopped(folder: Path, modules: object) -> Iterator[tuple[str, int]]:
-        yield next(iter(kernel_build.kernels_by_module())), 1
+        yield next(iter(kernel_build.kernel_modules())), 1
         raise KeyboardInterrupt
 
     monkeypatch.setattr(kernel_build, "places", lambda: (tmp_path,))
     monkeypatch.setattr(kernel_build, "_compiled_in", stopped)
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     with pytest.raises(KeyboardInterrupt):
-        kernel_build.build(tell=lambda done, total: told.append((done, total)))
-    assert told[0] == (0, sum(kernel_build.kernels_by_module().values()))
+        kernel_build.build(report=lambda done, total: reported.append((done, total)))
+    kernels = sum(len(kernel_build.kernels_of(module)) for module in kernel_build.kernel_modules().values())
+    assert reported[0] == (0, kernels)
     assert not kernel_folder.is_made_for_this(tmp_path)
     monkeypatch.setattr(kernel_build, "_compiled_in", lambda folder, modules: iter([(name, 0) for name in modules]))
     assert kernel_build.build() is not None
@@ -147,7 +148,7 @@ def test_kernels_of_older_sources_go(tmp_path: Path) -> None:
     (tmp_path / "format").mkdir()
     for name in names:
         (tmp_path / "format" / name).touch()
-    kernel_build._remove_stale(tmp_path)
+    kernel_build._remove_stale(tmp_path, kernel_build.kernel_modules())
     assert [path.name for path in (tmp_path / "format").iterdir()] == names[:1]
 
 
@@ -172,9 +173,9 @@ def test_a_check_says_which_folders_have_none(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_module_is_compiled_behind_those_that_it_calls() -> None:
-    modules = kernel_build.kernels_by_module()
-    assert "lakeward.format.murmur" in kernel_build._needs("lakeward.format.bloom_lookup", modules)
-    assert kernel_build._needs("lakeward.format.murmur", modules) == set()
+    modules = kernel_build.kernel_modules()
+    assert "lakeward.format.murmur" in kernel_build._needs(modules["lakeward.format.bloom_lookup"], modules)
+    assert kernel_build._needs(modules["lakeward.format.murmur"], modules) == set()
 
 
 @pytest.mark.parametrize("variable", ["NUMBA_CPU_NAME=generic", "NUMBA_DISABLE_JIT=1"])
@@ -191,7 +192,7 @@ def test_a_process_that_was_told_otherwise_goes_by_that(variable: str) -> None:
 
 def test_every_kernel_has_the_decorator() -> None:
     """One that Numba is asked for otherwise would be compiled in every process, or hold the interpreter at work."""
-    assert kernel_build.kernels_by_module()
+    assert kernel_build.kernel_modules()
     for path in SOURCE.rglob("*.py"):
         if re.search(r"\bnumba\b.*\bimport\b|\bimport numba\b", path.read_text()):
             assert path.name in ("kernel.py", "kernel_cache.py", "addresses.py"), path

@@ -16,11 +16,10 @@ import ast
 import fcntl
 import importlib
 import os
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,9 +33,7 @@ from lakeward.kernel_folder import PACKAGE, find_compiled, fingerprint, mark, pl
 LINE_SECONDS = 2.0
 """How often a line says how far a build is."""
 
-_KERNEL = re.compile(r"^@kernel\(", re.MULTILINE)
-
-Told = Callable[[int, int], None]
+Report = Callable[[int, int], None]
 """(kernels that are done, all kernels)"""
 
 
@@ -48,7 +45,7 @@ class Built:
     """The kernels among them that were not there, or not made of these sources."""
 
 
-def build(*, tell: Told = lambda done, total: None, is_needed: Callable[[], bool] = lambda: True) -> Built | None:
+def build(*, report: Report = lambda done, total: None, is_needed: Callable[[], bool] = lambda: True) -> Built | None:
     """Compile what is missing, by as many processes as there are cores.
 
     Args:
@@ -60,13 +57,14 @@ def build(*, tell: Told = lambda done, total: None, is_needed: Callable[[], bool
     with _alone(folder):
         if not is_needed():
             return None
-        built = _all_in(folder, tell)
-        _remove_stale(folder)
+        modules = kernel_modules()
+        built = _all_in(folder, modules, report)
+        _remove_stale(folder, modules)
         mark(folder)
     return built
 
 
-def check(*, tell: Told = lambda done, total: None) -> Built:
+def check() -> Built:
     """Load all kernels as any process would; `compiled` of the result is 0 where none of them had to be compiled.
 
     Raises `LakewardError` where no folder has them.
@@ -78,31 +76,38 @@ def check(*, tell: Told = lambda done, total: None) -> Built:
             why=f"None of these folders has those for {fingerprint().strip()}: {', '.join(map(str, places()))}.",
             remedy="`lakeward warm` compiles them, once on this machine.",
         )
-    return _all_in(folder, tell)
+    return _all_in(folder, kernel_modules())
 
 
-def kernels_by_module() -> dict[str, int]:
-    """How many kernels each module has that has any."""
-    found: dict[str, int] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if count := len(_KERNEL.findall(path.read_text())):
-            found[".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)] = count
-    return found
+def kernel_modules() -> dict[str, ast.Module]:
+    """The modules that have kernels, parsed, by their names."""
+    texts = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
+    return {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): ast.parse(text)
+        for path, text in texts.items()
+        if "\n@kernel(" in text
+    }
 
 
-def _all_in(folder: Path, tell: Told) -> Built:
-    modules = kernels_by_module()
-    total, done, compiled = sum(modules.values()), 0, 0
-    tell(0, total)
+def kernels_of(module: ast.Module) -> list[ast.FunctionDef]:
+    """The functions of a module that have the decorator."""
+    functions = (node for node in module.body if isinstance(node, ast.FunctionDef))
+    return [each for each in functions if any(ast.unparse(it).startswith("kernel(") for it in each.decorator_list)]
+
+
+def _all_in(folder: Path, modules: Mapping[str, ast.Module], report: Report = lambda done, total: None) -> Built:
+    numbers = {name: len(kernels_of(module)) for name, module in modules.items()}
+    total, done, compiled = sum(numbers.values()), 0, 0
+    report(0, total)
     for name, number in _compiled_in(folder, modules):
-        done, compiled = done + modules[name], compiled + number
-        tell(done, total)
+        done, compiled = done + numbers[name], compiled + number
+        report(done, total)
     return Built(folder, total, compiled)
 
 
-def _compiled_in(folder: Path, modules: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+def _compiled_in(folder: Path, modules: Mapping[str, ast.Module]) -> Iterator[tuple[str, int]]:
     """Each module when its kernels are in the folder, with how many were not there before."""
-    order = TopologicalSorter({name: _needs(name, modules) for name in modules})
+    order = TopologicalSorter({name: _needs(module, modules) for name, module in modules.items()})
     order.prepare()
     processes = len(os.sched_getaffinity(0))
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_take, initargs=(folder,))
@@ -118,15 +123,13 @@ def _compiled_in(folder: Path, modules: Mapping[str, int]) -> Iterator[tuple[str
         pool.shutdown(cancel_futures=True)
 
 
-def _remove_stale(folder: Path) -> None:
-    """Kernels of older sources: Numba names a file by its function and the line on which that begins."""
-    known = {
-        (path.relative_to(PACKAGE).parent, f"{path.stem}.{node.name}-{node.decorator_list[0].lineno}")
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if _KERNEL.search(text := path.read_text())
-        for node in ast.parse(text).body
-        if isinstance(node, ast.FunctionDef) and node.decorator_list
-    }
+def _remove_stale(folder: Path, modules: Mapping[str, ast.Module]) -> None:
+    """Kernels of older sources go: Numba names a file by its function and the line on which that begins."""
+    known = set()
+    for name, module in modules.items():
+        _, *folders, stem = name.split(".")
+        place = Path(*folders)
+        known |= {(place, f"{stem}.{each.name}-{each.decorator_list[0].lineno}") for each in kernels_of(module)}
     for path in folder.rglob("*.nb[ci]"):
         if (path.relative_to(folder).parent, path.name.partition(".py")[0]) not in known:
             path.unlink(missing_ok=True)
@@ -145,11 +148,9 @@ def _compile_module(name: str) -> int:
     return sum(sum(each.stats.cache_misses.values()) for each in own if hasattr(each, "stats"))
 
 
-def _needs(name: str, modules: Mapping[str, int]) -> set[str]:
+def _needs(module: ast.Module, modules: Iterable[str]) -> set[str]:
     """The modules with kernels that this one imports from."""
-    path = PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py")
-    tree = ast.parse(path.read_text())
-    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported = {node.module for node in ast.walk(module) if isinstance(node, ast.ImportFrom)}
     return {each for each in modules if each in imported}
 
 
@@ -177,24 +178,24 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def in_lines() -> Told:
-    """Says how far a build is on standard error, every few seconds."""
+def report_in_lines() -> Report:
+    """Reports how far a build is on standard error, every few seconds."""
     silent_until = 0.0
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal silent_until
         now = time.monotonic()
         if now >= silent_until or done == total:
             silent_until = now + LINE_SECONDS
             print(f"compiling kernels, once on this machine: {done} of {total}", file=sys.stderr, flush=True)
 
-    return tell
+    return report
 
 
 def main() -> int:
     """Build for a process that found no kernels."""
     try:
-        build(tell=in_lines(), is_needed=lambda: find_compiled() is None)
+        build(report=report_in_lines(), is_needed=lambda: find_compiled() is None)
     except LakewardError as error:
         print(error.what, error.why, error.remedy, file=sys.stderr)
         return error.exit_code

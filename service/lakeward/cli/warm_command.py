@@ -33,7 +33,7 @@ def warm(
     if check or find_compiled() is not None:
         built = kernel_build.check()
     else:
-        built = kernel_build.build(tell=kernel_build.in_lines()) or kernel_build.check()
+        built = kernel_build.build(report=kernel_build.report_in_lines()) or kernel_build.check()
     if as_json:
         print_json({"folder": str(built.folder), "kernels": built.kernels, "compiled": built.compiled})
     else:
