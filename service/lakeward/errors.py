@@ -9,6 +9,7 @@ Keeps:   codes and exit codes never change their meaning once released.
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 
@@ -250,3 +251,26 @@ class StoreVersion(LakewardError):
 
     code = "LW-STORE-VERSION"
     exit_code = 2
+
+
+def storage_failure(error: OSError) -> LakewardError:
+    """The error for an operator: the storage is read-only, may not be used by this process, or failed."""
+    path = error.filename
+    if error.errno == errno.EROFS:
+        return LakewardError(
+            f"The storage is read-only{f': {path}' if path else ''}.",
+            why=f"{error.strerror}.",
+            remedy="Mount it for writing, or run the command where it is. Nothing half-done stays visible.",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return LakewardError(
+            f"This process is not allowed to do this{f' at {path}' if path else ' in the storage'}.",
+            why=f"{error.strerror}.",
+            remedy="A command that changes a table needs to read, write and delete below its folder: run it as a user, "
+            "or with credentials, that may. Nothing half-done stays visible.",
+        )
+    return LakewardError(
+        f"The storage failed{f' at {path}' if path else ''}.",
+        why=f"{error.strerror or error}.",
+        remedy="Nothing half-done stays visible; when the storage works again, run the command again.",
+    )

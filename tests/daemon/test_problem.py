@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 
 import pytest
 
@@ -37,6 +39,18 @@ from lakeward.daemon.scheduling.events import ProblemKind
 def test_what_an_error_means(error: Exception, kind: ProblemKind) -> None:
     """Only what may pass by itself is tried again for ever without blame."""
     assert problem_of(error).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (errno.EROFS, "The storage is read-only: /lake/t. Read-only file system."),
+        (errno.EACCES, "This process is not allowed to do this at /lake/t. Permission denied."),
+        (errno.EIO, "The storage failed at /lake/t. Input/output error."),
+    ],
+)
+def test_storage_is_called_what_commands_call_it(number: int, text: str) -> None:
+    assert problem_of(OSError(number, os.strerror(number), "/lake/t")).text == text
 
 
 def test_every_error_of_ours_is_a_sentence() -> None:

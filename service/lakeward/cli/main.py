@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from lakeward.errors import Cancelled, LakewardError
+from lakeward.errors import Cancelled, LakewardError, storage_failure
 from lakeward.without_pandas import leave_pandas_out
 
 AFTER_AN_INTERRUPT = "Nothing half-done stays visible; the next run ends what was begun."
@@ -42,36 +42,11 @@ def run(arguments: Sequence[str]) -> int:
         _print_error(error, arguments)
         return error.exit_code
     except OSError as error:
-        told = _of_storage(error)
-        told.__cause__ = error
-        _print_error(told, arguments)
-        return told.exit_code
+        failure = storage_failure(error)
+        failure.__cause__ = error
+        _print_error(failure, arguments)
+        return failure.exit_code
     return 0
-
-
-def _of_storage(error: OSError) -> LakewardError:
-    """What an error of the system says to an operator."""
-    import errno
-
-    path = error.filename
-    if error.errno == errno.EROFS:
-        return LakewardError(
-            f"The storage is read-only{f': {path}' if path else ''}.",
-            why=f"{error.strerror}.",
-            remedy="Mount it for writing, or run the command where it is. Nothing half-done stays visible.",
-        )
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return LakewardError(
-            f"This process is not allowed to do this{f' at {path}' if path else ' in the storage'}.",
-            why=f"{error.strerror}.",
-            remedy="A command that changes a table needs to read, write and delete below its folder: run it as a user, "
-            "or with credentials, that may. Nothing half-done stays visible.",
-        )
-    return LakewardError(
-        f"The storage failed{f' at {path}' if path else ''}.",
-        why=f"{error.strerror or error}.",
-        remedy="Nothing half-done stays visible; when the storage works again, run the command again.",
-    )
 
 
 def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:

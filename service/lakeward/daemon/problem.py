@@ -24,6 +24,7 @@ from lakeward.errors import (
     Unsupported,
     UsageError,
     VerificationFailed,
+    storage_failure,
 )
 from lakeward.printable import printable
 
@@ -63,5 +64,6 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, LakewardError):
         return printable(str(error))
     if isinstance(error, OSError):
-        return printable(f"The storage failed: {error}.")
+        failure = storage_failure(error)
+        return printable(f"{failure.what} {failure.why}")
     return printable(f"{type(error).__name__}: {error}")
