@@ -97,6 +97,8 @@ def test_a_minute_of_make_run(demo: Demo, tmp_path: Path, capsys: pytest.Capture
     demo.wait_until(lambda: demo.committed() >= 1)
 
     assert "trips" in demo.get("/")
+    # A page is of the moment of the daemon's status, which is a few seconds behind what the metrics count.
+    demo.wait_until(lambda: "committed" in demo.get("/tables/trips"))
     page = demo.get("/tables/trips")
     assert "compaction" in page and "committed" in page
     assert re.search(r'^lakeward_decisions_total\{choice="(FULL|LOG)",reason="\w', demo.get("/metrics"), re.MULTILINE)
