@@ -4,7 +4,7 @@ Spark itself tries for a minute, prints the traces of its tries and then fails o
 `spark://` are left to Spark: behind them stand configuration files and proxies that only it knows.
 
 Touches: connections to the hosts that the master's URL names, closed at once.
-Keeps:   a master that does not answer is told within `CONNECT_SECONDS` for each of its hosts.
+Keeps:   a master that does not answer is reported within `CONNECT_SECONDS` for each of its hosts.
 """
 
 from __future__ import annotations

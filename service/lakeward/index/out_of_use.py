@@ -63,7 +63,7 @@ def check_in_use(storage: Storage, base_path: str, type_: IndexType, record: Rec
     else:
         remedy = (
             "Run `lakeward index drop TABLE --type metadata`, and let a Hudi writer with the record index on write "
-            f"once, which builds it anew. If that was done already, {again}"
+            f"once, which rebuilds it. If that was done already, {again}"
         )
     raise Refused(
         f"The {type_} index of the table is out of use.",

@@ -76,7 +76,7 @@ def given_keys(keys: list[str] | None, keys_file: Path | None) -> pa.Array:
 def dropped(
     opened: ConfiguredTable, kind: IndexType, what: str, *, is_there: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Tell that an index is gone, or would go. Raises `UsageError` where there was none."""
+    """Report that an index is gone, or would go. Raises `UsageError` where there was none."""
     if not is_there:
         raise UsageError(
             f"The table {opened.base_path} has no {what} of the type {kind}.",

@@ -1,4 +1,4 @@
-"""`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is built anew, or taken away.
+"""`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is rebuilt, or taken away.
 
 Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`; the folder or the database of an index.
 Keeps:   nothing of the table is written without a statement about the table's other writers, nor with --dry-run.
@@ -53,7 +53,7 @@ def rebuild(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Build an index of Lakeward's own anew, because it is wrong or damaged.
+    """Rebuild an index of Lakeward's own, because it is wrong or damaged.
 
     An index of Lakeward's own, record or postgres, is built anew beside the one that is there, from the rows as they
     are, by tasks as `lakeward index build` has them, and takes its place in one step once it has all. Until then
@@ -61,12 +61,12 @@ def rebuild(
     rows and timeline are read only, and no lock is needed. So is the cache of --type bloom, without tasks.
 
     The record index of the metadata table is Hudi's: `lakeward index drop TABLE --type metadata` removes it, and the
-    next Hudi writer whose options keep it builds it anew.
+    next Hudi writer whose options keep it rebuilds it.
     """
     if index_type is IndexType.METADATA:
         raise UsageError(
             "`lakeward index rebuild TABLE --type metadata` is called `lakeward index drop TABLE --type metadata` now.",
-            why="It only removes the record index; the next Hudi writer whose options keep it builds it anew.",
+            why="It only removes the record index; the next Hudi writer whose options keep it rebuilds it.",
             remedy="Run `lakeward index drop TABLE --type metadata`, with the same options.",
         )
     opened = open_table(table, config)

@@ -108,7 +108,7 @@ def disable(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Remove the whole metadata table: readers list the storage. The next Hudi writer with it on builds it anew.
+    """Remove the whole metadata table: readers list the storage. The next Hudi writer with it on rebuilds it.
 
     `lakeward metadata drop` removes one partition of it.
     """
@@ -133,7 +133,7 @@ def drop(
     debug: DebugOption = False,
 ) -> None:
     """Remove one partition of the metadata table, for example because it is wrong. Lakeward builds none: the next Hudi
-    writer whose options keep it builds it anew."""
+    writer whose options keep it rebuilds it."""
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     remove_partition(opened, partition, locks, dry_run=dry_run, as_json=as_json)
@@ -144,7 +144,7 @@ def rebuild() -> None:
     """The old name of `lakeward metadata drop`."""
     raise UsageError(
         "`lakeward metadata rebuild` is called `lakeward metadata drop` now.",
-        why="It only removes a partition; the next Hudi writer whose options keep it builds it anew.",
+        why="It only removes a partition; the next Hudi writer whose options keep it rebuilds it.",
         remedy="Run `lakeward metadata drop TABLE PARTITION`, with the same options.",
     )
 

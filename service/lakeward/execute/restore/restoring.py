@@ -138,7 +138,7 @@ def _restore_now(table: ServicedTable, found: Prepared, fence: Fence) -> Restore
 
 def _make_way(table: ServicedTable, found: Prepared, fence: Fence) -> None:
     """Take the metadata table away, and pending cleans: what they would delete may be needed as of the commit, and Hudi
-    plans its next clean anew. New times come after those of the metadata table, so one is minted, and remembered,
+    plans its next clean again. New times come after those of the metadata table, so one is minted, and remembered,
     while they can be read."""
     if found.planned.has_metadata_table:
         table.minter(found.snapshot).mint()

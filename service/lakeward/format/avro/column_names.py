@@ -86,10 +86,10 @@ def _of_type(node: Any, path: str, *, is_table: bool = False) -> Iterator[BadNam
         return
     kind = node.get("type")
     if not is_table and kind in _NAMED:
-        # A struct's type is named by its column: that is told of the column.
-        told = path.rpartition(".")[2]
+        # A struct's type has the name of its column, which is looked at as such.
+        column = path.rpartition(".")[2]
         for name in str(node.get("name", "")).split("."):
-            if name != told and (why := _why_no_name(name)) is not None:
+            if name != column and (why := _why_no_name(name)) is not None:
                 yield BadName(path, NameFault.NO_NAME, f"Its type is named {name!r}. {why}")
     if kind == "record":
         yield from _of_record(node, path, is_table=is_table)

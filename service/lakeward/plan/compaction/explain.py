@@ -143,7 +143,7 @@ def _because(decision: Decision) -> str:
 
 
 def _why_no_log(numbers: Mapping[str, int | float]) -> str:
-    """Why no log compaction is made of the table, by the first of what stands against it."""
+    """The first reason why no log compaction is made of the table."""
     if (version := numbers.get(VERSION_WITHOUT_LOG)) is not None:
         return (
             f"released readers of tables of version {version} read the logs of a log compaction and its output both, "

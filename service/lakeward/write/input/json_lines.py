@@ -143,7 +143,7 @@ class JsonLines:
 def _parse(line: bytes) -> Any:
     """Raises `_KeyTwice`, and `ValueError` for what is no JSON."""
     parsed = orjson.loads(line)
-    # The parser keeps the last of two values and does not tell.
+    # The parser keeps the last of two values, and reports nothing.
     if len(_END_OF_KEY.findall(line)) != _count_keys(parsed):
         _parse_slowly(line)
     return parsed
