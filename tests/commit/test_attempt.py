@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.attempt import Attempt, Publication, metadata_place, write_place
+from lakeward.commit.attempt import Attempt, Publication, metadata_place, table_place, write_place
 from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.lock.table_lock import Fence
-from lakeward.commit.transition import MetadataAction, WriteAction
+from lakeward.commit.transition import MetadataAction, ServiceAction, WriteAction
 from lakeward.errors import AttemptLost, LockLost
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.storage.local import LocalStorage
@@ -76,6 +76,36 @@ def objects() -> Bench:
 
 def unfenced() -> None:
     """The lock is ours."""
+
+
+def test_an_attempt_that_is_rolled_back_before_it_begins_leaves_nothing(tmp_path: Path) -> None:
+    """It was stopped right before it creates `.inflight`, past its lock and heartbeat. Awake it takes the file back,
+    which would belong to no process, and the plan stays for the next attempt. Keeps 1 of commit/attempt."""
+    stopped: list[Attempt] = []
+
+    class StopsBeforeItBegins(LocalStorage):
+        def create(self, path: str, data: bytes) -> None:
+            if path.endswith(".compaction.inflight") and stopped:
+                stopped.clear()
+                judged = read_liveness(self, base, INSTANT, clock=SkippingClock(), processes=processes)
+                other = attempt_at()
+                assert other.fence_off()
+                other.forget(judged.owner)
+            super().create(path, data)
+
+    def attempt_at() -> Attempt:
+        return Attempt(table_place(storage, base, folder), INSTANT, ServiceAction.COMPACTION, processes.new_owner())
+
+    storage, base, processes = StopsBeforeItBegins(), str(tmp_path), ScriptedProcesses()
+    folder = f"{base}/.hoodie/timeline"
+    storage.make_folder(folder)
+    attempt = attempt_at()
+    attempt.files.request(b"plan")
+    stopped.append(attempt)
+    with pytest.raises(AttemptLost, match="was taken over"):
+        attempt.claim()
+    assert [status.name for status in storage.list(folder)] == [f"{INSTANT}.compaction.requested"]
+    attempt_at().claim()
 
 
 def publish(attempt: Attempt, fence: Fence) -> str:
