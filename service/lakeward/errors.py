@@ -195,6 +195,19 @@ class EngineLost(LakewardError):
     exit_code = 75
 
 
+class EngineAway(LakewardError):
+    """What the work would run on does not answer."""
+
+    code = "LW-ENGINE-AWAY"
+    exit_code = 75
+
+
+class EngineNotStarted(LakewardError):
+    """What the work would run on did not start."""
+
+    code = "LW-ENGINE-START"
+
+
 class Conflict(LakewardError):
     """The table changed in a way that makes our plan wrong."""
 

@@ -149,3 +149,4 @@ def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch
     asking.join(TIMEOUT_SECONDS)
 
     assert answered == [SparkState.NOT_STARTED, 1]
+    assert engines.status.state is SparkState.DOWN, "it did not start"

@@ -24,6 +24,8 @@ from lakeward.daemon.scheduling.events import ProblemKind
         (errors.LockServiceAway("x"), ProblemKind.TEMPORARY),
         (errors.TryLater("x"), ProblemKind.TEMPORARY),
         (errors.EngineLost("x"), ProblemKind.TEMPORARY),
+        (errors.EngineAway("x"), ProblemKind.TEMPORARY),
+        (errors.EngineNotStarted("x"), ProblemKind.TEMPORARY),
         (errors.StoreUnavailable("x"), ProblemKind.TEMPORARY),
         (errors.OutcomeUnknown("x"), ProblemKind.TEMPORARY),
         (FileNotFoundError("x"), ProblemKind.TEMPORARY),

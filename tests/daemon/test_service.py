@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 from dataclasses import replace
 from datetime import UTC
@@ -23,6 +24,8 @@ from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
+from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import StoreUnavailable, TryLater
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
@@ -33,7 +36,7 @@ from lakeward.storage.opening import open_storage
 from lakeward.task.operation_spec import OperationResult
 from tests.clocks import SkippingClock
 from tests.daemon.jobs.test_cleaning import AT_ONCE
-from tests.daemon.serving import Serving
+from tests.daemon.serving import InProcess, Serving
 from tests.execute.clean.cleaning import completed_cleans
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
@@ -419,6 +422,35 @@ def test_what_was_not_foreseen_is_a_failure_of_its_table(
     assert isinstance(bug["exc_info"], ZeroDivisionError) and bug["exc_info"].__traceback__ is not None
     serving.run(300)
     assert len(completed(bad)) == len(before) + 1
+
+
+def test_a_master_that_is_away_is_no_fault_of_the_table(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often jobs fail for it, the table is tried again, and is not parked; the page says why, and that there is
+    no Spark. Once it answers, the work is done."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    monkeypatch.setattr("lakeward.dispatch.spark.ensure_java", lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
+    spark = SparkDispatcher(master, memory=SparkMemory(1, 1, 1))
+    serving = Serving(root, tmp_path / "state", settings={"defaults.retry_max": "1m"})
+    with monkeypatch.context() as away:
+        away.setattr(InProcess, "choose", lambda self, *_, **__: spark)
+        serving.run(900)
+
+    why = f"No Spark master answers at {master}. {master.removeprefix('spark://')}: Connection refused."
+    failed = [job for job in serving.store.jobs.latest(str(table)) if job.result == "temporary"]
+    assert len(failed) > serving.settings.defaults.failures_max
+    view = serving.view(str(table))
+    assert view.failures == 0 and why in view.reason
+    assert serving.status().limitations[0].what.startswith(f"Spark is not available. {why}")
+    assert completed(table) == before
+
+    serving.run(90)
+    assert len(completed(table)) == len(before) + 1
+    assert not serving.status().limitations
 
 
 @pytest.mark.parametrize("answer", ["planned", "job_ended"])

@@ -92,6 +92,8 @@ class Engines:
         state = SparkState.NOT_STARTED
         if self._spark.has_session:
             state = SparkState.UP if self._is_alive else SparkState.DOWN
+        elif self._spark.failed_to_start:
+            state = SparkState.DOWN
         return SparkStatus(state, self._where, self._rule(self._settings.defaults.memory).for_spark)
 
     def stop(self) -> None:

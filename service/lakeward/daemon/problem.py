@@ -10,7 +10,9 @@ from lakeward.daemon.scheduling.events import ProblemKind, WorkProblem
 from lakeward.errors import (
     AttemptLost,
     Cancelled,
+    EngineAway,
     EngineLost,
+    EngineNotStarted,
     LakewardError,
     LeaseLost,
     LockHeld,
@@ -36,7 +38,18 @@ _KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
     # NotFound: a file went away while we scanned, taken by an archiver, a cleaner or a rollback.
     (
         ProblemKind.TEMPORARY,
-        (LockHeld, LockServiceAway, TryLater, OutcomeUnknown, StoreUnavailable, EngineLost, NotFound, OSError),
+        (
+            LockHeld,
+            LockServiceAway,
+            TryLater,
+            OutcomeUnknown,
+            StoreUnavailable,
+            EngineAway,
+            EngineLost,
+            EngineNotStarted,
+            NotFound,
+            OSError,
+        ),
     ),
 )
 

@@ -77,6 +77,7 @@ class SparkState(StrEnum):
     """No job has asked for it yet."""
     UP = "up"
     DOWN = "down"
+    """It died, or could not be started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ class SparkDispatcher:
         self._on_replaced = on_replaced
         self._lock = threading.Lock()
         self._session: Session | None = None
+        self._failed_to_start = False
         self._found: list[Versions] | None = None
         """What the executors of this session answered."""
 
@@ -154,7 +155,7 @@ class SparkDispatcher:
 
     def check(self) -> None:
         """What a session needs of this machine and of the master, before one is started. Raises `UsageError` where
-        there is no fitting Java, and `LakewardError` where no master answers."""
+        there is no fitting Java, and `EngineAway` where no master answers."""
         if self._remote is None and self._session is None:
             ensure_java()
             check_master(self._master)
@@ -209,6 +210,11 @@ class SparkDispatcher:
         """Whether one was started and is not known to have died. Sends no request, and does not wait while one
         starts."""
         return self._session is not None
+
+    @property
+    def failed_to_start(self) -> bool:
+        """Whether the last try to start one failed, and none runs since."""
+        return self._failed_to_start
 
     @property
     def parallelism(self) -> int | None:
@@ -274,7 +280,10 @@ class SparkDispatcher:
             if self._session is None:
                 if self._settings.get("spark.speculation", "false").lower() == "true":
                     raise _speculation()
-                self._session = self._start()
+                try:
+                    self._session = self._start()
+                finally:
+                    self._failed_to_start = self._session is None
                 self._warn(self._session)
             return self._session
 

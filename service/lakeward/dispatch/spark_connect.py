@@ -25,7 +25,7 @@ from lakeward.dispatch.spark_session import (
     cancel_until_done,
     in_thread,
 )
-from lakeward.errors import LakewardError, UsageError
+from lakeward.errors import EngineAway, UsageError
 from lakeward.printable import encodings, printable, printable_url, secrets_in
 from lakeward.without_pandas import allow_pandas
 
@@ -45,7 +45,7 @@ class ConnectSession:
 
     @classmethod
     def start(cls, remote: str, settings: Mapping[str, str]) -> ConnectSession:
-        """Settings that only the start of a driver takes are left. Raises `LakewardError` when no server answers."""
+        """Settings that only the start of a driver takes are left. Raises `EngineAway`."""
         allow_pandas()
         try:
             from pyspark.sql.connect.session import SparkSession
@@ -63,7 +63,7 @@ class ConnectSession:
                 if session.conf.isModifiable(key):
                     session.conf.set(key, value)
         except Exception as error:
-            raise LakewardError(
+            raise EngineAway(
                 f"Spark Connect does not answer at {printable_url(remote)}.",
                 why=printable(what_happened(error), encodings(secrets_in(remote))),
                 remedy="Check spark.remote and the server; the table is as it was.",

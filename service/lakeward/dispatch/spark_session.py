@@ -30,7 +30,7 @@ from pyspark.errors import PySparkException
 
 from lakeward.dispatch.spark_failure import what_happened
 from lakeward.dispatch.spark_memory import SparkMemory
-from lakeward.errors import LakewardError
+from lakeward.errors import EngineNotStarted
 from lakeward.printable import printable, printable_url
 from lakeward.without_pandas import allow_pandas
 
@@ -61,7 +61,7 @@ class LocalSession:
 
     @classmethod
     def start(cls, master: str, settings: Mapping[str, str], memory: SparkMemory) -> LocalSession:
-        """Start a session, or use the one that runs in this process. Raises `LakewardError` when it does not start.
+        """Start a session, or use the one that runs in this process. Raises `EngineNotStarted`.
 
         Args:
             memory: what operations take; settings that follow from it are made where the operator made none.
@@ -82,7 +82,7 @@ class LocalSession:
             whole.setAll(list(memory.derived(whole.get).items()))
             return cls(SparkContext.getOrCreate(whole), is_ours=True)
         except (PySparkException, Py4JError) as error:
-            raise LakewardError(
+            raise EngineNotStarted(
                 f"Spark did not start on {printable_url(master)}.",
                 why=f"{printable(what_happened(error))} What Java said stands above.",
                 remedy="Check --master, --spark-conf and JAVA_HOME; the table is as it was.",
