@@ -137,3 +137,16 @@ def test_the_locks_agree_and_hold_no_host() -> None:
     wanted = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["dependencies"]
     names = {re.match(r"[A-Za-z0-9-]+", text).group().lower() for text in wanted if "python_version" not in text}  # type: ignore[union-attr]
     assert names <= running.keys()
+
+
+def test_spark_is_the_one_that_was_tried() -> None:
+    """Every way to install the package takes a Spark of the range on the page; a newer one comes when CI ran on it."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(text for extra in project["optional-dependencies"].values() for text in extra),
+    ]
+    ranges = {text.removeprefix("pyspark").removeprefix("[connect]") for text in wanted if text.startswith("pyspark")}
+    assert ranges == {">=3.5,<4", ">=3.5,<3.6"}, "the latter for development"
+    assert "`pyspark>=3.5,<4`" in (PROJECT / "docs" / "compatibility.md").read_text()
+    assert packages_in(PROJECT / "requirements-run.lock")["pyspark"].startswith("3.5.")
