@@ -6,6 +6,7 @@ import ctypes
 
 import pytest
 
+from lakeward import kernel_cache
 from lakeward.format.avro import decoder, encoder
 from lakeward.kernel import kernel, types
 from lakeward.merge.logs import key_index
@@ -35,3 +36,14 @@ def test_kernels_are_cached():
     """Keeps of kernel: compiled code is kept on disk, for each kernel below a folder of its own."""
     for compiled in (decoder._decode, encoder._encode, key_index._intern):
         assert compiled.stats.cache_path
+
+
+def test_where_no_folder_can_be_written_kernels_are_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba refuses to make one that it cannot keep; each process compiles its own there."""
+    monkeypatch.setattr(kernel_cache.config, "CACHE_LOCATOR_CLASSES", "numba.core.caching.UserProvidedCacheLocator")
+
+    @kernel(types.int32(types.int32))
+    def doubled(number: int) -> int:
+        return 2 * number
+
+    assert doubled(21) == 42

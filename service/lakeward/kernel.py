@@ -12,7 +12,7 @@ each call of one kernel by another would raise and lower for each array, one ato
 tree is four times as fast without.
 
 Touches: the folder of compiled kernels (`kernel_folder`); a process that fills it, where none are there.
-Keeps:   every kernel is cached, and none holds the interpreter's lock.
+Keeps:   every kernel is cached where a folder can be written, and none holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -58,5 +58,18 @@ def records(kind: np.dtype[np.void]) -> Any:
 
 def kernel(signature: Any) -> Callable[[F], F]:
     """Compile a function for this one signature, `types.int64(U8_IN, types.int64)`. It makes no arrays."""
-    compiled: Callable[[F], F] = njit(signature, cache=True, nogil=True, _nrt=False)  # type: ignore[call-overload]
+
+    def compiled(function: F) -> F:
+        try:
+            return _compiled(function, cache=True)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            # No folder can be written, which `kernel_process` has said. A slow start is better than none.
+            return _compiled(function, cache=False)
+
+    def _compiled(function: F, *, cache: bool) -> F:
+        made: F = njit(signature, cache=cache, nogil=True, _nrt=False)(function)  # type: ignore[call-overload]
+        return made
+
     return compiled

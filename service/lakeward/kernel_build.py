@@ -2,12 +2,14 @@
 
 A module is imported after those whose kernels it calls, so that nothing is compiled twice.
 
-    python -m lakeward.kernel_build     builds what is missing, and says on standard error how far it is
+    python -m lakeward.kernel_build     builds what is missing, and says on standard error how far it is; with --counts
+                                        on standard output, in lines for the process that started it (`kernel_process`)
 
 Touches: the first of `places()` that can be written; a process for each core.
 Keeps:   1. `made-for` is written last: a build that was stopped goes on later, and no process takes half of it;
          2. what is there already and fits is not compiled again, and of two builds at a time one waits for the other;
-         3. kernels of older sources do not stay.
+         3. kernels of older sources do not stay;
+         4. a process that compiles ends when that which started it did.
 """
 
 from __future__ import annotations
@@ -15,26 +17,22 @@ from __future__ import annotations
 import ast
 import fcntl
 import importlib
+import json
 import os
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 from lakeward.errors import LakewardError
 from lakeward.kernel_folder import PACKAGE, find_compiled, fingerprint, mark, places
-
-LINE_SECONDS = 2.0
-"""How often a line says how far a build is."""
-
-Report = Callable[[int, int], None]
-"""(kernels that are done, all kernels)"""
+from lakeward.kernel_process import COUNTS, Report, report_on_stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +51,11 @@ def build(*, report: Report = lambda done, total: None, is_needed: Callable[[], 
 
     Raises `LakewardError` where neither folder can be written.
     """
-    folder = _writable()
+    folder, modules = _writable(), kernel_modules()
+    report(0, _number(modules))  # another build may be at work for a while
     with _alone(folder):
         if not is_needed():
             return None
-        modules = kernel_modules()
         built = _all_in(folder, modules, report)
         _remove_stale(folder, modules)
         mark(folder)
@@ -95,12 +93,14 @@ def kernels_of(module: ast.Module) -> list[ast.FunctionDef]:
     return [each for each in functions if any(ast.unparse(it).startswith("kernel(") for it in each.decorator_list)]
 
 
+def _number(modules: Mapping[str, ast.Module]) -> int:
+    return sum(len(kernels_of(module)) for module in modules.values())
+
+
 def _all_in(folder: Path, modules: Mapping[str, ast.Module], report: Report = lambda done, total: None) -> Built:
-    numbers = {name: len(kernels_of(module)) for name, module in modules.items()}
-    total, done, compiled = sum(numbers.values()), 0, 0
-    report(0, total)
+    total, done, compiled = _number(modules), 0, 0
     for name, number in _compiled_in(folder, modules):
-        done, compiled = done + numbers[name], compiled + number
+        done, compiled = done + _number({name: modules[name]}), compiled + number
         report(done, total)
     return Built(folder, total, compiled)
 
@@ -136,9 +136,18 @@ def _remove_stale(folder: Path, modules: Mapping[str, ast.Module]) -> None:
 
 
 def _take(folder: Path) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     from lakeward.kernel_cache import take  # loads Numba, which only these processes need
 
     take(folder)
+
+
+def _end_with_parent() -> None:
+    """A pool's process waits for work for ever where the pool's own process was killed."""
+    parent = parent_process()
+    assert parent is not None, "a pool started this process"
+    parent.join()
+    os._exit(1)
 
 
 def _compile_module(name: str) -> int:
@@ -178,28 +187,23 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def report_in_lines() -> Report:
-    """Reports how far a build is on standard error, every few seconds."""
-    silent_until = 0.0
-
-    def report(done: int, total: int) -> None:
-        nonlocal silent_until
-        now = time.monotonic()
-        if now >= silent_until or done == total:
-            silent_until = now + LINE_SECONDS
-            print(f"compiling kernels, once on this machine: {done} of {total}", file=sys.stderr, flush=True)
-
-    return report
-
-
 def main() -> int:
     """Build for a process that found no kernels."""
+    for_another = COUNTS in sys.argv[1:]
+    report = _count if for_another else report_on_stderr()
     try:
-        build(report=report_in_lines(), is_needed=lambda: find_compiled() is None)
+        build(report=report, is_needed=lambda: find_compiled() is None)
     except LakewardError as error:
-        print(error.what, error.why, error.remedy, file=sys.stderr)
+        if for_another:
+            print(json.dumps({"what": error.what, "why": error.why, "remedy": error.remedy}), flush=True)
+        else:
+            print(error, file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _count(done: int, total: int) -> None:
+    print(json.dumps({"done": done, "total": total}), flush=True)
 
 
 if __name__ == "__main__":

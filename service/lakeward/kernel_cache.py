@@ -9,15 +9,13 @@ Keeps:   a process that Numba's own variables tell of a processor or of a place 
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from numba.core import config as numba_config
 from numba.core.caching import UserProvidedCacheLocator
 
+from lakeward import kernel_process
 from lakeward.kernel_folder import PACKAGE, find_compiled
 
 config: Any = numba_config
@@ -51,14 +49,12 @@ def is_decided_elsewhere() -> bool:
 def use_or_build() -> None:
     """Comes before the first kernel of a process is made.
 
-    Kernels that are nowhere are built by a process of its own, which says on standard error how far it is; where that
-    fails, this process compiles what it needs, and Numba keeps it where it likes.
+    Kernels that are nowhere are built by a process of its own (`kernel_process`); where that fails, this process
+    compiles what it needs, and Numba keeps it where it likes.
     """
     if is_decided_elsewhere() or use_compiled():
         return
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    # Data goes to standard output, and this is none.
-    subprocess.run([sys.executable, "-m", "lakeward.kernel_build"], env=environment, stdout=sys.stderr, check=False)
+    kernel_process.build_missing()
     use_compiled()
 
 

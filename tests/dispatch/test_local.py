@@ -37,12 +37,18 @@ def test_outcomes_come_in_the_order_of_the_specs(dispatcher: LocalDispatcher) ->
     assert (seen[0], seen[-1]) == (Progress(0, 4), Progress(4, 4))
 
 
-def test_workers_begin_with_what_an_operation_needs(dispatcher: LocalDispatcher) -> None:
-    """They are forked from a process that has loaded the kernels, and a job has as many as it can use."""
+def test_workers_begin_with_what_an_operation_needs(
+    dispatcher: LocalDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are forked from a process that has loaded the kernels, and a job has as many as it can use. Kernels that are
+    missing are compiled before, where their count is shown."""
+    calls: list[str] = []
+    monkeypatch.setattr(local, "build_missing", lambda: calls.append("build"))
     (loaded,) = dispatcher.run(
         tasks.which_are_loaded, [["lakeward.task.operation", "pandas"]], description="test", on_progress=ignore
     )
     assert loaded == Done(0, ["lakeward.task.operation"])
+    assert calls == ["build"]
 
 
 def test_any_other_error_fails_the_job_and_says_whose_it_was(dispatcher: LocalDispatcher) -> None:

@@ -29,11 +29,12 @@ def warm(
     """
     from lakeward import kernel_build
     from lakeward.kernel_folder import find_compiled
+    from lakeward.kernel_process import report_on_stderr
 
     if check or find_compiled() is not None:
         built = kernel_build.check()
     else:
-        built = kernel_build.build(report=kernel_build.report_in_lines()) or kernel_build.check()
+        built = kernel_build.build(report=report_on_stderr()) or kernel_build.check()
     if as_json:
         print_json({"folder": str(built.folder), "kernels": built.kernels, "compiled": built.compiled})
     else:

@@ -24,7 +24,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -45,6 +45,7 @@ from lakeward.daemon.engines import Engines
 from lakeward.daemon.jobs.index.tasks import check_index_at, update_index_at
 from lakeward.daemon.jobs.index.tee_task import compare_tee_at
 from lakeward.daemon.jobs.indexing import IndexAccess
+from lakeward.daemon.kernels import Kernels
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.log import configure_logging
 from lakeward.daemon.metrics.metrics import Metrics
@@ -57,6 +58,7 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.worker import Worker
+from lakeward.kernel_process import KernelProcess, is_needed
 from lakeward.printable import names_secret, secrets_around
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
@@ -172,6 +174,8 @@ class App:
         )
         self._engines = engines = Engines(settings, on_replaced=self._metrics.spark_restarted)
         ending.callback(self._stop_engines)
+        self._kernels = Kernels(KernelProcess() if is_needed() else None, clock=clock, log=self._log)
+        ending.callback(self._kernels.stop)
         self._watcher = Watcher(open_storage, clock)
         self._worker = Worker(
             watcher=self._watcher,
@@ -194,6 +198,7 @@ class App:
             processes=processes,
             state_folder=settings.service.state_folder,
             clock=clock,
+            before_jobs=self._kernels.wait,
         )
         self._leases = Leases(store, daemon, seconds=settings.state.lease, clock=clock, processes=processes)
         self._runner = ThreadRunner()
@@ -268,6 +273,7 @@ class App:
             if self._phase is ServicePhase.STARTING and self._service.has_begun:
                 self._phase = ServicePhase.RUNNING
                 self._log.info("ready")
+                self._kernels.begin()
                 self._show(now=True)
             self._show()
             if self._signals.reload:
@@ -279,6 +285,7 @@ class App:
 
     def _loop_once(self) -> int:
         """0 when all is well, 4 when a table or a root could not be read or serviced, 130 when interrupted."""
+        self._kernels.begin()
         while not self._signals.stops:
             wait_seconds = self._service.step()
             self._show()
@@ -299,6 +306,7 @@ class App:
         grace = self._settings.service.grace
         self._log.info("stopping", running=len(self._service.jobs.watches()), grace_seconds=grace)
         self._service.begin_stop()
+        self._kernels.stop()
         asked = self._signals.stops
         self._drain(grace, until_signal=asked)
         if self._service.jobs.watches() and self._signals.stops == asked:
@@ -376,13 +384,15 @@ class App:
             if age < (SHOW_SECONDS if self._status_was_read else SHOW_UNREAD_SECONDS):
                 return
         self._status_was_read = False
-        self._status = self._service.status(
+        status = self._service.status(
             phase=self._phase,
             started_at=self._started_at,
             config=self._config,
             spark=self._engines.status,
             version=VERSION,
         )
+        own = self._kernels.limitation
+        self._status = status if own is None else replace(status, limitations=(own, *status.limitations))
 
     def _detail(self, name: str) -> TableDetail | None:
         status = self._shown()

@@ -90,11 +90,13 @@ class Worker:
         processes: Processes,
         state_folder: Path,
         clock: Clock,
+        before_jobs: Callable[[Guard, Observer], None] = lambda guard, observer: None,
     ) -> None:
         """
         Args:
             run_operation_at: from a base path to what runs one operation there, wherever that is.
             run_check_at: the same for the check of one file slice.
+            before_jobs: returns when jobs may begin; each job calls it first.
         """
         self._watcher = watcher
         self._open_storage = open_storage
@@ -106,6 +108,7 @@ class Worker:
         self._processes = processes
         self._state_folder = state_folder
         self._clock = clock
+        self._before_jobs = before_jobs
         self._turn = Turn()
         self._planning = TablePlanning(
             open_storage=open_storage,
@@ -188,6 +191,7 @@ class Worker:
         """Do the job. Raises what went wrong; then nothing of it was published after the error."""
         with log_context(table=table.name, job=job.id):
             try:
+                self._before_jobs(guard, observer)
                 return _JOBS[job.service](self, table, job, guard, observer)
             except Refused:
                 # A recovery is the first job of any table, and comes before the plan that says which services go on.

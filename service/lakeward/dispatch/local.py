@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from lakeward.dispatch import machine
 from lakeward.dispatch.dispatcher import Done, Engine, Failure, Progress, Result, Spec
 from lakeward.errors import LakewardError, TaskFailed
+from lakeward.kernel_process import build_missing
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
@@ -113,6 +114,7 @@ class LocalDispatcher:
         """What `on_progress` raises ends the job. Raises `TaskFailed`."""
         if not specs:
             return []
+        build_missing()  # here, where it is reported; the process that workers are forked from loads them
         job = _Job(task, specs, description, _Share(self._places, self._memory_bytes, self.parallelism))
         try:
             reported = -POLL_SECONDS

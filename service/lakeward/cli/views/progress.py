@@ -5,6 +5,8 @@ Touches: stderr.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
 
@@ -24,6 +26,7 @@ from rich.text import Text
 
 from lakeward.clock import Clock
 from lakeward.execute.progress import Merged, Observer, Silent
+from lakeward.kernel_process import compiling, reports_taken
 from lakeward.quantities import format_duration, format_size
 
 LINE_SECONDS = 5.0
@@ -40,8 +43,17 @@ class View(Observer, Protocol):
     ) -> None: ...
 
 
-def open_view(console: Console, clock: Clock) -> View:
-    return Bars(console) if console.is_terminal else Lines(console, clock)
+@contextmanager
+def open_view(console: Console, clock: Clock) -> Iterator[View]:
+    """Kernels that are compiled meanwhile are waited for in this view."""
+    began = clock.monotonic()
+    view: View = Bars(console) if console.is_terminal else Lines(console, clock)
+
+    def compiled(done: int, total: int) -> None:
+        view.waiting(compiling(done, total), clock.monotonic() - began)
+
+    with view, reports_taken(compiled):
+        yield view
 
 
 class Lines(Silent):
@@ -105,6 +117,7 @@ class Bars(Silent):
             transient=True,
         )
         self._bar: TaskID | None = None
+        self._is_waiting = False
 
     def __enter__(self) -> Bars:
         self._progress.start()
@@ -120,13 +133,15 @@ class Bars(Silent):
         self._console.print(f"[dim]•[/dim] {text}", highlight=False)
 
     def waiting(self, text: str, seconds: float) -> None:
-        if self._bar is None:
-            self._bar = self._add("waiting", total=None)
+        if self._bar is None or not self._is_waiting:
+            self._drop_bar()
+            self._bar, self._is_waiting = self._add("waiting", total=None), True
         self._progress.update(self._bar, operations=text, written="")
 
     def merged(self, state: Merged) -> None:
-        if self._bar is None:
-            self._bar = self._add("merging", total=float(state.input_bytes_total))
+        if self._bar is None or self._is_waiting:
+            self._drop_bar()
+            self._bar, self._is_waiting = self._add("merging", total=float(state.input_bytes_total)), False
         self._progress.update(
             self._bar,
             completed=float(state.input_bytes),
