@@ -28,8 +28,9 @@ from lakeward.state.store import open_store
 from tests.clocks import SettableClock
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST_ROWS = ROOT / "tests" / "golden" / "store" / "0001.sql"
+FIRST_ROWS = ROOT / "tests" / "golden" / "store" / "0006.sql"
 FIRST_AT = 1_790_000_000.0
+FIRST = "0006"
 
 NEXT = """
 from alembic import op
@@ -64,7 +65,7 @@ def first_release(folder: Path) -> Path:
     scripts = folder / "first"
     shutil.copytree(find_scripts(), scripts, ignore=shutil.ignore_patterns("__pycache__"))
     for script in (scripts / "versions").glob("*.py"):
-        if not script.name.startswith("0001_"):
+        if not script.name.startswith(FIRST):
             script.unlink()
     return scripts
 
@@ -110,7 +111,7 @@ def test_an_empty_database_gets_the_schema(empty_url: str) -> None:
     assert (before.state, before.revision, before.pending[0], before.pending[-1]) == (
         SchemaState.EMPTY,
         None,
-        "0001",
+        FIRST,
         before.head,
     )
     migrated = migrate(empty_url)
@@ -145,7 +146,7 @@ def test_processes_that_start_together_migrate_once(empty_url: str, tmp_path: Pa
     assert [process.returncode for process in processes] == [0, 0], ended
     applied = sorted(json.loads(out) for out, _ in ended)
     assert applied[0] == []
-    assert applied[1][0] == "0001"
+    assert applied[1][0] == FIRST
     assert rows(empty_url, "SELECT count(*) FROM store_identity") == [(1,)]
 
 
@@ -160,13 +161,13 @@ def test_a_migration_waits_for_another(postgresql_url: str) -> None:
         while not watching.execute(waiting).scalar_one():
             assert not second.done(), "it did not wait"
         first.rollback()
-        assert second.result().applied[0] == "0001"
+        assert second.result().applied[0] == FIRST
     database.close()
 
 
 def test_a_migration_that_fails_leaves_the_old_schema(url: str, tmp_path: Path) -> None:
     """All of it is one transaction, on both databases."""
-    scripts = later_release(tmp_path, compatible="0001", more='op.execute("SELECT broken")')
+    scripts = later_release(tmp_path, compatible=FIRST, more='op.execute("SELECT broken")')
     with pytest.raises(StoreVersion, match="broken"):
         migrate(url, scripts=scripts)
     assert schema_status(url).state is SchemaState.CURRENT
@@ -176,10 +177,10 @@ def test_a_migration_that_fails_leaves_the_old_schema(url: str, tmp_path: Path) 
 
 def test_a_later_release_lets_this_one_run(url: str, tmp_path: Path, clock: SettableClock) -> None:
     """It lets it run when it says so in the database; then nothing is migrated, and the store works."""
-    scripts = later_release(tmp_path, compatible="0001")
+    scripts = later_release(tmp_path, compatible=FIRST)
     assert migrate(url, scripts=scripts).applied == ("9001",)
     status = schema_status(url)
-    assert (status.state, status.revision, status.oldest_compatible) == (SchemaState.NEWER, "9001", "0001")
+    assert (status.state, status.revision, status.oldest_compatible) == (SchemaState.NEWER, "9001", FIRST)
     assert migrate(url).applied == ()
     store = open_store(url, clock=clock)
     store.observations.watch("orders", "/lake/orders", 1.0)
@@ -200,12 +201,11 @@ def test_a_later_release_that_does_not_is_refused(url: str, tmp_path: Path, cloc
 
 def test_rows_of_the_first_revision_arrive(empty_url: str, tmp_path: Path, clock: SettableClock) -> None:
     """Keeps 2 of state/schema: a database as the first release wrote it, brought to one beyond this release: every row
-    that has a reader is read, and what was in the tables that had none is gone."""
+    is read."""
     migrate(empty_url, scripts=first_release(tmp_path))
     write(empty_url, "DELETE FROM store_identity", *FIRST_ROWS.read_text().split(";\n")[:-1])
 
-    assert migrate(empty_url).applied[0] == "0002"
-    migrate(empty_url, scripts=later_release(tmp_path, compatible="0001"))
+    assert migrate(empty_url, scripts=later_release(tmp_path, compatible=FIRST)).applied[-1] == "9001"
 
     store = open_store(empty_url, clock=clock)
     assert store.store_id() == "3f3a3c3151fd470381aa1012af1d5e3f"
@@ -220,18 +220,24 @@ def test_rows_of_the_first_revision_arrive(empty_url: str, tmp_path: Path, clock
     job = store.jobs.find("j1")
     assert job is not None and job.figures == {"rows": 6} and not job.from_timeline
     assert [attempt.error for attempt in store.jobs.attempts("j1")] == ["disk full"]
+    assert [each.files for each in store.jobs.progress("j2")] == [500]
+    assert [build.file_groups for build in store.index_builds.latest("orders")] == [2]
+    assert [each.bytes for each in store.index_builds.checkpoints("b1")] == [120]
     lease = store.leases.acquire("orders", "h", 60, FIRST_AT)
     assert lease is not None and lease.token == 9000000000001
     store.close()
-    for table in ("index_builds", "index_checkpoints"):
-        assert rows(empty_url, f"SELECT * FROM {table}") == []
 
 
-def test_the_first_release_runs_on_this_schema(empty_url: str, tmp_path: Path) -> None:
-    """Daemons are upgraded one after the other: that of 0001 finds a later schema that lets it run, and is told so."""
-    migrate(empty_url)
-    status = schema_status(empty_url, scripts=first_release(tmp_path))
-    assert (status.state, status.oldest_compatible) == (SchemaState.NEWER, "0001")
+def test_a_store_from_before_the_first_release_is_refused(url: str, clock: SettableClock) -> None:
+    """Its schema went into the first one, and no script brings it there."""
+    write(
+        url, "UPDATE alembic_version SET version_num = '0003'", "UPDATE schema_version SET oldest_compatible = '0001'"
+    )
+    assert schema_status(url).state is SchemaState.REFUSED
+    for call in (lambda: open_store(url, clock=clock), lambda: migrate(url)):
+        with pytest.raises(StoreVersion, match="is older than the first release") as caught:
+            call()
+        assert "0003" in caught.value.why
 
 
 def test_nothing_goes_back(tmp_path: Path) -> None:
@@ -253,7 +259,7 @@ def test_nothing_goes_back(tmp_path: Path) -> None:
 
 def test_revisions_are_read_off_the_names_of_scripts_as_alembic_orders_them(tmp_path: Path, empty_url: str) -> None:
     """What a release calls its revisions, and in which order, is the same without Alembic."""
-    for scripts in (find_scripts(), later_release(tmp_path, compatible="0001")):
+    for scripts in (find_scripts(), later_release(tmp_path, compatible=FIRST)):
         walked = [script.revision for script in ScriptDirectory(str(scripts)).walk_revisions()]
         status = schema_status(empty_url, scripts=scripts)
         assert [*status.pending] == walked[::-1]
@@ -301,7 +307,7 @@ def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
     target = tmp_path / "site"
     install = [*pip, "install", "--no-compile", "--no-deps", "--no-index", "--target", target, wheel]
     subprocess.run(install, check=True)
-    assert (target / "lakeward" / "state" / "migrations" / "versions" / "0001_first_schema.py").is_file()
+    assert (target / "lakeward" / "state" / "migrations" / "versions" / f"{FIRST}_first_schema.py").is_file()
 
     url = f"sqlite:///{tmp_path}/lakeward.db"
     program = "import sys, lakeward.cli.main as m; print(m.__file__, file=sys.stderr); sys.exit(m.run(sys.argv[1:]))"
@@ -314,5 +320,5 @@ def test_an_installed_wheel_brings_its_migrations(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert str(target) in done.stderr
-    assert json.loads(done.stdout)["applied"][0] == "0001"
+    assert json.loads(done.stdout)["applied"][0] == FIRST
     assert schema_status(url).state is SchemaState.CURRENT

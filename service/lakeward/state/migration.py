@@ -2,7 +2,7 @@
 
     empty --migrate--> current <--migrate-- behind
     newer, and its `schema_version` names a revision we know as the oldest that may still run: usable, left as it is
-    newer, and it does not: refused
+    newer, and it does not: refused; so is one from before the first release
 
 Migrations only go forward. A release runs on the schema of the next one, because that one adds, and takes away only
 what is in no statement of the release before; the head migration says so by `oldest_compatible`, the oldest revision
@@ -48,7 +48,7 @@ class SchemaState(StrEnum):
     NEWER = "newer"
     """The schema is that of a later release that lets this one run."""
     REFUSED = "refused"
-    """The schema is that of a later release that does not."""
+    """The schema is that of a later release that does not, or older than the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,12 @@ def _revisions(scripts: Path | None) -> list[str]:
 
 
 def _refused(status: SchemaStatus) -> StoreVersion:
+    if status.revision is not None and status.revision < status.head:
+        return StoreVersion(
+            f"The store {status.store} is older than the first release.",
+            why=f"It is at revision {status.revision}, and the first schema that releases know is later.",
+            remedy="Give the daemon another store: it is filled again from the timelines.",
+        )
     return StoreVersion(
         f"The store {status.store} belongs to a later release.",
         why=f"It is at revision {status.revision}, which needs a release that knows {status.oldest_compatible}; "

@@ -25,7 +25,7 @@ def test_status_and_migrate(url: str, capfd: pytest.CaptureFixture[str]) -> None
     assert run(["state", "status", "--url", url]) == 0
     assert "lakeward state migrate" in capfd.readouterr().out
     assert run(["state", "migrate", "--url", url]) == 0
-    assert "applied 0001" in capfd.readouterr().out
+    assert "applied 0006" in capfd.readouterr().out
     assert run(["state", "migrate", "--url", url]) == 0
     assert "nothing to do" in capfd.readouterr().out
     assert run(["state", "status", "--url", url, "--json"]) == 0

@@ -1,9 +1,6 @@
--- What the release of revision 0001 wrote through its store, as its rows were; ids that are counted up are left to the
--- database. cleaner_progress, index_builds and index_checkpoints are filled by hand, as no release wrote them.
+-- What a release of revision 0006 writes through its store; ids that are counted up are left to the database.
 INSERT INTO attempts (id, job_id, began_at, ended_at, result, error, figures)
   VALUES ('a1', 'j1', 1790000000, 1790000001, 'failed', 'disk full', '{}');
-INSERT INTO cleaner_progress (table_name, earliest_retained_instant, progress, updated_at)
-  VALUES ('orders', '20260921141200000', '{}', 1790000000);
 INSERT INTO controls (kind, target_kind, target, reason, requested_by, requested_at)
   VALUES ('pause', 'table', 'orders', 'maintenance', 'ada', 1790000000);
 INSERT INTO daemons (holder, service, version, started_at, beat_at)
@@ -12,10 +9,6 @@ INSERT INTO decisions (table_name, partition_path, file_id, choice, reason, numb
   VALUES ('orders', 'day=1', 'fg1-0', 'FULL', 'log-ratio', '{"log_bytes": 7, "ratio": 0.5}', 1790000000, 'd57874ffb657ee88');
 INSERT INTO events (at, kind, table_name, partition_path, file_id, text, fields)
   VALUES (1790000000, 'parked', 'orders', 'day=1', 'fg2-0', 'five times', '{}');
-INSERT INTO index_builds (id, table_name, index_name, index_kind, began_at, figures)
-  VALUES ('b1', 'orders', 'idx_k', 'secondary', 1790000000, '{}');
-INSERT INTO index_checkpoints (build_id, partition_path, file_id, instant, entries, done_at)
-  VALUES ('b1', 'day=1', 'fg1-0', '20260921141320000', 9, 1790000000);
 INSERT INTO jobs (id, table_name, service, instant, holder, began_at, ended_at, result, operations, read_bytes, write_bytes, memory_bytes, figures, from_timeline)
   VALUES ('j1', 'orders', 'compaction', '20260921141320000', 'd1', 1790000000, 1790000002, 'committed', 0, 0, 0, 0, '{"rows": 6}', false);
 INSERT INTO leases (table_name, token, until)
@@ -32,3 +25,9 @@ INSERT INTO store_identity (id, store_id, created_at)
   VALUES (1, '3f3a3c3151fd470381aa1012af1d5e3f', 1795336978.522872);
 INSERT INTO watched_tables (table_name, base_path, first_watched_at, seen_at)
   VALUES ('orders', '/lake/orders', 1790000000, 1790000000);
+INSERT INTO cleaner_progress (job_id, instant, files, files_total, at)
+  VALUES ('j2', '20260921141400000', 500, 1200, 1790000000);
+INSERT INTO index_builds (id, table_name, index_name, index_type, settings, file_groups, began_at, figures)
+  VALUES ('b1', 'orders', 'record', 'record', '{}', 2, 1790000000, '{}');
+INSERT INTO index_checkpoints (build_id, partition_path, file_id, instant, entries, bytes, made, at)
+  VALUES ('b1', 'day=1', 'fg1-0', '20260921141320000', 9, 120, '[]', 1790000000);

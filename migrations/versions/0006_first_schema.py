@@ -1,6 +1,6 @@
 """The first schema.
 
-Revision 0001 of the store's schema.
+Revision 0006 of the store's schema. Revisions 0001 to 0005 were before the first release, and are in it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import uuid
 import sqlalchemy as sa
 from alembic import context, op
 
-revision = "0001"
+revision = "0006"
 down_revision = None
 branch_labels = None
 depends_on = None
 
-oldest_compatible = "0001"
+oldest_compatible = "0006"
 """The oldest revision whose release may still run on this schema. Only additions let the previous one run."""
 
 COUNTED = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -46,12 +46,12 @@ def upgrade() -> None:
     op.create_index("ix_attempts_job_id", "attempts", ["job_id"])
     op.create_table(
         "cleaner_progress",
-        sa.Column("table_name", sa.Text(), nullable=False),
-        sa.Column("earliest_retained_instant", sa.Text()),
-        sa.Column("last_clean_instant", sa.Text()),
-        sa.Column("progress", sa.JSON(), nullable=False),
-        sa.Column("updated_at", sa.Double(), nullable=False),
-        sa.PrimaryKeyConstraint("table_name", name="pk_cleaner_progress"),
+        sa.Column("job_id", sa.Text(), nullable=False),
+        sa.Column("instant", sa.Text(), nullable=False),
+        sa.Column("files", sa.BigInteger(), nullable=False),
+        sa.Column("files_total", sa.BigInteger(), nullable=False),
+        sa.Column("at", sa.Double(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "instant", name="pk_cleaner_progress"),
     )
     op.create_table(
         "controls",
@@ -79,6 +79,7 @@ def upgrade() -> None:
         sa.Column("address", sa.Text()),
         sa.Column("started_at", sa.Double(), nullable=False),
         sa.Column("beat_at", sa.Double(), nullable=False),
+        sa.Column("process", sa.Text()),
         sa.PrimaryKeyConstraint("holder", name="pk_daemons"),
     )
     op.create_table(
@@ -118,8 +119,10 @@ def upgrade() -> None:
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("table_name", sa.Text(), nullable=False),
         sa.Column("index_name", sa.Text(), nullable=False),
-        sa.Column("index_kind", sa.Text(), nullable=False),
+        sa.Column("index_type", sa.Text(), nullable=False),
+        sa.Column("settings", sa.Text(), nullable=False),
         sa.Column("instant", sa.Text()),
+        sa.Column("file_groups", sa.BigInteger(), nullable=False),
         sa.Column("began_at", sa.Double(), nullable=False),
         sa.Column("ended_at", sa.Double()),
         sa.Column("result", sa.Text()),
@@ -135,7 +138,9 @@ def upgrade() -> None:
         sa.Column("file_id", sa.Text(), nullable=False),
         sa.Column("instant", sa.Text(), nullable=False),
         sa.Column("entries", sa.BigInteger(), nullable=False),
-        sa.Column("done_at", sa.Double(), nullable=False),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.Column("made", sa.JSON(), nullable=False),
+        sa.Column("at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("build_id", "partition_path", "file_id", name="pk_index_checkpoints"),
     )
     op.create_table(
@@ -226,6 +231,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_schema_version"),
     )
     op.create_table(
+        "storage_samples",
+        sa.Column("table_name", sa.Text(), nullable=False),
+        sa.Column("slot", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("at", sa.Double(), nullable=False),
+        sa.Column("bytes", sa.JSON(), nullable=False),
+        sa.PrimaryKeyConstraint("table_name", "slot", name="pk_storage_samples"),
+    )
+    op.create_table(
         "store_identity",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("store_id", sa.Text(), nullable=False),
@@ -238,6 +251,7 @@ def upgrade() -> None:
         sa.Column("base_path", sa.Text(), nullable=False),
         sa.Column("first_watched_at", sa.Double(), nullable=False),
         sa.Column("seen_at", sa.Double(), nullable=False),
+        sa.Column("serviced_since", sa.Double()),
         sa.PrimaryKeyConstraint("table_name", name="pk_watched_tables"),
     )
     # Who this store is, for the plans that are written on its advice; the one row that is data.
