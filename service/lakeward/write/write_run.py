@@ -30,6 +30,7 @@ from lakeward.dispatch.dispatcher import Progress
 from lakeward.errors import Conflict, LakewardError
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.life_cycle import Unpublished
+from lakeward.execute.metadata_part import FileChanges, MetadataPart
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
@@ -54,7 +55,6 @@ from lakeward.write.touched import read_touched
 
 if TYPE_CHECKING:
     from lakeward.commit.metadata.changes import NewFile
-    from lakeward.commit.metadata.writer import DeltaCommitWriter
 
 _TELL_SECONDS = 2.0
 
@@ -67,6 +67,7 @@ class _Work:
     assignment: Assignment
     context: WriteContext
     results: Sequence[TargetResult]
+    metadata_part: MetadataPart
 
 
 class WriteRun:
@@ -97,7 +98,6 @@ class WriteRun:
         self._told: list[OwnIndexPart] = []
         self._work: _Work | None = None
         self._groups: tuple[GroupId, ...] = ()
-        self._writer: DeltaCommitWriter | None = None
 
     @property
     def attempt(self) -> Attempt:
@@ -142,7 +142,8 @@ class WriteRun:
         self.attempt.files.begin(write_profile(assignment, begun.request.operation.operation_type))
         table.guard()
         results = self._flow.write(context, assignment, on_progress=self._tell("file groups written"))
-        self._work = _Work(snapshot, assignment, context, results)
+        metadata_part = MetadataPart(table, self.attempt, measured=context.indexed)
+        self._work = _Work(snapshot, assignment, context, results, metadata_part)
 
     def await_writers(self) -> None:
         """A write waits for no other: it fails where it meets one."""
@@ -151,10 +152,7 @@ class WriteRun:
         done = self._done
         self.attempt.list_markers(self._winners())
         if has_metadata_table(done.snapshot.config):
-            snapshot = self._of_partitions()
-            if has_metadata_table(snapshot.config):
-                self._writer = self._open_writer()
-                self._writer.prepare(snapshot, self._new_files(), write=self._changes())
+            done.metadata_part.prepare(self._of_partitions(), self._file_changes)
         self._tell_indexes()
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
@@ -168,10 +166,7 @@ class WriteRun:
         self._check_conflicts(snapshot)
         self._check_slices(snapshot)
         self.attempt.stage(completed_write(begun.request, done.results, self._schema, done.assignment.replaced))
-        participants = []
-        if has_metadata_table(snapshot.config):
-            writer = self._writer or self._open_writer()
-            participants.append(writer.stage(snapshot, self._new_files(), write=self._changes(), fence=fence))
+        participants = done.metadata_part.participants(snapshot, self._file_changes, fence=fence)
         return Publication(
             table.minter(snapshot, zone=begun.zone).mint,
             winners=self._winners(),
@@ -261,6 +256,9 @@ class WriteRun:
             if result.key_changes is not None
         )
 
+    def _file_changes(self) -> FileChanges:
+        return FileChanges(self._new_files(), write=self._changes())
+
     def _changes(self) -> WriteChanges:
         request = self._begun.request
         has_record_index = RECORD_INDEX in self._done.snapshot.config.built_metadata_partitions
@@ -347,19 +345,6 @@ class WriteRun:
                 if (log := file.change_log) is not None:
                     files.append(NewFile(result.partition_path, name.file_id, log.file_name, log.size_bytes, ()))
         return files
-
-    def _open_writer(self) -> DeltaCommitWriter:
-        # It needs the compiled kernels: only where a table has a metadata table.
-        from lakeward.commit.metadata.writer import DeltaCommitWriter
-
-        return DeltaCommitWriter(
-            self._table.storage,
-            self._begun.instant,
-            folder=self.attempt.folder,
-            number=self._table.owner.attempt,
-            measured=self._done.context.indexed,
-            clock=self._table.clock,
-        )
 
 
 def _winners(partition_path: str, file: WrittenFile) -> Iterator[Winner]:

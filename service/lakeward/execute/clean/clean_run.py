@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lakeward.commit.attempt import Attempt, Publication
 from lakeward.commit.lock.table_lock import Fence
@@ -29,6 +28,7 @@ from lakeward.commit.quarantine import FileRemoval, write_stats
 from lakeward.errors import TryLater
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.life_cycle import Unpublished
+from lakeward.execute.metadata_part import FileChanges, MetadataPart
 from lakeward.execute.progress import DeletedSoFar
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
@@ -41,9 +41,6 @@ from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.quarantine import QuarantinedFile, QuarantineKind
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline, load_timeline
-
-if TYPE_CHECKING:
-    from lakeward.commit.metadata.writer import DeltaCommitWriter
 
 DELETIONS_A_BATCH = 500
 
@@ -71,7 +68,7 @@ class CleanRun:
         """When what was set aside is deleted, in seconds since the epoch."""
         self._plan = claimed.plan
         self._deleted = [DeletedFile(path, name) for path, names in claimed.plan.files.items() for name in names]
-        self._writer: DeltaCommitWriter | None = None
+        self._metadata_part = MetadataPart(table, claimed.attempt)
         self._seconds = 0.0
 
     @property
@@ -121,11 +118,9 @@ class CleanRun:
 
     def prepare(self) -> None:
         snapshot = self._table.snapshot(only=(), service=TableService.CLEANING)
-        if has_metadata_table(snapshot.config):
-            if self._keep_seconds:
-                self._keep_stats(snapshot)
-            self._writer = self._open_writer()
-            self._writer.prepare(snapshot, deleted=self._deleted)
+        if self._keep_seconds and has_metadata_table(snapshot.config):
+            self._keep_stats(snapshot)
+        self._metadata_part.prepare(snapshot, self._changes)
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, attempt = self._table, self.attempt
@@ -136,14 +131,14 @@ class CleanRun:
                 self._claimed.snapshot.timeline, snapshot.timeline, ours=attempt.instant, meanwhile=f"{self.name} ran"
             )
         attempt.stage(write_clean_metadata(self._metadata()))
-        participants = []
-        if has_metadata_table(snapshot.config):
-            writer = self._writer or self._open_writer()
-            participants.append(writer.stage(snapshot, deleted=self._deleted, fence=fence))
+        participants = self._metadata_part.participants(snapshot, self._changes, fence=fence)
         return Publication(table.minter(snapshot).mint, participants=participants)
 
     def check_intent(self) -> None:
         """What was deleted stays so; the metadata table judges for itself."""
+
+    def _changes(self) -> FileChanges:
+        return FileChanges(deleted=self._deleted)
 
     def _keep_stats(self, snapshot: TableSnapshot) -> None:
         from lakeward.commit.metadata.kept_stats import collect_stats
@@ -174,19 +169,6 @@ class CleanRun:
             last_completed=plan.last_completed,
             policy=plan.policy,
             extra_metadata=plan.extra_metadata,
-        )
-
-    def _open_writer(self) -> DeltaCommitWriter:
-        # It needs the compiled kernels: only where a table has a metadata table.
-        from lakeward.commit.metadata.writer import DeltaCommitWriter
-
-        return DeltaCommitWriter(
-            self._table.storage,
-            self.attempt.instant,
-            folder=self.attempt.folder,
-            number=self._table.owner.attempt,
-            measured=None,
-            clock=self._table.clock,
         )
 
 

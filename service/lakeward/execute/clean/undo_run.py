@@ -27,6 +27,7 @@ from lakeward.errors import Conflict, Refused, UsageError
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.clean.clean_run import ClaimedClean
 from lakeward.execute.life_cycle import Unpublished
+from lakeward.execute.metadata_part import FileChanges, MetadataPart
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import COLUMN_STATS
@@ -37,14 +38,12 @@ from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.index_definitions import load_indexed_columns
-from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import is_partition
 from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun, QuarantineKind, load_quarantine, run_folder
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import UNDOES, Clean, read_cleans
 
 if TYPE_CHECKING:
-    from lakeward.commit.metadata.writer import DeltaCommitWriter
     from lakeward.format.metadata.record import ColumnStatsRecord
 
 _FILES_A_BATCH = 500
@@ -85,7 +84,7 @@ class UndoRun:
         self._table = table
         self._claimed = claimed
         self._undo = undo
-        self._writer: DeltaCommitWriter | None = None
+        self._metadata_part = MetadataPart(table, claimed.attempt)
         self._files: list[NewFile] | None = None
         self._seconds = 0.0
 
@@ -128,9 +127,7 @@ class UndoRun:
 
     def prepare(self) -> None:
         snapshot = self._table.snapshot(only=(), service=TableService.CLEANING)
-        if has_metadata_table(snapshot.config):
-            self._writer = self._open_writer()
-            self._writer.prepare(snapshot, self._new_files(snapshot))
+        self._metadata_part.prepare(snapshot, lambda: FileChanges(self._new_files(snapshot)))
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, attempt = self._table, self.attempt
@@ -143,10 +140,9 @@ class UndoRun:
                 self._claimed.snapshot.timeline, snapshot.timeline, ours=attempt.instant, meanwhile=f"{self.name} ran"
             )
         attempt.stage(write_clean_metadata(self._metadata()))
-        participants = []
-        if has_metadata_table(snapshot.config):
-            writer = self._writer or self._open_writer()
-            participants.append(writer.stage(snapshot, self._new_files(snapshot), fence=fence))
+        participants = self._metadata_part.participants(
+            snapshot, lambda: FileChanges(self._new_files(snapshot)), fence=fence
+        )
         return Publication(table.minter(snapshot).mint, participants=participants)
 
     def check_intent(self) -> None:
@@ -205,18 +201,6 @@ class UndoRun:
             last_completed=plan.last_completed,
             policy=plan.policy,
             extra_metadata={**plan.extra_metadata, UNDOES: self._undo.run},
-        )
-
-    def _open_writer(self) -> DeltaCommitWriter:
-        from lakeward.commit.metadata.writer import DeltaCommitWriter
-
-        return DeltaCommitWriter(
-            self._table.storage,
-            self.attempt.instant,
-            folder=self.attempt.folder,
-            number=self._table.owner.attempt,
-            measured=None,
-            clock=self._table.clock,
         )
 
 

@@ -27,6 +27,7 @@ from lakeward.execute.compaction.merging import ChooseDispatcher, RunOperation, 
 from lakeward.execute.compaction.targets import Dropped, Target, Targets, find_targets
 from lakeward.execute.compaction.yielding import Yielding
 from lakeward.execute.life_cycle import Unpublished
+from lakeward.execute.metadata_part import FileChanges, MetadataPart
 from lakeward.execute.pending_work import pending_plan
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
@@ -40,7 +41,6 @@ from lakeward.task.operation_spec import OperationKind, OperationResult
 
 if TYPE_CHECKING:
     from lakeward.commit.metadata.changes import NewFile
-    from lakeward.commit.metadata.writer import DeltaCommitWriter
 
 ACCEPTED_DAMAGE = "lakeward.accepted-damage"
 """A key of a commit's extra metadata: the files whose rows are not in it, because an operator accepted that."""
@@ -68,7 +68,7 @@ class CompactionService:
         self._run_operation = run_operation
         self._encoded: _Encoded | None = None
         """What was done of the commit before the lock was taken; under it, what it depends on is compared."""
-        self._writer: DeltaCommitWriter | None = None
+        self._metadata_part = MetadataPart(table, claim.attempt, measured=claim.indexed)
         self.results: list[OperationResult] = []
         self.engine: Engine | None = None
         """What the operations ran on."""
@@ -104,9 +104,7 @@ class CompactionService:
         snapshot = claim.snapshot
         if has_metadata_table(snapshot.config):
             snapshot = table.snapshot(only=frozenset(self.groups))
-            if has_metadata_table(snapshot.config):
-                self._writer = self._open_writer()
-                self._writer.prepare(snapshot, _new_files(results))
+            self._metadata_part.prepare(snapshot, lambda: FileChanges(_new_files(results)))
         # Writers may have put more logs into the slices of a LOG.
         now = {
             (*slice_.group_id, slice_.base_instant): slice_ for group in snapshot.file_groups for slice_ in group.slices
@@ -130,10 +128,7 @@ class CompactionService:
         self._list_markers()
         results = [by_group[target.group_id] for target in self.kept.of]
         self.attempt.stage(self._encode([target.slice for target in self.kept.of], results, snapshot.schema).content)
-        participants = []
-        if has_metadata_table(snapshot.config):
-            writer = self._writer or self._open_writer()
-            participants.append(writer.stage(snapshot, _new_files(results), fence=fence))
+        participants = self._metadata_part.participants(snapshot, lambda: FileChanges(_new_files(results)), fence=fence)
         return Publication(
             self._table.minter(snapshot).mint,
             winners=[
@@ -162,19 +157,6 @@ class CompactionService:
 
     def _by_group(self) -> Mapping[GroupId, OperationResult]:
         return {(result.partition_path, result.file_id): result for result in self.results}
-
-    def _open_writer(self) -> DeltaCommitWriter:
-        # It needs the compiled kernels, which a daemon otherwise leaves to its tasks: only where a table has one.
-        from lakeward.commit.metadata.writer import DeltaCommitWriter
-
-        return DeltaCommitWriter(
-            self._table.storage,
-            self._claim.instant,
-            folder=self.attempt.folder,
-            number=self._table.owner.attempt,
-            measured=self._claim.indexed,
-            clock=self._table.clock,
-        )
 
     def _encode(self, slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str | None) -> _Encoded:
         """What is encoded already, if that is still it: thousands of operations take most of a second."""
