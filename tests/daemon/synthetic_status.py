@@ -98,6 +98,7 @@ def running_job(table: str = "orders", ratio: float = 0.42) -> JobStatus:
         table,
         job_id="j2",
         began_at=NOW - 24,
+        deadline=NOW + 2160,
         ended_at=None,
         end=None,
         figures=JobFigures(),

@@ -27,6 +27,7 @@ from lakeward.daemon.web.pages import concerns
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import StoreUnavailable, TryLater
+from lakeward.execute.progress import Merged
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.quantities import format_time
@@ -422,6 +423,22 @@ def test_what_was_not_foreseen_is_a_failure_of_its_table(
     assert isinstance(bug["exc_info"], ZeroDivisionError) and bug["exc_info"].__traceback__ is not None
     serving.run(300)
     assert len(completed(bad)) == len(before) + 1
+
+
+def test_a_job_that_finds_more_to_read_has_longer(root: Path, tmp_path: Path) -> None:
+    """A recovery learns what it has to merge when it begins to; the page shows the deadline of the scheduler."""
+    copy_golden("v9", root / "orders", pending=True)
+    serving = Serving(root, tmp_path / "state")
+    serving.runner.hang(Lane.JOB)
+    serving.run(1)
+    (recovery,) = serving.status().tables[0].running
+    assert recovery.deadline == recovery.began_at + 4 * 1800
+
+    serving.service.jobs.watches()[0].merged(Merged(0, 1, 0, 80 * 1024**3, 0, 0))
+    serving.settle()
+
+    (recovery,) = serving.status().tables[0].running
+    assert recovery.deadline == recovery.began_at + 1800 + 10 * 1024
 
 
 def test_a_master_that_is_away_is_no_fault_of_the_table(

@@ -461,7 +461,7 @@ class DaemonsRun:
                 retry_max=60.0,
                 failures_max=random.choice([2, 5]),
                 parked_for=120.0,
-                job_deadline=random.choice([120.0, 1200.0]),
+                job_deadline=random.choice([60.0, 1200.0]),
                 **self._settings_of_services(random),
             ),
             tables=(TableOverride(match="*/shadow", locks=LockSettings(writers=None)),),

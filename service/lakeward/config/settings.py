@@ -692,8 +692,9 @@ class TableSettings(_Section):
     """A poll of the timeline that takes longer is given up."""
     plan_deadline: Duration = 300.0
     """The same for planning."""
-    job_deadline: Duration = 2 * 3600.0
-    """The same for a job."""
+    job_deadline: Duration = 1800.0
+    """The same for a job that reads little; it has one more second for each 8 MiB that it reads. A job of which nobody
+    knows how much it reads, such as a clean, has four times this."""
     clean: CleanSettings = CleanSettings()
     """What is given here overrides what [defaults.clean] says, key by key."""
     archive: ArchiveSettings = ArchiveSettings()

@@ -160,6 +160,9 @@ class Service:
         self._runner.deliver()
         for table, why in self._leases.expire().items():
             self._lose_lease(table, why)
+        for watch in self.jobs.watches():
+            if (read_bytes := watch.take_size()) is not None:
+                self._inbox.append(e.JobSized(watch.job.id, read_bytes))
         self._inbox.append(e.Tick())
         now = self._clock.now()
         while self._inbox:

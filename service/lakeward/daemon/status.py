@@ -163,6 +163,8 @@ class JobStatus:
     table: str
     service: JobKind
     began_at: float
+    deadline: float | None = None
+    """When the daemon gives up waiting for it; None when it has ended."""
     instants: tuple[str, ...] = ()
     """Instants of the plans that it carried out."""
     progress: JobProgress | None = None

@@ -77,7 +77,7 @@ def table_status(
         objective_seconds=table.settings.objective_kept,
         backlog=backlog,
         write_amplification=write_amplification,
-        running=jobs.running(table.name),
+        running=jobs.running(table.name, {each.job.id: each.job.deadline for each in view.running}),
         last_job=jobs.last(table.name),
         last_success_at=jobs.last_successes(table.name),
         shown_as=table.shown_as,

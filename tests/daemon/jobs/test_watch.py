@@ -88,3 +88,14 @@ def test_how_far_a_clean_is_taken_once() -> None:
     assert watch.take_deleted() == DeletedSoFar("001", 1000, 1200) and watch.take_deleted() is None
     progress = watch.status.progress
     assert progress is not None and (progress.operations, progress.operations_total) == (1000, 1200)
+
+
+def test_a_job_says_once_what_each_of_its_plans_reads() -> None:
+    """The scheduler gives it the time for it; a recovery may find plans of any size."""
+    watch = Watched().watch
+    assert watch.take_size() is None
+    for done in (0, 30):
+        watch.merged(Merged(0, 4, done, 40, 0, 0))
+    assert (watch.take_size(), watch.take_size()) == (40, None)
+    watch.merged(Merged(0, 1, 0, 100, 0, 0))
+    assert (watch.take_size(), watch.take_size()) == (140, None)

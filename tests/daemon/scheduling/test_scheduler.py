@@ -22,6 +22,7 @@ from lakeward.daemon.scheduling.events import (
     JobEnded,
     JobOutcome,
     JobResult,
+    JobSized,
     LeaseEnded,
     LeaseGained,
     Limits,
@@ -193,7 +194,6 @@ def test_demand_runs():
     job = one(Run, stage.planned("a")).job
 
     assert (job.service, job.operations, job.read_bytes, job.memory_bytes) == (JobKind.COMPACTION, 3, 1000, 77)
-    assert job.deadline == stage.now + 7200
     assert stage.state("a") is TableState.RUNNING
 
 
@@ -798,6 +798,44 @@ def test_stuck_job_keeps_its_place():
     answered = stage.end(job, WorkProblem(ProblemKind.CANCELLED, "Cancelled."))
     assert jobs(answered) == [("b", JobKind.COMPACTION)]
     assert stage.view("a").failures == 1, "to be stuck is a failure, even when an operator cancelled"
+
+
+@pytest.mark.parametrize(
+    ("read_bytes", "stuck_after"),
+    [(10 * 1000**2, 1802), (20 * 1000**3, 1801 + 2385), (2 * 1000**4, 1801 + 238419)],
+    ids=["10 MB", "20 GB", "2 TB"],
+)
+def test_a_deadline_follows_what_a_job_reads(read_bytes, stuck_after):
+    """Half an hour, and a second for each 8 MiB: 10 MB are called stuck long before 2 TB may be."""
+    stage = Stage()
+    stage.recovered("a")
+    job = one(Run, stage.planned("a", replace(WORK, read_bytes=read_bytes))).job
+    assert job.deadline == stage.view("a").running[0].job.deadline == stage.now + 1800 + read_bytes / (8 * 1024**2)
+
+    assert not stage.view("a").running[0].stuck
+    stage.wait(stuck_after - 3)
+    assert not stage.view("a").running[0].stuck
+    stage.wait(3)
+    assert stage.view("a").running[0].stuck
+
+
+def test_a_job_of_unknown_size_has_longer_until_it_says_what_it_reads():
+    """A recovery carries out what others planned. What it finds lengthens its deadline, and shortens it never; a job
+    that was told to stop is given no more time."""
+    stage = Stage()
+    stage.add("a")
+    running = stage.view("a").running[0]
+    assert running.job.service is JobKind.RECOVERY and running.job.deadline == stage.now + 4 * 1800
+
+    stage.say(JobSized(running.job.id, 1))
+    assert stage.view("a").running[0].job.deadline == running.job.deadline
+    stage.say(JobSized(running.job.id, 80 * 1024**3))
+    assert stage.view("a").running[0].job.deadline == running.started_at + 1800 + 10 * 1024
+    assert records(stage.wait(1800 + 10 * 1024 - 1)) == []
+    assert records(stage.wait(1)) == [FactKind.STUCK]
+
+    stage.say(JobSized(running.job.id, 2 * 1000**4))
+    assert stage.view("a").running[0].stuck and stage.view("a").running[0].job.deadline < stage.now + 1
 
 
 def test_results_are_heard_before_deadlines():

@@ -30,6 +30,7 @@ from lakeward.daemon.scheduling.events import (
     JobEnded,
     JobOutcome,
     JobResult,
+    JobSized,
     LeaseEnded,
     LeaseGained,
     Limits,
@@ -190,6 +191,7 @@ class World:
             (2, lambda: CancelRequested(self.some_control())),
             (2, lambda: Polled(table, "unknown", True)),
             (1, lambda: JobEnded("unknown", JobOutcome(JobResult.COMMITTED))),
+            (2, lambda: JobSized(self.chance.choice(["unknown", *self.jobs]), self.chance.choice((0, 10**9, 10**12)))),
         )
         weights = [weight for weight, _ in choices]
         return self.chance.choices([make for _, make in choices], weights)[0]()

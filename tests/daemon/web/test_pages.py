@@ -203,6 +203,15 @@ def test_pages_write_numbers_as_commands_do(pages: Pages):
     assert not re.findall(r"\d %", text)
 
 
+def test_a_running_job_says_when_it_is_given_up(pages: Pages):
+    """And one that was, that it was."""
+    text = Page(pages.all_tables(service(table(running=(running_job(),))))).text
+    assert "given up in 36 min" in text.replace("\u00a0", " ")
+    late = replace(running_job(), deadline=NOW - 300)
+    text = Page(pages.all_tables(service(table(running=(late,))))).text
+    assert "did not answer by its deadline , 5 min ago" in text.replace("\u00a0", " ")
+
+
 def test_nearer_to_the_objective_stands_before():
     """Among equals."""
     late, early = (table(name, backlog=backlog(oldest_unmerged_at=NOW - age)) for name, age in (("b", 900), ("a", 60)))

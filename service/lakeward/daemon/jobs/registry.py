@@ -78,8 +78,10 @@ class JobRegistry:
         """Permits that running jobs hold."""
         return sum(watch.job.memory_bytes for watch in self._running.values())
 
-    def running(self, table: str) -> tuple[JobStatus, ...]:
-        return tuple(watch.status for watch in self._running.values() if watch.job.table == table)
+    def running(self, table: str, deadlines: Mapping[str, float]) -> tuple[JobStatus, ...]:
+        """The table's jobs, with the deadlines that the scheduler has for them."""
+        running = ((job_id, watch.status) for job_id, watch in self._running.items() if watch.job.table == table)
+        return tuple(replace(status, deadline=deadlines.get(job_id)) for job_id, status in running)
 
     def last(self, table: str) -> JobStatus | None:
         return self._last.get(table)

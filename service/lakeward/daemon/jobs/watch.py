@@ -36,6 +36,8 @@ class JobWatch:
         self._log = log
         self._stopped: str | None = None
         self._deleted: DeletedSoFar | None = None
+        self._plan_bytes = 0
+        self._read_bytes = self._read_bytes_taken = 0
         self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
 
     @property
@@ -70,6 +72,9 @@ class JobWatch:
         self._show(step=f"waiting: {text}")
 
     def merged(self, state: Merged) -> None:
+        if state.input_bytes_total != self._plan_bytes:  # the next of its plans
+            self._plan_bytes = state.input_bytes_total
+            self._read_bytes += state.input_bytes_total
         self._show(
             operations=state.operations,
             operations_total=state.operations_total,
@@ -81,6 +86,13 @@ class JobWatch:
         """How far a clean is, where that was not taken yet."""
         state, self._deleted = self._deleted, None
         return state
+
+    def take_size(self) -> int | None:
+        """What its plans have to read, all together, where that is more than was taken before."""
+        if self._read_bytes == self._read_bytes_taken:
+            return None
+        self._read_bytes_taken = self._read_bytes
+        return self._read_bytes_taken
 
     def deleted(self, state: DeletedSoFar) -> None:
         self._deleted = state

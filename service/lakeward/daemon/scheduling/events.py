@@ -94,6 +94,12 @@ class FactKind(StrEnum):
 
 # ---- what the scheduler is told about tables and the machine
 
+JOB_BYTES_PER_SECOND = 8 * 1024**2
+"""What a job reads in a second at the least: less than half of the slowest merge in one process (benchmarks/README.md),
+and a fraction of what several do."""
+JOB_UNSIZED = 4
+"""A job of which nobody knows what it reads may take so many times as long as one that reads little."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -132,7 +138,14 @@ class Schedule:
     parked_for: float = 86400.0
     poll_deadline: float = 60.0
     plan_deadline: float = 300.0
-    job_deadline: float = 7200.0
+    job_deadline: float = 1800.0
+    """What a job that reads next to nothing may take."""
+
+    def job_seconds(self, read_bytes: int | None) -> float:
+        """How long a job may take that reads so many bytes; None: nobody knows how many."""
+        if read_bytes is None:
+            return JOB_UNSIZED * self.job_deadline
+        return self.job_deadline + read_bytes / JOB_BYTES_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +337,14 @@ class WorkFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSized:
+    """What a job has to read by what it found itself: its plans of so far, all together."""
+
+    job_id: str
+    read_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobEnded:
     job_id: str
     outcome: JobOutcome
@@ -397,6 +418,7 @@ Event = (
     | Polled
     | Planned
     | WorkFailed
+    | JobSized
     | JobEnded
     | ForeignServiceSeen
     | Parked

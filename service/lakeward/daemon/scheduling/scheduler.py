@@ -59,6 +59,7 @@ from lakeward.daemon.scheduling.events import (
     Instruction,
     Job,
     JobEnded,
+    JobSized,
     LeaseEnded,
     LeaseGained,
     Limits,
@@ -181,6 +182,8 @@ class Scheduler:
                 self._tick()
             case JobEnded():
                 self._job_ended(event)
+            case JobSized():
+                self._size_job(event)
             case WorkFailed():
                 self._scan_failed(event)
             case TableAdded():
@@ -347,6 +350,17 @@ class Scheduler:
             table.poll_at = self._now
             self._out += settle(table, running, event.outcome, self._now, self._chance)
         self._touch(table.name)
+
+    def _size_job(self, event: JobSized) -> None:
+        """A job that has more to read than its plan said, or than anybody knew, gets the time for it."""
+        running = self._running.get(event.job_id)
+        table = None if running is None else self._tables.get(running.job.table)
+        if running is None or table is None or running.cancelled is not None:
+            return
+        deadline = running.started_at + table.schedule.job_seconds(event.read_bytes)
+        if deadline > running.job.deadline:
+            self._keep_running(table, replace(running, job=replace(running.job, deadline=deadline)))
+            self._touch(table.name)
 
     def _see_foreign_service(self, event: ForeignServiceSeen) -> None:
         table = self._tables.get(event.table)
@@ -525,7 +539,7 @@ class Scheduler:
             read_bytes=candidate.read_bytes,
             write_bytes=candidate.write_bytes,
             memory_bytes=candidate.memory_bytes,
-            deadline=self._now + table.schedule.job_deadline,
+            deadline=self._now + table.schedule.job_seconds(candidate.read_bytes or None),
             expired_plans=table.demand.expired_plans
             if table.demand and candidate.service is JobKind.PLAN_EXPIRY
             else (),
