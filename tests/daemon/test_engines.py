@@ -6,8 +6,11 @@ import threading
 from typing import Any
 
 import pytest
+import structlog
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
+from lakeward.clock import Clock
 from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.status import SparkState
@@ -17,6 +20,8 @@ from lakeward.dispatch.engine_rule import LOCAL_BELOW_BYTES, rule_of_daemon
 from lakeward.dispatch.local import LocalDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LakewardError
+from tests.clocks import SettableClock
+from tests.dispatch.fake_session import FakeSession
 
 TIMEOUT_SECONDS = 30.0
 MEMORY = 512 * 1024**2
@@ -30,8 +35,9 @@ def settings_with(memory_limit: int = MEMORY, **spark: Any) -> Settings:
     return Settings(spark=SparkSettings(**spark), service=ServiceSettings(memory=memory_limit))
 
 
-def engines_of(**spark: Any) -> Engines:
-    return Engines(settings_with(**spark), on_replaced=nothing)
+def engines_of(*, clock: Clock | None = None, **spark: Any) -> Engines:
+    log = structlog.stdlib.get_logger("test")
+    return Engines(settings_with(**spark), on_replaced=nothing, clock=clock or SettableClock(), log=log)
 
 
 def choose(engines: Engines, input_bytes: int, *, memory_bytes: int = MEMORY) -> Dispatcher:
@@ -111,7 +117,7 @@ def test_nothing_is_started_by_being_asked(monkeypatch: pytest.MonkeyPatch) -> N
     engines.apply(settings_with())
     assert isinstance(choose(engines, 9), SparkDispatcher), "a running daemon keeps its master"
     assert engines.status.where == "spark://elsewhere:7077"
-    engines.stop()
+    engines.stop(within=1.0)
 
 
 def test_an_address_with_a_token_is_not_shown() -> None:
@@ -150,3 +156,62 @@ def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch
 
     assert answered == [SparkState.NOT_STARTED, 1]
     assert engines.status.state is SparkState.DOWN, "it did not start"
+
+
+def test_the_session_of_an_idle_daemon_is_ended_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is up from the first job on, and not started again when `spark.idle_stop` is over; the log has one line for
+    each start and each end. Keeps 2, 3 of daemon/engines."""
+    sessions = [FakeSession() for _ in range(3)]
+    clock, coming = SettableClock(1000.0), iter(sessions)
+
+    def start(self: SparkDispatcher) -> FakeSession:
+        clock.sleep(8.0)
+        return next(coming)
+
+    monkeypatch.setattr(SparkDispatcher, "_start", start)
+    engines = engines_of(clock=clock, master="local[2]")
+    states = [engines.status.state]
+
+    def look() -> None:
+        engines.check()
+        states.append(engines.status.state)
+
+    with capture_logs() as log:
+        choose(engines, 1).probe()
+        look()
+        clock.sleep(599.0)
+        look()
+        clock.sleep(1.0)
+        look()
+        look()
+        choose(engines, 1).probe()
+        sessions[1].is_answering = False
+        look()
+        choose(engines, 1).probe()
+        states.append(engines.status.state)
+        engines.stop(within=1.0)
+        engines.stop(within=1.0)
+    states.append(engines.status.state)
+    up, down, not_started = SparkState.UP, SparkState.DOWN, SparkState.NOT_STARTED
+    assert states == [not_started, up, up, not_started, not_started, down, up, not_started]
+    said = {"where": "local[2]", "log_level": "info"}
+    started, ended = (
+        {"event": "Spark session started", "seconds": 8.0, **said},
+        {"event": "Spark session ended", **said},
+    )
+    died = {"event": "Spark session died, or did not answer", "where": "local[2]", "log_level": "warning"}
+    assert log == [started, {**ended, "idle_seconds": 600.0}, started, died, started, ended]
+
+
+def test_how_long_a_session_may_be_idle_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reload changes it; with "none" the session is never ended."""
+    monkeypatch.setattr(SparkDispatcher, "_start", lambda self: FakeSession())
+    clock = SettableClock(1000.0)
+    engines = engines_of(clock=clock, idle_stop="none")
+    engines._spark.probe()
+    clock.sleep(1e9)
+    engines.check()
+    assert engines.status.state is SparkState.UP
+    engines.apply(settings_with(idle_stop="1h"))
+    engines.check()
+    assert engines.status.state is SparkState.NOT_STARTED

@@ -25,10 +25,13 @@ from lakeward.dispatch.dispatcher import Done, Progress  # noqa: E402
 from lakeward.dispatch.spark import SparkDispatcher  # noqa: E402
 from lakeward.dispatch.spark_memory import SparkMemory  # noqa: E402
 from lakeward.errors import Cancelled, EngineLost, LakewardError, TaskFailed  # noqa: E402
-from tests.dispatch import tasks  # noqa: E402
+from tests.dispatch import session_leaks, tasks  # noqa: E402
 
 scratch = Path(sys.argv[1])
 seen: dict[str, Any] = {}
+temporary = scratch / "temporary"
+temporary.mkdir()
+session_leaks.temporary_files_in(temporary)
 (scratch / "conf").mkdir()
 (scratch / "conf" / "spark-defaults.conf").write_text("spark.executor.memoryOverhead 3g\n")
 os.environ["SPARK_CONF_DIR"] = str(scratch / "conf")
@@ -75,6 +78,7 @@ seen["signal handler kept"] = signal.getsignal(signal.SIGINT) is before
 first = java().pid
 
 seen["loaded in a worker"] = run(tasks.which_are_loaded, [["lakeward.task.operation", "pandas"]])
+seen["archives in a worker"] = run(tasks.which_archives, [0])
 
 # Jobs of several threads on one session, each with its own description, all in the pool.
 threads = [
@@ -139,14 +143,14 @@ seen["connections left"] = len(SparkContext._gateway._gateway_client.deque)  # t
 victim = scratch / "victim"
 
 
-def hurt() -> None:
+def hurt(by: str) -> None:
     try:
         run(tasks.tick, [str(victim)], "the victim")
     except LakewardError as error:
-        seen["victim"] = [type(error).__name__, error.code, error.exit_code, error.what]
+        seen[f"victim of {by}"] = [type(error).__name__, error.code, error.exit_code, error.what]
 
 
-thread = in_thread(hurt)
+thread = in_thread(lambda: hurt("a kill"))
 wait_for(victim.exists)
 os.kill(java().pid, signal.SIGKILL)
 thread.join(timeout=60)
@@ -157,16 +161,30 @@ seen["another session"] = java().pid != first
 dispatcher.probe()
 seen["probes of two sessions"] = jobs.count("version probe")
 
-# A driver that hangs counts as dead, too, and is replaced.
+# A driver that hangs while a job runs counts as dead, too: the job ends, and the next one has another session.
 from lakeward.dispatch import spark_session  # noqa: E402
 
 spark_session.ANSWER_TIMEOUT_SECONDS = 2.0
 hanging = java()
+victim.unlink()
+thread = in_thread(lambda: hurt("a stop"))
+wait_for(victim.exists)
 os.kill(hanging.pid, signal.SIGSTOP)
-seen["alive while it hangs"] = dispatcher.is_alive()
+thread.join(timeout=60)
+seen["alive while it hangs"] = [dispatcher.is_alive() for _ in range(3)]
+waiting = [each for each in threading.enumerate() if each.name == "lakeward-spark"]
+seen["threads that wait for the one that hung"] = len(waiting)
 seen["after the one that hung"] = run(tasks.double, [6])
 seen["the one that hung is gone"] = hanging.poll() is not None
-dispatcher.stop()
+
+# What is ended gives everything back, and again.
+ended = []
+for _ in range(2):
+    run(tasks.double, [7])
+    of_session = java()
+    dispatcher.end(within=60.0)
+    ended.append(session_leaks.what_is_left(temporary) | {"code": of_session.poll()})
+seen["left by two sessions that ended"] = ended
 try:
     SparkDispatcher("local[2]", {"spark.speculation": "true"}, memory=tasks.MEMORY).run(
         tasks.double, [1], description="speculating", on_progress=lambda progress: None

@@ -113,3 +113,11 @@ def which_are_loaded(spec: list[str], task_attempt: int) -> list[str]:
 
     pa.array([1])  # with its first array it imports what it can use
     return [name for name in spec if name in sys.modules]
+
+
+def which_archives(spec: int, task_attempt: int) -> list[str]:
+    """Archives that this process imports from, and reads anew before each task."""
+    import sys
+    import zipimport
+
+    return [path for path, importer in sys.path_importer_cache.items() if isinstance(importer, zipimport.zipimporter)]

@@ -122,4 +122,4 @@ def test_no_driver_is_started_for_it(closed_port: int, monkeypatch: pytest.Monke
     for begin in (dispatcher.check, dispatcher.probe):
         with pytest.raises(EngineAway, match="No Spark master answers"):
             begin()
-    assert not dispatcher.has_session and dispatcher.failed_to_start
+    assert not dispatcher.has_session and dispatcher.is_down

@@ -40,8 +40,10 @@ def test_settings_that_follow_from_memory_are_made(seen: dict[str, Any]) -> None
 
 
 def test_its_workers_begin_with_what_an_operation_needs(seen: dict[str, Any]) -> None:
-    """They are forked from a process that has loaded the kernels once for all; none loads pandas."""
+    """They are forked from a process that has loaded the kernels once for all; none loads pandas, nor has PySpark from
+    an archive, of which it would read the list before each task."""
     assert seen["loaded in a worker"] == [["lakeward.task.operation"]]
+    assert seen["archives in a worker"] == [[]]
 
 
 def test_threads_share_it(seen: dict[str, Any]) -> None:
@@ -72,17 +74,50 @@ def test_a_cancel_reaches_the_executors(seen: dict[str, Any]) -> None:
 
 def test_when_it_dies_its_job_fails_and_the_next_one_has_another(seen: dict[str, Any]) -> None:
     """`kill -9` of the driver gives a clear error that says to try again; nothing has to be restarted."""
-    assert seen["victim"] == ["EngineLost", "LW-ENGINE-LOST", 75, "Spark died while it ran 'the victim'."]
+    assert seen["victim of a kill"] == ["EngineLost", "LW-ENGINE-LOST", 75, "Spark died while it ran 'the victim'."]
     assert seen["alive after the kill"] is False
     assert seen["next job"] == [10]
     assert (seen["alive again"], seen["another session"]) == (True, True)
 
 
 def test_a_driver_that_hangs_is_replaced(seen: dict[str, Any]) -> None:
-    """It was stopped, not killed: it does not answer, so it counts as dead, and is killed before another one starts."""
-    assert seen["alive while it hangs"] is False
+    """It was stopped, not killed: it does not answer, so it counts as dead, its job fails as if it had died, and it is
+    killed before another one starts. Keeps 3 of dispatch/spark_session."""
+    assert seen["victim of a stop"] == seen["victim of a kill"]
+    assert seen["alive while it hangs"] == [False, False, False]
+    assert seen["threads that wait for the one that hung"] <= 4, "two of the job, its cancelling, and one question"
     assert seen["after the one that hung"] == [12]
     assert seen["the one that hung is gone"] is True
+
+
+def test_a_session_that_ended_leaves_nothing(seen: dict[str, Any]) -> None:
+    """Its JVM has ended by itself, and removed its folders; what was left by two that were killed, and of their jobs,
+    is no more after another one. Keeps 4 of dispatch/spark_session."""
+    first, second = seen["left by two sessions that ended"]
+    for left in (first, second):
+        assert (left["code"], left["children"], left["threads"]) == (0, [], ["MainThread"])
+        assert not [entry for entry in left["path"] if "spark-" in entry]
+    assert second["files"] <= first["files"], "what the killed ones left may be collected later"
+    assert without_memory(second) == without_memory(first) | {"files": second["files"]}
+
+
+@pytest.mark.wide
+@pytest.mark.long
+def test_fifty_sessions_leave_nothing(tmp_path: Path) -> None:
+    """No thread, file, process, folder, setting of the environment, nor memory that grows with each."""
+    script = Path(__file__).with_name("session_leaks.py")
+    done = subprocess.run(
+        [sys.executable, str(script), "50", str(tmp_path)], capture_output=True, text=True, timeout=1800, check=False
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    first, last = json.loads(done.stdout.strip().splitlines()[-1])
+    assert without_memory(last) == without_memory(first)
+    assert (first["threads"], first["children"], first["folders"]) == (["MainThread"], [], [])
+    assert last["megabytes"] < first["megabytes"] + 8
+
+
+def without_memory(left: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in left.items() if key != "megabytes"}
 
 
 def test_speculation_is_refused_before_anything_is_started(seen: dict[str, Any]) -> None:

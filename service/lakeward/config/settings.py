@@ -309,7 +309,8 @@ class HttpSettings(_Section):
 
 
 class SparkSettings(_Section):
-    """The one Spark session that runs the jobs of all tables. It starts with the first job that is for it."""
+    """The one Spark session that runs the jobs of all tables. It starts with the first job that is for it, and ends
+    after some time without one."""
 
     master: Text = Field(default="local[*]", json_schema_extra=RESTART)
     """Spark's master URL."""
@@ -319,6 +320,8 @@ class SparkSettings(_Section):
     """Spark's own settings, verbatim. Those that hold a secret come from the environment."""
     pool: Text = Field(default="lakeward", json_schema_extra=RESTART)
     """Name of the scheduler pool of our jobs, for a session with fair scheduling."""
+    idle_stop: DurationOrOff = 600.0
+    """The daemon ends its session, and gives the memory back, when no job has used it for so long. "none": never."""
     local_below: SizeOrNone | None = None
     """Plans that read less than this run in processes of this machine instead of on Spark; 0: none do. Not given:
     16GiB, and 0 where `master` or `remote` says where to work."""

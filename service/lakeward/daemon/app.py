@@ -73,7 +73,7 @@ CONTROLS_SECONDS = 2.0
 TRIM_SECONDS = 3600.0
 
 ENGINE_SECONDS = 30.0
-"""Between two scans of whether the Spark session still answers."""
+"""Between two looks at whether the Spark session still answers, or is idle."""
 
 VERSION = version("lakeward")
 SHOW_SECONDS = 2.0
@@ -172,7 +172,9 @@ class App:
             address=settings.service.listen,
             process=processes.new_owner().to_line().decode().strip(),
         )
-        self._engines = engines = Engines(settings, on_replaced=self._metrics.spark_restarted)
+        self._engines = engines = Engines(
+            settings, on_replaced=self._metrics.spark_restarted, clock=clock, log=self._log
+        )
         ending.callback(self._stop_engines)
         self._kernels = Kernels(KernelProcess() if is_needed() else None, clock=clock, log=self._log)
         ending.callback(self._kernels.stop)
@@ -324,7 +326,9 @@ class App:
 
     def _stop_engines(self) -> None:
         """A Spark that is starting, or that has died, may not let itself be stopped."""
-        stopping = threading.Thread(target=self._engines.stop, name="lakeward-engines", daemon=True)
+        stopping = threading.Thread(
+            target=partial(self._engines.stop, within=HUNG_SECONDS - 1), name="lakeward-engines", daemon=True
+        )
         stopping.start()
         stopping.join(HUNG_SECONDS)
         self._is_hung = self._is_hung or stopping.is_alive()

@@ -1,15 +1,21 @@
 """Engines for the daemon's data jobs: one Spark session for all of them, or processes of this machine for plans that
 are small.
 
-Touches: a Spark session and child processes, which start with the first job that needs them.
-Keeps:   operations of all jobs in processes of this machine, and of a master here whose size is not said, take no more
-         memory together than `service.memory`, nor more than the machine has; one by itself may.
+Touches: a Spark session and child processes, which start with the first job that needs them; the log.
+Keeps:   1. operations of all jobs in processes of this machine, and of a master here whose size is not said, take no
+            more memory together than `service.memory`, nor more than the machine has; one by itself may;
+         2. a session that no job has used for `spark.idle_stop` is ended, and its memory given back;
+         3. what pages, metrics and readiness say of the session is one value, `status`.
+See:     docs/decisions/0099-the-life-of-the-session.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from structlog.stdlib import BoundLogger
+
+from lakeward.clock import Clock
 from lakeward.config.settings import Settings
 from lakeward.daemon.status import SparkState, SparkStatus
 from lakeward.dispatch import machine
@@ -21,7 +27,7 @@ from lakeward.dispatch.spark_memory import SparkMemory
 
 
 class Engines:
-    def __init__(self, settings: Settings, *, on_replaced: Callable[[], None]) -> None:
+    def __init__(self, settings: Settings, *, on_replaced: Callable[[], None], clock: Clock, log: BoundLogger) -> None:
         """
         Args:
             on_replaced: called when a session is started in the place of one that died.
@@ -31,6 +37,8 @@ class Engines:
         self._where, self._is_named = spark.where, spark.is_named
         self._has_master_here = remote is None and spark.master.startswith("local")
         self._settings = settings
+        self._on_replaced = on_replaced
+        self._log = log
         self._places = places_of_machine(settings.service.memory)
         # Jobs of several tables share the session; without fair scheduling one would starve the others.
         conf = {"spark.scheduler.mode": "FAIR"} | dict(spark.conf)
@@ -40,9 +48,10 @@ class Engines:
             memory=SparkMemory.on(self._places, settings.memory_max),
             pool=spark.pool,
             remote=remote,
-            on_replaced=on_replaced,
+            on_started=self._started,
+            on_replaced=self._replaced,
+            clock=clock,
         )
-        self._is_alive = True
 
     def apply(self, settings: Settings) -> None:
         """What a running daemon can change. Its session keeps the master and the settings that it started with."""
@@ -83,18 +92,30 @@ class Engines:
         )
 
     def check(self) -> None:
-        """See whether the session, if there is one, still answers. One that does not is replaced by the next job."""
-        self._is_alive = self._spark.is_alive()
+        """End the session, if there is one that is idle, or see whether it still answers. One that does not is replaced
+        by the next job."""
+        idle_stop = self._settings.spark.idle_stop
+        if idle_stop is not None and self._spark.end_idle(idle_stop):
+            self._log.info("Spark session ended", where=self._where, idle_seconds=idle_stop)
+        else:
+            self._spark.is_alive()
 
     @property
     def status(self) -> SparkStatus:
         """The status at the last check. Waits for no answer."""
-        state = SparkState.NOT_STARTED
-        if self._spark.has_session:
-            state = SparkState.UP if self._is_alive else SparkState.DOWN
-        elif self._spark.failed_to_start:
+        state = SparkState.UP if self._spark.has_session else SparkState.NOT_STARTED
+        if self._spark.is_down:
             state = SparkState.DOWN
         return SparkStatus(state, self._where, self._rule(self._settings.defaults.memory).for_spark)
 
-    def stop(self) -> None:
-        self._spark.stop()
+    def stop(self, *, within: float) -> None:
+        """End the session, within so many seconds once none is being started."""
+        if self._spark.end(within=within):
+            self._log.info("Spark session ended", where=self._where)
+
+    def _started(self, seconds: float) -> None:
+        self._log.info("Spark session started", where=self._where, seconds=round(seconds, 1))
+
+    def _replaced(self) -> None:
+        self._log.warning("Spark session died, or did not answer", where=self._where)
+        self._on_replaced()

@@ -74,7 +74,7 @@ def end_of(outcome: JobOutcome) -> JobEnd:
 
 class SparkState(StrEnum):
     NOT_STARTED = "not-started"
-    """No job has asked for it yet."""
+    """No job has asked for it since the daemon started, or since it ended for being idle."""
     UP = "up"
     DOWN = "down"
     """It died, or could not be started."""

@@ -4,14 +4,16 @@ How a session of either kind puts one spec into one task is its own (`spark_sess
 needed.
 
     no session --first need--> running --died--> (the jobs on it fail, `EngineLost`) --next need--> running
-                                  |--stop--> no session
+                                  |--stop, or no job for so long--> no session
 
 Touches: a Spark session, started when first needed, whichever thread needs it; shared by all threads.
 Keeps:   1. each spec is run by exactly one task (and by that task's retries, told apart by their attempt number);
          2. a session that was already running in this process is used and never stopped;
          3. no work begins on a session with speculation, or whose executors have other versions;
          4. what says where the work runs holds no secret, and Spark's event log none of the settings' secrets;
-         5. a session whose settings leave operations less memory than they take is used, and that is said once.
+         5. a session whose settings leave operations less memory than they take is used, and that is said once;
+         6. no session is ended under a job, and a job that comes while one is ended gets a new one.
+See:     docs/decisions/0099-the-life-of-the-session.md
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from __future__ import annotations
 import logging
 import pickle
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakeward.clock import Clock, SystemClock
 from lakeward.dispatch.dispatcher import (
     Done,
     Engine,
@@ -49,10 +53,16 @@ _LOG = logging.getLogger("lakeward.dispatch")
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 POOL = "lakeward"
+END_SECONDS = 60.0
+"""How long a session that is idle may take to end."""
 
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 """The driver hands out tasks and moves no rows: compiling its code twice, and collecting on all cores, was half of the
-CPU that a session took (benchmarks/README.md). `spark.driver.extraJavaOptions` of the operator replaces all of it."""
+CPU that a session took; a heap that begins with a sixty-fourth of the machine, and is not given back, a third of its
+memory (benchmarks/README.md). `spark.driver.extraJavaOptions` of the operator replaces all of it."""
+DRIVER_HEAP = "512m"
+"""The heap of such a driver on a local master, at most: Spark starts with no less. What the operator says in
+`spark.driver.memory`, spark-defaults.conf or SPARK_DRIVER_MEMORY stays."""
 ROW_JAVA_OPTIONS = "-XX:+UseSerialGC"
 """A local driver through whose shuffle and sort rows go: compiling twice is worth it from some million rows on (two
 million were written with 22 s of CPU in place of 28), and costs nothing below."""
@@ -94,11 +104,15 @@ class Session(Protocol):
 
     def stop(self) -> None: ...
 
+    def end(self, *, within: float) -> None:
+        """Stops the session within so many seconds, whether it answers or not, and gives back what it took of this
+        machine."""
+
     def forget(self) -> None: ...
 
 
 class SparkDispatcher:
-    """Runs work on the Spark at `master`, or behind `remote`; the session lives until `stop` or until it dies."""
+    """Runs work on the Spark at `master`, or behind `remote`; the session lives until it is stopped or dies."""
 
     def __init__(
         self,
@@ -109,24 +123,40 @@ class SparkDispatcher:
         pool: str = POOL,
         remote: str | None = None,
         moves_rows: bool = False,
+        on_started: Callable[[float], None] = lambda seconds: None,
         on_replaced: Callable[[], None] = lambda: None,
+        clock: Clock | None = None,
     ) -> None:
         """
         Args:
             memory: what the operations of the session take.
             moves_rows: whether rows go through Spark, and not operations alone.
+            on_started: called with the seconds that a session took to start.
             on_replaced: called when a session is started in the place of one that died.
+            clock: by which a session is idle.
         """
         self._master = master
         self._remote = remote
         of_rows = {"spark.driver.extraJavaOptions": f"{_LOGGING} {ROW_JAVA_OPTIONS}"} if moves_rows else {}
         self._settings = DEFAULT_SETTINGS | of_rows | dict(settings or {})
         self._memory = memory
+        self._moves_rows = moves_rows
         self._pool = pool
+        self._on_started = on_started
         self._on_replaced = on_replaced
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
+        """Held for as long as a session takes to start or to end."""
         self._session: Session | None = None
         self._failed_to_start = False
+        self._silent: Session | None = None
+        """The session that did not answer when it was last asked."""
+        self._users = 0
+        """Jobs that are on a session. One more is only counted under `_lock`."""
+        self._users_lock = threading.Lock()
+        self._used_at = self._clock.monotonic()
+        self._is_probed = False
+        """The caller wants to know that executors have the versions of this process, of each session."""
         self._found: list[Versions] | None = None
         """What the executors of this session answered."""
 
@@ -151,7 +181,10 @@ class SparkDispatcher:
         """What `on_progress` raises cancels the job. Raises `TaskFailed`, and `EngineLost` when Spark died."""
         if not specs:
             return []
-        return self._run_on(self._started(), task, specs, description=description, on_progress=on_progress)
+        with self._used() as session:
+            if self._is_probed:
+                self._probe(session)  # it may be another one than the caller probed
+            return self._run_on(session, task, specs, description=description, on_progress=on_progress)
 
     def check(self) -> None:
         """What a session needs of this machine and of the master, before one is started. Raises `UsageError` where
@@ -161,7 +194,11 @@ class SparkDispatcher:
             check_master(self._master)
 
     def probe(self) -> None:
-        session = self._started()
+        self._is_probed = True
+        with self._used() as session:
+            self._probe(session)
+
+    def _probe(self, session: Session) -> None:
         if (session.setting("spark.speculation") or "false").lower() == "true":
             raise _speculation()
         with self._lock:
@@ -191,10 +228,11 @@ class SparkDispatcher:
                 why=f"{printable_url(self._remote)} is Spark Connect, where the driver is elsewhere.",
                 remedy="Name a master in its place (spark.master, --master).",
             )
-        self.probe()
         from lakeward.dispatch.spark_session import LocalSession
 
-        session = self._started()
+        self._is_probed = True
+        with self._used() as session:
+            self._probe(session)
         assert isinstance(session, LocalSession), "what is started without Connect"
         return session
 
@@ -212,11 +250,6 @@ class SparkDispatcher:
         return self._session is not None
 
     @property
-    def failed_to_start(self) -> bool:
-        """Whether the last try to start one failed, and none runs since."""
-        return self._failed_to_start
-
-    @property
     def parallelism(self) -> int | None:
         """How many tasks the running session does at once; None while none runs, or starts."""
         session = self._session  # without the lock, which is held for as long as Spark takes to start
@@ -225,13 +258,61 @@ class SparkDispatcher:
     def is_alive(self) -> bool:
         """Whether a session runs and answers. None that was ever started is none that died: that is True."""
         session = self._session  # without the lock: see `parallelism`
-        return session is None or session.is_alive()
+        if session is None:
+            return True
+        is_alive = session.is_alive()
+        self._silent = None if is_alive else session
+        return is_alive
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the session did not answer when it was last asked, or could not be started. Waits for no answer."""
+        session = self._session
+        return self._failed_to_start if session is None else session is self._silent
 
     def stop(self) -> None:
         with self._lock:
             session, self._session, self._found = self._session, None, None
             if session is not None:
                 session.stop() if session.is_alive() else session.forget()
+
+    def end(self, *, within: float) -> bool:
+        """End the session, within so many seconds once none is being started, and give back what it took of this
+        machine. False: there was none."""
+        with self._lock:
+            return self._end(within)
+
+    def end_idle(self, after: float) -> bool:
+        """End a session that no job has used for so many seconds. Returns whether one was ended; does not wait for one
+        that is being started or ended."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            with self._users_lock:
+                is_idle = not self._users and self._clock.monotonic() - self._used_at >= after
+            return is_idle and self._end(END_SECONDS)
+        finally:
+            self._lock.release()
+
+    def _end(self, within: float) -> bool:
+        session, self._session, self._found = self._session, None, None
+        if session is not None:
+            session.end(within=within)
+        return session is not None
+
+    @contextmanager
+    def _used(self) -> Iterator[Session]:
+        """The session that runs, or a new one, which is not ended meanwhile for being idle."""
+        with self._lock:
+            session = self._started()
+            with self._users_lock:
+                self._users += 1
+        try:
+            yield session
+        finally:
+            with self._users_lock:
+                self._users -= 1
+                self._used_at = self._clock.monotonic()
 
     def _run_on(
         self,
@@ -271,21 +352,22 @@ class SparkDispatcher:
         return outcomes
 
     def _started(self) -> Session:
-        """The session that runs, or a new one where none does or the last one died."""
-        with self._lock:
-            if self._session is not None and not self._session.is_alive():
-                self._session.forget()
-                self._session = self._found = None
-                self._on_replaced()
-            if self._session is None:
-                if self._settings.get("spark.speculation", "false").lower() == "true":
-                    raise _speculation()
-                try:
-                    self._session = self._start()
-                finally:
-                    self._failed_to_start = self._session is None
-                self._warn(self._session)
-            return self._session
+        """The session that runs, or a new one where none does or the last one died. Under `_lock`."""
+        if self._session is not None and not self._session.is_alive():
+            self._session.forget()
+            self._session = self._found = None
+            self._on_replaced()
+        if self._session is None:
+            if self._settings.get("spark.speculation", "false").lower() == "true":
+                raise _speculation()
+            began = self._clock.monotonic()
+            try:
+                self._session = self._start()
+            finally:
+                self._failed_to_start = self._session is None
+            self._on_started(self._clock.monotonic() - began)
+            self._warn(self._session)
+        return self._session
 
     def _warn(self, session: Session) -> None:
         lacks = self._memory.shortfall(session.setting)
@@ -301,7 +383,8 @@ class SparkDispatcher:
         self.check()
         from lakeward.dispatch.spark_session import LocalSession
 
-        return LocalSession.start(self._master, self._settings, self._memory)
+        heap = None if self._moves_rows else DRIVER_HEAP
+        return LocalSession.start(self._master, self._settings, self._memory, heap=heap)
 
 
 def _runner(task: Callable[[Spec, int], Result]) -> Callable[[bytes, int], bytes]:

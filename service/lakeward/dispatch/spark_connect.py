@@ -15,6 +15,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lakeward.dispatch.spark_failure import what_happened
@@ -115,6 +116,10 @@ class ConnectSession:
 
     def stop(self) -> None:
         self._session.stop()
+
+    def end(self, *, within: float) -> None:
+        with suppress(Exception):  # as in `is_alive`; what is left there is the server's
+            answered(self.stop, within)
 
     def forget(self) -> None:
         """A session that does not answer leaves nothing in this process that a new one would meet."""
