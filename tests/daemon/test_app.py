@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -18,8 +19,10 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.daemon import app as daemon_app
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RECORD_OPTIONS
+from lakeward.kernel_process import Report
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 from tests.index.following import places, truth
@@ -235,6 +238,40 @@ def test_a_daemon_has_no_kernels_in_memory() -> None:
     )
     found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_missing_kernels_are_compiled_by_the_daemon(
+    once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Once it is ready, and before a job begins; a stop meanwhile ends that, and the jobs that wait for it."""
+    copy_golden("v9", tmp_path / "tables" / "orders")
+    (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path))
+    stopped = threading.Event()
+
+    class Compiling:
+        def run(self, report: Report) -> None:
+            report(12, 107)
+            if not once:
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert stopped.wait(20)
+
+        def stop(self) -> None:
+            stopped.set()
+
+    monkeypatch.setattr(daemon_app, "is_needed", lambda: True)
+    monkeypatch.setattr(daemon_app, "KernelProcess", Compiling)
+    words = ["run", "--config", str(tmp_path / "lakeward.toml"), *(["--once"] if once else [])]
+    assert run(words) == 0
+    lines = [json.loads(line) for line in "".join(capfd.readouterr()).splitlines() if line.startswith("{")]
+    events = [line["event"] for line in lines]
+    said = "compiling kernels, once on this machine: 12 of 107"
+    if once:
+        assert events.index(said) < events.index("kernels compiled") < events.index("job ended")
+    else:
+        assert events.index("ready") < events.index(said) < events.index("stopped")
+        assert stopped.is_set()
+        assert "committed" not in [line.get("end") for line in lines]
 
 
 def test_an_index_is_kept_at_pace(tmp_path: Path) -> None:
