@@ -38,8 +38,8 @@ KERNELS_NEED = llvmlite|numba|numpy|pyarrow|xxhash
 	@$(BIN)/lakeward warm > /dev/null
 	@touch $@
 
-demo: .venv/ready ## In a minute: Hudi writes a table and compacts a copy, Lakeward compacts it, Hudi reads both
-	@$(BIN)/python -m deploy.demo
+demo: .venv/ready ## In a minute: Hudi writes a table, Lakeward compacts it, both compact copies, Hudi reads the results
+	@$(BIN)/python -m deploy.demo $(ARGS)
 
 demo-write: .venv/ready ## In a minute: Lakeward makes a table and writes to it, Hudi reads it and writes to it in turn
 	@$(BIN)/python -m deploy.demo.writing
@@ -137,8 +137,8 @@ bench-record-index: .venv/bench ## Measure lookups in a bucket of the record ind
 bench-index-peers: .venv/ready ## Ask the indexes of one table for the same keys, Hudi's through Spark beside ours
 	$(BIN)/python -m benchmarks.record_index_peers $(ARGS)
 
-bench-start: .venv/ready ## Time how long --help and small commands take to answer
-	$(BIN)/python -m benchmarks.start
+bench-start: .venv/ready ## Time small commands, the first compaction after an install, and the demo
+	$(BIN)/python -m benchmarks.start $(ARGS)
 
 write-amplification: .venv/ready ## Replay the planner over five workloads into docs/write-amplification.md
 	$(BIN)/python -m benchmarks.write_amplification

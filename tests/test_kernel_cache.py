@@ -16,6 +16,7 @@ from deploy.wheels import for_this_machine, make_wheels, with_exact_numba
 from lakeward import kernel_build, kernel_folder
 from lakeward.errors import LakewardError
 from tests.golden_tables import copy_golden
+from tests.installed_wheel import Installed, install
 
 SOURCE = kernel_folder.PACKAGE
 KERNEL = re.compile(r"^@kernel\(", re.MULTILINE)
@@ -38,53 +39,51 @@ def another_python() -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with nothing of this project but the wheel; what the wheel asks for is lent to it."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """An environment of another Python, which finds another processor."""
     root = tmp_path_factory.mktemp("installed")
     _, wheel = make_wheels(root / "dist")
-    subprocess.run([another_python(), "-m", "venv", "--without-pip", root / "venv"], check=True)
-    python = root / "venv" / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*pip, str(wheel)], check=True)
-    (packages,) = (root / "venv" / "lib").glob("python*/site-packages")
-    lent = next(path for path in sys.path if path.endswith("site-packages"))
-    (packages / "lent.pth").write_text(f"{lent}\n")
-    (packages / "sitecustomize.py").write_text(ANOTHER_PROCESSOR)
-    return packages
+    environment = install(wheel, root / "venv", python=another_python())
+    (environment.packages / "sitecustomize.py").write_text(ANOTHER_PROCESSOR)
+    return environment
 
 
-def lakeward(packages: Path, *words: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
-    environment |= {"XDG_CACHE_HOME": str(packages / "cache"), "XDG_STATE_HOME": str(packages / "state")}
-    program = packages.parents[2] / "bin" / "lakeward"
-    done = subprocess.run([program, *words], env=environment, text=True, capture_output=True, check=False)
+def lakeward(installed: Installed, *commands: list[str]) -> str:
+    """What the commands print, one after the other in one process."""
+    program = f"import sys; from lakeward.cli.main import run; sys.exit(any(run(each) for each in {commands!r}))"
+    done = subprocess.run(
+        [installed.python, "-c", program], env=installed.environment, text=True, capture_output=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "compiling" not in done.stderr
     return done.stdout
 
 
-def kernels_on_disk(packages: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in packages.rglob("*.nb[ci]")}
+def kernels_on_disk(installed: Installed) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in installed.packages.rglob("*.nb[ci]")}
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_compiles_nothing(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_compiles_nothing(installed: Installed, tmp_path: Path) -> None:
     """Under another patch version of Python and another processor's name, `compact`, `write` and `index build` take
     every kernel from the wheel: no file of Numba's comes or changes, beside the modules or in the user's cache."""
     before = kernels_on_disk(installed)
     rows = tmp_path / "rows.json"
     rows.write_text(json.dumps({"id": 1, "name": "Ada"}) + "\n")
     table, own = str(copy_golden("v9", tmp_path / "table")), str(tmp_path / "own")
-    stated = ("--writers", "stopped", "--timezone", "UTC")
-    lakeward(installed, "compact", table, "--type", "full", *stated)
+    stated = ["--writers", "stopped", "--timezone", "UTC"]
     fields = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
     (tmp_path / "schema.json").write_text(json.dumps({"type": "record", "name": "person", "fields": fields}))
-    lakeward(installed, "table", "create", own, "--schema", f"{tmp_path}/schema.json", "--record-key", "id")
-    lakeward(installed, "write", own, "--input", str(rows), *stated)
-    lakeward(installed, "index", "build", own, "--type", "record")
+    lakeward(
+        installed,
+        ["compact", table, "--type", "full", *stated],
+        ["table", "create", own, "--schema", f"{tmp_path}/schema.json", "--record-key", "id"],
+        ["write", own, "--input", str(rows), *stated],
+        ["index", "build", own, "--type", "record"],
+    )
     kernels = sum(len(KERNEL.findall(path.read_text())) for path in SOURCE.rglob("*.py"))
-    assert json.loads(lakeward(installed, "warm", "--check", "--json")) == {
-        "folder": str(installed / "lakeward" / "compiled"),
+    assert json.loads(lakeward(installed, ["warm", "--check", "--json"])) == {
+        "folder": str(installed.packages / "lakeward" / "compiled"),
         "kernels": kernels,
         "compiled": 0,
     }

@@ -1,7 +1,10 @@
-"""`make demo`: Hudi writes a table and compacts a copy, Lakeward compacts the table, Hudi reads both and compares.
+"""`make demo`: Hudi writes a table, Lakeward compacts it, both compact copies, Hudi reads the results and compares.
 
-What it does and how long that takes is said before anything is started, and each step when it begins. Everything
-happens in one folder under the system's temporary folder, which is removed at the end (`--keep` leaves it).
+Both engines are timed warm: each has compacted another copy just before, Hudi in its running Spark, Lakeward in a
+process that stays (`deploy/demo/warm.py`). A compaction is plan, merge and commit; the merge alone is timed by the
+times of files, the same of both: from the plan's start on the timeline to the last new base file.
+
+Everything happens in one folder under the system's temporary folder, which is removed at the end (`--keep` leaves it).
 Where the Hudi bundle cannot be fetched, a small table that Hudi wrote, shipped with the tests, takes the place of the
 big one; then Lakeward's result is compared with what Hudi answered when the table was made.
 
@@ -12,15 +15,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
 import sys
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from deploy.demo.telling import console, headline, lakeward, megabytes, output_into, say, timed, verdict
+from deploy.demo.warm import WarmLakeward
 from tests.golden_tables import GOLDEN, copy_golden
 from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark
 from tests.hudi.table import HudiTable, TableShape
@@ -29,28 +35,43 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 100_000
-UPSERTS = 3
+UPSERTS = 2
+
+
+@dataclass(slots=True)
+class Spent:
+    """What Lakeward's own steps took, all of them together."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    seconds: float
+    """Plan, merge and commit."""
+    merge_seconds: float
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave the table where it is, to inspect")
+    parser.add_argument("--figures", type=Path, help="write what it took to this file, as JSON")
     arguments = parser.parse_args()
     say(
-        f"This takes about a minute, once Hudi's bundle was fetched. Hudi {HUDI_VERSION} writes a table of {ROWS:,} "
-        "rows, upserts and deletes."
+        f"Hudi {HUDI_VERSION} writes a table of {ROWS:,} rows, upserts and deletes, and Lakeward compacts it. "
+        "Then both compact copies of it. Hudi reads the results, and all rows are compared. This takes about a minute."
     )
-    say("It compacts a copy, Lakeward the table itself. Hudi reads both back, and all rows are compared.")
-    folder = Path(tempfile.mkdtemp(prefix="lakeward-demo-"))
+    folder = Path(tempfile.mkdtemp(prefix="lakeward-"))
     try:
         try:
-            headline("Spark starts, with Hudi's bundle")
+            headline("Spark starts, with Hudi's bundle, which is fetched the first time")
             with output_into(folder / "hudi.log"):
-                spark = start_spark(scratch=folder / "spark", at_full_speed=True)
+                spark, start_seconds = timed(lambda: start_spark(scratch=folder / "spark", at_full_speed=True))
         except HudiMissing:
             return demo_with_shipped_table(folder)
         try:
-            return demo_with_real_hudi(spark, folder)
+            return demo_with_real_hudi(spark, folder, arguments.figures, start_seconds=start_seconds)
         finally:
             spark.stop()
     finally:
@@ -60,38 +81,96 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def demo_with_real_hudi(spark: SparkSession, folder: Path) -> int:
+def demo_with_real_hudi(spark: SparkSession, folder: Path, figures: Path | None, *, start_seconds: float) -> int:
     table = write_table(spark, folder / "trips")
-    copy = table.copy_to(folder / "copy")
-    say("Hudi reads the table as it is")
+    other, by_hudi, by_lakeward = (table.copy_to(folder / name) for name in ("other", "by-hudi", "by-lakeward"))
+    another = table.copy_to(folder / "another")
     table.digest()  # the first query of a JVM pays for loading Hudi; it is not what we want to show
     before, before_seconds = timed(table.digest)
     files_before = table.data_files()
 
-    headline("Hudi compacts a copy")
-    with output_into(folder / "compaction.log"):
-        _, hudi_seconds = timed(copy.compact)
-    lakeward("explain", str(table.path))
-    compact = ("compact", str(table.path), "--type", "full", "--writers", "stopped")
-    _, our_seconds = timed(lambda: lakeward(*compact))
+    spent = Spent()
+    add_lakeward(spent, "explain", str(table.path))
+    command_seconds = add_lakeward(spent, "compact", str(table.path), "--type", "full", "--writers", "stopped")
 
-    headline("What a query opens, before and after")
-    by_hudi, hudi_read_seconds = timed(copy.digest)
+    headline("Both compact copies of the table as it was")
+    say("First one each that does not count, so that both are warm.")
+    cpu, warm = cpu_of_children(), WarmLakeward(folder / "lakeward.log")
+    try:
+        warm.begin(another.path)
+        with output_into(folder / "compaction.log"):
+            other.compact()
+        spent.seconds += warm.ended()
+        say("Now Hudi, then Lakeward.")
+        with output_into(folder / "compaction.log"):
+            instant, hudi_seconds = timed(by_hudi.compact)
+        hudi = Compacted(hudi_seconds, merge_seconds(by_hudi.path, instant))
+        warm.begin(by_lakeward.path)
+        ours_seconds = warm.ended()
+    finally:
+        warm.leave()
+    spent.seconds += ours_seconds
+    spent.cpu_seconds += cpu_of_children() - cpu
+    ours = Compacted(ours_seconds, merge_seconds(by_lakeward.path, by_lakeward.compactions()[-1]))
+
+    headline("What a query opens, and what the compactions took")
+    read_of_hudi, hudi_read_seconds = timed(by_hudi.digest)
     after, read_seconds = timed(table.digest)
-    of_hudi, ours = (newest_base_files(each.data_files()) for each in (copy, table))
+    files_of_hudi, our_files = (newest_base_files(each.data_files()) for each in (by_hudi, table))
     answer = Table(box=None, pad_edge=False)
     for column in ("", "before", "by Hudi", "by Lakeward"):
         answer.add_column(column, justify="left" if not column else "right")
-    answer.add_row("files", str(len(files_before)), str(len(of_hudi)), str(len(ours)))
-    answer.add_row("bytes", megabytes(files_before), megabytes(of_hudi), megabytes(ours))
-    answer.add_row("full read by Hudi", *(f"{s:.1f} s" for s in (before_seconds, hudi_read_seconds, read_seconds)))
-    answer.add_row("rows", *(f"{rows:,}" for rows, _ in (before, by_hudi, after)))
-    answer.add_row("digest of all rows", *(f"{digest & 0xFFFFFFFF:08x}" for _, digest in (before, by_hudi, after)))
-    answer.add_row("the compaction took", "", f"{hudi_seconds:.1f} s", f"{our_seconds:.1f} s")
+    answer.add_row("files", str(len(files_before)), str(len(files_of_hudi)), str(len(our_files)))
+    answer.add_row("bytes", megabytes(files_before), megabytes(files_of_hudi), megabytes(our_files))
+    answer.add_row("full read by Hudi", *seconds(before_seconds, hudi_read_seconds, read_seconds))
+    answer.add_row("rows", *(f"{rows:,}" for rows, _ in (before, read_of_hudi, after)))
+    answer.add_row("digest of all rows", *(f"{digest & 0xFFFFFFFF:08x}" for _, digest in (before, read_of_hudi, after)))
+    answer.add_row("compaction, engine warm", "", *seconds(hudi.seconds, ours.seconds))
+    answer.add_row("  of it the merge alone", "", *seconds(hudi.merge_seconds, ours.merge_seconds))
     console.print(answer)
-    say("Hudi's ran in a Spark that was running; Lakeward's is a process from its start to its end.")
-    say("Lakeward compresses with zstd unless --codec says otherwise. The old files stay until Hudi's cleaner goes by.")
-    return verdict(before == after == by_hudi)
+    say(
+        "\nA compaction is plan, merge and commit, here of equal copies, by engines that had just compacted another: "
+        "Hudi in its running Spark, Lakeward in a process that stays, as its daemon does. The merge alone ends with "
+        f"the last new base file. From a cold start, the command above took {command_seconds:.1f} s from beginning to "
+        f"end; Spark took {start_seconds:.1f} s to start."
+    )
+    say(
+        "Hudi compresses with gzip and Lakeward with zstd, each by default. The old files stay until a cleaner takes "
+        f"them. Lakeward's own steps took {spent.seconds:.1f} s in all."
+    )
+    if figures is not None:
+        write_figures(figures, spent, hudi=hudi, lakeward=ours, command_seconds=command_seconds)
+    return verdict(before == after == read_of_hudi)
+
+
+def add_lakeward(spent: Spent, *words: str) -> float:
+    """Run the command, in sight. Returns its seconds."""
+    cpu = cpu_of_children()
+    _, wall_seconds = timed(lambda: lakeward(*words))
+    spent.seconds += wall_seconds
+    spent.cpu_seconds += cpu_of_children() - cpu
+    return wall_seconds
+
+
+def cpu_of_children() -> float:
+    """CPU seconds of the processes of ours that have ended; Spark's is none of them, since it runs on."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def merge_seconds(table: Path, instant: str) -> float:
+    """From the plan's start on the timeline to the last new base file, by the times of the files."""
+    begun = (table / ".hoodie" / "timeline" / f"{instant}.compaction.inflight").stat().st_mtime
+    return max(file.stat().st_mtime for file in table.rglob(f"*_{instant}.parquet")) - begun
+
+
+def seconds(*figures: float) -> tuple[str, ...]:
+    return tuple(f"{figure:.1f} s" for figure in figures)
+
+
+def write_figures(file: Path, spent: Spent, *, hudi: Compacted, lakeward: Compacted, command_seconds: float) -> None:
+    engines = {"hudi": asdict(hudi), "lakeward": asdict(lakeward)}
+    file.write_text(json.dumps({**engines, "command_seconds": command_seconds, "lakeward_steps": asdict(spent)}))
 
 
 def write_table(spark: SparkSession, path: Path) -> HudiTable:
@@ -112,7 +191,7 @@ def write_table(spark: SparkSession, path: Path) -> HudiTable:
     columns = "concat('trip-', lpad(id, 9, '0')) AS trip, concat('rider ', id % 7919) AS rider"
     columns += ", id * 7919 % 9000 / 100.0 AS fare"
     rows = f"SELECT {columns}, 'requested' AS state, 0L AS updated, {cities} FROM range({ROWS})"
-    headline(f"Hudi {HUDI_VERSION} writes a merge-on-read table, then skewed updates and deletes")
+    headline(f"Hudi {HUDI_VERSION} writes a merge-on-read table, then updates and deletes")
     table.write(spark.sql(rows), "insert")
     say_files(table, "inserted")
     for n in range(1, UPSERTS + 1):

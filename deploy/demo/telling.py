@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def lakeward(*arguments: str, standard_input: bytes | None = None) -> None:
-    headline("$ lakeward " + " ".join(arguments))
+    console.print("\n[bold]$ lakeward " + " ".join(arguments) + "[/bold]", soft_wrap=True)
     # A process of its own, as on a machine where Hudi's jars are not: none of them is on its class path.
     subprocess.run([sys.executable, "-m", "lakeward.cli.main", *arguments], check=True, input=standard_input)
 
@@ -53,11 +53,11 @@ def megabytes(files: dict[str, int]) -> str:
 
 
 def say(text: str) -> None:
-    console.print(text, soft_wrap=True)
+    console.print(text)
 
 
 def headline(text: str) -> None:
-    console.print(f"\n[bold]{text}[/bold]", soft_wrap=True)
+    console.print(f"\n[bold]{text}[/bold]")
 
 
 def verdict(same: bool) -> int:

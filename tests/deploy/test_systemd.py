@@ -22,6 +22,12 @@ def test_systemd_understands_it(tmp_path: Path) -> None:
     assert run("systemd-analyze", "verify", unit).strip() == ""
 
 
+def test_kernels_are_compiled_before_the_daemon_starts() -> None:
+    """The configuration is checked first; kernels that cannot be kept are no reason not to start."""
+    before = re.findall(r"^ExecStartPre=(-?)\S*/lakeward (\w+)", UNIT.read_text(), re.MULTILINE)
+    assert before == [("", "config"), ("-", "warm")]
+
+
 def test_what_a_stop_and_a_restart_mean() -> None:
     """SIGTERM reaches the daemon alone, with more than the grace time; a refused configuration is not retried."""
     settings = dict(re.findall(r"^(\w+)=(.*)$", UNIT.read_text(), re.MULTILINE))

@@ -78,8 +78,10 @@ def start_spark(
             "spark.sql.codegen.cache.maxEntries": "2000",
             "spark.python.daemon.module": WORKERS_MODULE,
         }
-    if at_full_speed or not fetched.exists():
+    if not fetched.exists():
         settings["spark.jars.packages"] = bundle
+    elif at_full_speed:
+        settings["spark.jars"] = str(fetched)
     else:
         settings["spark.driver.extraClassPath"] = f"{HADOOP_DEFAULTS}{os.pathsep}{fetched}"
     log4j = Path(__file__).with_name("log4j2.properties")
