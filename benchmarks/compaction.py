@@ -131,10 +131,10 @@ def by_lakeward(*options: str, before: Sequence[str] = ()) -> Compact:
 
 SIDES = {
     f"hudi {HUDI_VERSION}": by_hudi,
-    "lakeward on Spark": by_lakeward("--spark"),
-    "lakeward on Spark unchecked": by_lakeward("--spark", "--no-verify"),
-    "lakeward local": by_lakeward("--local"),
-    "lakeward on one core": by_lakeward("--local", before=("taskset", "-c", "0")),
+    "lakeward on Spark": by_lakeward("--engine", "spark"),
+    "lakeward on Spark unchecked": by_lakeward("--engine", "spark", "--no-verify"),
+    "lakeward local": by_lakeward("--engine", "local"),
+    "lakeward on one core": by_lakeward("--engine", "local", before=("taskset", "-c", "0")),
 }
 
 

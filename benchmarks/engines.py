@@ -25,7 +25,7 @@ from lakeward.dispatch import engine_rule
 from tests.golden_tables import copy_golden
 
 COMPACT = ("compact", "TABLE", "--type", "full", "--writers", "stopped", "--timezone", "UTC", "--json")
-ENGINES = {"in process": "--local", "local": "--local", "spark": "--spark"}
+ENGINES = {"in process": "local", "local": "local", "spark": "spark"}
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def compact(side: str, table: str) -> None:
 
     if side == "local":
         engine_rule.IN_PROCESS_BELOW_BYTES = 0  # a table of this size would not start any
-    sys.argv = ["lakeward", *(table if word == "TABLE" else word for word in COMPACT), ENGINES[side]]
+    sys.argv = ["lakeward", *(table if word == "TABLE" else word for word in COMPACT), "--engine", ENGINES[side]]
     lakeward()
 
 

@@ -26,7 +26,6 @@ HEAD = """\
 """
 
 EXAMPLES = {
-    "spark.local_below": '"16GiB"',
     "service.groups": "{ nightly = 1 }",
     "service.io_per_hour": '"200GiB"',
     "service.state_folder": '"/var/lib/lakeward"',

@@ -56,7 +56,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table = copy_golden("v9", tmp_path / "table")
     config = tmp_path / "lakeward.toml"
     config.write_text(f"""
-        spark.local_below = "1GiB"
+        service.engine = "local"
         defaults.planner = {{ "planner.small_base_size" = "1KiB" }}
         [[tables]]
         name = "orders"

@@ -40,7 +40,7 @@ def test_a_file_through_its_life(table: Path, capfd: pytest.CaptureFixture[str])
     assert "Readers of the table as it is now read it." in text
 
     assert run(["savepoint", "create", str(table), OLDER, *STOPPED]) == 0
-    assert run(["compact", str(table), "--local-below", "1GiB", "--type", "full", *STOPPED]) == 0
+    assert run(["compact", str(table), "--engine", "local", "--type", "full", *STOPPED]) == 0
     code, document, text = explained(capfd, table, "--file", str(base))
     assert (document["verdict"], document["savepoints"]) == ("pinned", [OLDER])
     assert f"Savepoint {OLDER} pins it since" in text

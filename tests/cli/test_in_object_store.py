@@ -39,7 +39,7 @@ def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFix
     store = ObjectStore(parse_object_url(bucket))
     url = bring(copy_golden(GOLDEN, tmp_path / "golden"), store, f"{bucket}/a/orders")
     shared = ("--lock", "storage")
-    compact = ["compact", url, "--type", "full", *shared, "--local-below", "1GiB"]
+    compact = ["compact", url, "--type", "full", *shared, "--engine", "local"]
     assert run([*compact, "--no-metadata-services"]) == 0
     metadata_compacting.check_finished(fetch(store, url, tmp_path / "compacted"), metadata_compacting.SERVICES[0])
     capsys.readouterr()
@@ -68,7 +68,7 @@ def test_a_savepoint(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     shared = ("--lock", "storage")
     assert run(["savepoint", "create", table, *shared]) == 0
     assert run(["savepoint", "create", table, *shared]) == 2
-    assert run(["compact", table, "--type", "full", *shared, "--local-below", "1GiB"]) == 0
+    assert run(["compact", table, "--type", "full", *shared, "--engine", "local"]) == 0
     capsys.readouterr()
     assert run(["savepoint", "list", table, "--json"]) == 0
     (listed,) = orjson.loads(capsys.readouterr().out)["savepoints"]
@@ -93,8 +93,7 @@ def test_the_daemon_finds_and_compacts_it(bucket: str, table: str, tmp_path: Pat
         [service]
         state_folder = "{tmp_path / "state"}"
         listen = "127.0.0.1:0"
-        [spark]
-        local_below = "1GiB"
+        engine = "local"
         [locks]
         writers = "share"
         provider = "storage"

@@ -52,7 +52,7 @@ def test_an_interrupt_that_python_loses_is_heard_at_the_next_fence(
 
     with monkeypatch.context() as patched:
         patched.setattr("lakeward.task.entry.run_operation_at", interrupted)
-        command = ["compact", str(table), "--local-below", "1GiB", "--writers", "stopped", "--timezone", "UTC"]
+        command = ["compact", str(table), "--engine", "local", "--writers", "stopped", "--timezone", "UTC"]
         assert run(command) == 130
     last = capfd.readouterr().err.splitlines()[-1]
     assert last.startswith("LW-CANCELLED: Interrupted. Compaction ")

@@ -25,7 +25,7 @@ from tests.execute.hudi_writes import HudiWrite
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
 
-IN_PROCESS = ("--local-below", "1GiB", "--writers", "stopped")
+IN_PROCESS = ("--engine", "local", "--writers", "stopped")
 
 
 @pytest.fixture
@@ -49,11 +49,10 @@ def test_a_compaction_from_end_to_end(table: Path, capfd: pytest.CaptureFixture[
     ("options", "place"),
     [
         ((), "this process"),
-        (("--local",), "this process"),
+        (("--engine", "local"), "this process"),
         (("--master", "local[1]"), "Spark local[1]"),
-        (("--spark",), "Spark local[*]"),
-        (("--local-below", "0"), "Spark local[*]"),
-        (("--master", "local[1]", "--local-below", "1GiB"), "this process"),
+        (("--engine", "spark"), "Spark local[*]"),
+        (("--master", "local[1]", "--engine", "auto"), "Spark local[1]"),
     ],
 )
 def test_a_small_plan_is_merged_in_process(
@@ -87,7 +86,7 @@ def test_what_writers_are_waited_for(table: Path, capfd: pytest.CaptureFixture[s
     """A log compaction waits for the write under way for no longer than it is told to; what is held back for longer is
     not published, and the report says for which write."""
     write = HudiWrite(table, SystemClock(), ago=30.0).inflight("p")
-    beside = ("--local-below", "1GiB", "--lock", "filesystem", "--yield-to-writers", "1s")
+    beside = ("--engine", "local", "--lock", "filesystem", "--yield-to-writers", "1s")
     assert run(["compact", str(table), "--type", "log", *beside, "--json"]) == 0
 
     (compaction,) = json.loads(capfd.readouterr().out)["compactions"]
@@ -389,9 +388,9 @@ def test_plan_and_explain(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
     told = capfd.readouterr().out
     assert "log-ratio" in told
     assert "FULL would run in the process of the command, since it reads" in " ".join(told.split())
-    assert run(["compact", str(table), "--dry-run", "--spark", "--json"]) == 0
+    assert run(["compact", str(table), "--dry-run", "--engine", "spark", "--json"]) == 0
     (runs_on,) = json.loads(capfd.readouterr().out)["runs_on"]
-    assert (runs_on["engine"], runs_on["master"], runs_on["why"]) == ("spark", "local[*]", "by --spark")
+    assert (runs_on["engine"], runs_on["master"], runs_on["why"]) == ("spark", "local[*]", "by --engine spark")
     assert run(["explain", str(table), "--type", "log", "--json"]) == 0
     explained = json.loads(capfd.readouterr().out)
     (decision,), (runs_on,) = explained["decisions"], explained["runs_on"]
@@ -475,7 +474,7 @@ def test_storage_that_may_not_be_written_is_called_that(
 @pytest.mark.parametrize(
     ("words", "home", "told"),
     [
-        (("--spark",), "nowhere", "JAVA_HOME is wrong: {home}.\nThere is no such folder."),
+        (("--engine", "spark"), "nowhere", "JAVA_HOME is wrong: {home}.\nThere is no such folder."),
         (("--master", "spark://127.0.0.1:1"), None, "No Spark master answers at spark://127.0.0.1:1."),
     ],
 )

@@ -16,7 +16,7 @@ from lakeward.task.operation_spec import OperationKind, OperationResult, Operati
 from tests.crash.compacting import check_finished, everything
 from tests.golden_tables import copy_golden
 
-IN_PROCESS = ("--local-below", "1GiB", "--writers", "stopped", "--timezone", "UTC")
+IN_PROCESS = ("--engine", "local", "--writers", "stopped", "--timezone", "UTC")
 BAD, GOOD = "0d3614ca-a3aa-4096-adb5-7ad5e18f030e-0", "e49531b7-4924-4fd9-82d3-029fe7679eb8-0"
 
 

@@ -158,6 +158,22 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     assert all(problem.why and problem.remedy for problem in reading.problems)
 
 
+def test_a_key_of_before_names_what_to_write(tmp_path: Path) -> None:
+    """Wherever it comes from: nothing that was meant by it is left out in silence."""
+    path = tmp_path / "lakeward.toml"
+    path.write_text('[spark]\nlocal_below = "1GiB"\n')
+    reading = read_config(path, {"LAKEWARD__SPARK__LOCAL_BELOW": "0"}, {"spark.local_below": "0"})
+    assert reading.settings is None
+    assert {problem.where for problem in reading.problems} == {
+        f"{path}:2:1",
+        "LAKEWARD__SPARK__LOCAL_BELOW",
+        "--set spark.local_below",
+    }
+    for problem in reading.problems:
+        assert problem.what == "There is no key spark.local_below any more."
+        assert problem.remedy == 'Write engine = "auto", "spark" or "local" under [service].'
+
+
 @pytest.mark.parametrize(
     ("text", "suggestion"),
     [

@@ -60,15 +60,15 @@ def test_what_needs_a_restart_keeps_its_value(tmp_path: Path) -> None:
     """Its key is named, and everything else of the file counts all the same."""
     current = settings_of(tmp_path, BEFORE)
     after = """
-        service = { name = "other", listen = "127.0.0.1:1", jobs_max = 7 }
+        service = { name = "other", listen = "127.0.0.1:1", jobs_max = 7, engine = "local" }
         state = { url = "postgresql://h/d", lease = "2m" }
-        spark = { master = "yarn", local_below = "1MiB" }
+        spark = { master = "yarn" }
         """
     reloaded = reload(current, write(tmp_path, after), {})
     assert reloaded.settings is not None
     assert reloaded.needs_restart == ("service.name", "service.listen", "spark.master", "state.url", "state.lease")
-    assert reloaded.changed == ("service.jobs_max", "spark.local_below", "locks.writers", "tables")
-    assert reloaded.settings.service == current.service.model_copy(update={"jobs_max": 7})
+    assert reloaded.changed == ("service.jobs_max", "service.engine", "locks.writers", "tables")
+    assert reloaded.settings.service == current.service.model_copy(update={"jobs_max": 7, "engine": "local"})
     assert reloaded.settings.state == current.state
     assert reloaded.settings.spark.master == "local[*]"
 

@@ -198,9 +198,7 @@ def service(*tables: TableStatus, **changes: Any) -> ServiceStatus:
         jobs_max=2,
         memory_bytes=2048 * MIB,
         memory_reserved_bytes=512 * MIB,
-        spark=SparkStatus(
-            SparkState.UP, "local[*]", "for plans of 16.0 GiB and more, by the default of spark.local_below"
-        ),
+        spark=SparkStatus(SparkState.UP, "local[*]", 'All jobs run on Spark, by service.engine = "spark".'),
     )
     return replace(usual, **changes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import structlog
@@ -12,79 +12,86 @@ from structlog.testing import capture_logs
 
 from lakeward.clock import Clock
 from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
+from lakeward.daemon import engines as engines_module
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.status import SparkState
 from lakeward.dispatch import machine
-from lakeward.dispatch.dispatcher import Dispatcher, Engine
-from lakeward.dispatch.engine_rule import LOCAL_BELOW_BYTES, rule_of_daemon
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.engine_rule import DAEMON_SPARK_BYTES, DAEMON_SPARK_UP_BYTES
 from lakeward.dispatch.local import LocalDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, UsageError
 from tests.clocks import SettableClock
 from tests.dispatch.fake_session import FakeSession
 
 TIMEOUT_SECONDS = 30.0
 MEMORY = 512 * 1024**2
 
+Engine = Literal["auto", "spark", "local"]
+
 
 def nothing() -> None:
     pass
 
 
-def settings_with(memory_limit: int = MEMORY, **spark: Any) -> Settings:
-    return Settings(spark=SparkSettings(**spark), service=ServiceSettings(memory=memory_limit))
+def settings_with(memory_limit: int = MEMORY, *, engine: Engine = "auto", **spark: Any) -> Settings:
+    return Settings(spark=SparkSettings(**spark), service=ServiceSettings(memory=memory_limit, engine=engine))
 
 
-def engines_of(*, clock: Clock | None = None, **spark: Any) -> Engines:
+def engines_of(*, clock: Clock | None = None, engine: Engine = "auto", **spark: Any) -> Engines:
     log = structlog.stdlib.get_logger("test")
-    return Engines(settings_with(**spark), on_replaced=nothing, clock=clock or SettableClock(), log=log)
+    return Engines(settings_with(engine=engine, **spark), on_replaced=nothing, clock=clock or SettableClock(), log=log)
 
 
 def choose(engines: Engines, input_bytes: int, *, memory_bytes: int = MEMORY) -> Dispatcher:
     return engines.choose(input_bytes, memory_bytes=memory_bytes, permit_bytes=MEMORY)
 
 
-def test_the_size_decides_unless_a_master_is_named() -> None:
-    """The rule of commands, but that nothing is merged in the daemon's own process; as many at once as have their
-    memory within `service.memory`."""
+@pytest.fixture(autouse=True)
+def java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with Java, whatever this one has."""
+    monkeypatch.setattr(engines_module, "find_missing_java", lambda: None)
+
+
+def test_the_size_decides_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the rule of dispatch/engine_rule; processes are as many at once as have their memory within
+    `service.memory`. While a session is up, smaller jobs go there."""
     engines = engines_of()
     assert isinstance(choose(engines, 0), LocalDispatcher)
-    assert isinstance(local := choose(engines, LOCAL_BELOW_BYTES - 1), LocalDispatcher)
+    assert isinstance(local := choose(engines, DAEMON_SPARK_BYTES - 1), LocalDispatcher)
     assert local.name == "1 process of this machine"
-    assert isinstance(choose(engines, LOCAL_BELOW_BYTES), SparkDispatcher)
-    assert choose(engines, LOCAL_BELOW_BYTES) is choose(engines, LOCAL_BELOW_BYTES + 1), "one session for all jobs"
+    spark = choose(engines, DAEMON_SPARK_BYTES)
+    assert isinstance(spark, SparkDispatcher)
+    assert choose(engines, DAEMON_SPARK_BYTES + 1) is spark, "one session for all jobs"
     assert isinstance(choose(engines_of(master="local[*]"), 0), SparkDispatcher)
-    assert isinstance(choose(engines_of(local_below=0), 0), SparkDispatcher)
-    assert isinstance(choose(engines_of(master="yarn", local_below=10), 9), LocalDispatcher)
+    assert isinstance(choose(engines_of(engine="spark"), 0), SparkDispatcher)
+    assert isinstance(choose(engines_of(engine="local", master="yarn"), 2**40), LocalDispatcher)
+    monkeypatch.setattr(SparkDispatcher, "has_session", True)
+    assert isinstance(choose(engines, DAEMON_SPARK_UP_BYTES - 1), LocalDispatcher)
+    assert choose(engines, DAEMON_SPARK_UP_BYTES) is spark
 
 
-@pytest.mark.parametrize(
-    ("local_below", "is_named", "input_bytes", "said"),
-    [
-        (None, False, 1, (Engine.LOCAL, "by the default of spark.local_below: it reads 1 B, less than 16.0 GiB")),
-        (None, True, 1, (Engine.SPARK, "by the master that is named, without spark.local_below")),
-        (10, True, 9, (Engine.LOCAL, "by spark.local_below: it reads 9 B, less than 10 B")),
-        (10, False, 10, (Engine.SPARK, "by spark.local_below: it reads 10 B, no less than 10 B")),
-        (0, False, 1, (Engine.SPARK, "by spark.local_below")),
-    ],
-)
-def test_each_choice_has_its_reason(
-    local_below: int | None, is_named: bool, input_bytes: int, said: tuple[Engine, str]
-) -> None:
-    """`plan --config` and `explain` show it. Keeps of dispatch/engine_rule."""
-    rule = rule_of_daemon(
-        local_below, master="local[*]", is_named=is_named, memory_bytes=MEMORY, memory_limit_bytes=MEMORY
-    )
-    chosen = rule.choose(input_bytes)
-    assert (chosen.engine, chosen.why) == said
-
-
-def test_the_page_says_what_spark_is_for() -> None:
-    """The same rule says it. Keeps of dispatch/engine_rule."""
-    assert engines_of().status.plans == "for plans of 16.0 GiB and more, by the default of spark.local_below"
-    assert engines_of(master="yarn").status.plans == (
-        "for all plans, by the master that is named, without spark.local_below"
-    )
+def test_without_java_work_runs_here_and_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the remedy, and without anything started; a reload that leaves it as it is says nothing."""
+    missing = UsageError("No Java 17 or newer was found.", why="Spark runs on it.", remedy="Install a Java runtime.")
+    monkeypatch.setattr(engines_module, "find_missing_java", lambda: missing)
+    with capture_logs() as logged:
+        engines = engines_of()
+        assert isinstance(choose(engines, 2**40), LocalDispatcher)
+        engines.apply(settings_with())
+        told = engines.status.where_work_runs
+        # Java is not missed where Spark is not meant; where it is meant by name its jobs end with that error.
+        engines_of(engine="local")
+        engines_of(master="spark://elsewhere:7077")
+    assert told.startswith("All jobs run in processes of this machine, since Spark cannot start: No Java 17")
+    assert logged == [
+        {
+            "event": "all jobs run in processes of this machine, since Spark cannot start",
+            "log_level": "warning",
+            "why": "No Java 17 or newer was found. Spark runs on it.",
+            "remedy": "Install a Java runtime.",
+        }
+    ]
 
 
 def test_jobs_of_all_tables_share_what_operations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +118,8 @@ def test_nothing_is_started_by_being_asked(monkeypatch: pytest.MonkeyPatch) -> N
     assert (engines.status.state, engines.status.where) == (SparkState.NOT_STARTED, "spark://elsewhere:7077")
     engines.check()
     assert engines.status.state is SparkState.NOT_STARTED
-    engines.apply(settings_with(local_below=10))
+    engines.apply(settings_with(engine="local"))
     assert isinstance(choose(engines, 9), LocalDispatcher)
-    assert isinstance(choose(engines, 10), SparkDispatcher)
     engines.apply(settings_with())
     assert isinstance(choose(engines, 9), SparkDispatcher), "a running daemon keeps its master"
     assert engines.status.where == "spark://elsewhere:7077"

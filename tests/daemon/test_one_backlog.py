@@ -80,7 +80,7 @@ def test_every_place_shows_one_backlog_after_a_log(tmp_path: Path, capfd: pytest
     assert backlog["read_amplification"] == amplification
 
     # A FULL merges the live log alone, and says so.
-    arguments = ["compact", str(table), "--type", "full", "--local-below", "1GiB", "--writers", "stopped", "--json"]
+    arguments = ["compact", str(table), "--type", "full", "--engine", "local", "--writers", "stopped", "--json"]
     assert run(arguments) == 0
     (full,) = json.loads(capfd.readouterr().out)["compactions"]
     assert (full["merged_log_files"], full["merged_log_bytes"]) == (1, output.size_bytes)

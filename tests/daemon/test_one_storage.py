@@ -85,7 +85,7 @@ def test_every_place_shows_one_storage(root: str, tmp_path: Path, capfd: pytest.
 
     newest = lakeward("savepoint", "create", *stopped)
     storage.create(join(base, "p", STRAY), b"stray")
-    lakeward("compact", "--type", "full", "--local-below", "1GiB", *stopped)
+    lakeward("compact", "--type", "full", "--engine", "local", *stopped)
     pinned = seen("pinned")
     assert pinned.keys() == {"live", "pinned", "orphan"} and pinned["orphan"] == 5
 

@@ -32,7 +32,7 @@ def test_pending_plans_and_finished_jobs_come_back(tmp_path: Path) -> None:
 
     ours = copy_golden("v9", tmp_path / "ours")
     for table in (orders, ours):
-        assert run(["compact", str(table), "--local-below", "1GiB", "--writers", "stopped"]) == 0
+        assert run(["compact", str(table), "--engine", "local", "--writers", "stopped"]) == 0
     report = rebuild(url, {"ours": str(ours)})
     # The plan that was pending in the first table is Hudi's own; and that table is one that the store knew.
     assert _counts(report) == [("orders", 0, 0), ("ours", 0, 1)]

@@ -94,7 +94,7 @@ def test_a_session_that_does_not_start_says_so(tmp_path: Path) -> None:
     """A process of its own, since this one has a session, prints three sentences and no traceback."""
     command = [sys.executable, "-m", "lakeward.cli.main", "compact", str(copy_golden("v9", tmp_path / "table"))]
     done = subprocess.run(
-        [*command, "--writers", "stopped", "--local-below", "0", "--spark-conf", "spark.driver.memory=nonsense"],
+        [*command, "--writers", "stopped", "--engine", "spark", "--spark-conf", "spark.driver.memory=nonsense"],
         capture_output=True,
         text=True,
         timeout=120,

@@ -44,11 +44,11 @@ def lakeward(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
     return exit_code, json.loads(capsys.readouterr().out or "{}")
 
 
-COMPACT = ("compact", "--type", "full", "--local-below", "1GiB", "--no-metadata-services", *STOPPED)
+COMPACT = ("compact", "--type", "full", "--engine", "local", "--no-metadata-services", *STOPPED)
 CLEAN = ("clean", "--policy", "versions", "--retain", "1", "--reader-window", "0", *STOPPED)
 SERVICES: dict[str, tuple[tuple[str, ...], int]] = {
     "compact": (COMPACT, 3),
-    "log": (("compact", "--type", "log", "--local-below", "1GiB", "--no-metadata-services", *STOPPED), 3),
+    "log": (("compact", "--type", "log", "--engine", "local", "--no-metadata-services", *STOPPED), 3),
     "savepoint": (("savepoint", "create", *STOPPED), 1),
     "clean": (CLEAN, 3),
     "clean by hours": (("clean", "--policy", "hours", "--retain", "1", "--reader-window", "0", *STOPPED), 3),

@@ -21,7 +21,7 @@ def lakeward(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 def compact(table: HudiTable, *options: str) -> dict[str, Any]:
     """Runs `lakeward compact` of the table alone, on Spark; it must succeed. Without options: no writer is at work."""
-    stated = ("--local-below", "0", *(options or ("--writers", "stopped")))
+    stated = ("--engine", "spark", *(options or ("--writers", "stopped")))
     exit_code, printed = lakeward("compact", str(table.path), "--type", "full", "--no-metadata-services", *stated)
     assert exit_code == 0, printed
     return printed

@@ -252,7 +252,7 @@ class Beside:
         exit_code, printed = lakeward(
             *("compact", str(self._folder / "tables" / self._lock.name), "--type", kind),
             *(options if kind != "full" else ()),
-            *(*self._lock.ours, "--lock-wait", "60s", "--local-below", "1GiB"),
+            *(*self._lock.ours, "--lock-wait", "60s", "--engine", "local"),
         )
         self._exits[exit_code] += 1
         assert exit_code in (0, *TEMPORARY_EXITS), printed

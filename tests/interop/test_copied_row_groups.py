@@ -33,7 +33,7 @@ from tests.our_reader import scan
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HERE = ("--writers", "stopped", "--local-below", "1GiB")
+HERE = ("--writers", "stopped", "--engine", "local")
 INDEXED = {
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",

@@ -23,7 +23,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "gone": lambda file: file.unlink(),
     "torn": lambda file: file.write_bytes(b"#HUDI#" + bytes(file.stat().st_size - 6)),
 }
-COMPACT = ("--writers", "stopped", "--type", "full", "--local-below", "1GB", "--no-metadata-services")
+COMPACT = ("--writers", "stopped", "--type", "full", "--engine", "local", "--no-metadata-services")
 
 
 def write(spark: SparkSession, path: Path, shape: TableShape) -> HudiTable:

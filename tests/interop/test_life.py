@@ -86,7 +86,7 @@ class History:
 
     def compact(self) -> None:
         kind = self.chance.choice(["full", "hybrid", "log"])
-        self._run("compact", "--type", kind, "--local-below", "1GiB")
+        self._run("compact", "--type", kind, "--engine", "local")
         self._remember()
 
     def clean(self, *options: str) -> dict[str, object]:

@@ -158,7 +158,7 @@ def test_the_command_as_installed(table: HudiTable):
 
     command = [sys.executable, "-m", "lakeward.cli.main", "compact", str(table.path)]
     done = subprocess.run(
-        [*command, "--type", "full", "--writers", "stopped", "--local-below", "0", "--json"],
+        [*command, "--type", "full", "--writers", "stopped", "--engine", "spark", "--json"],
         capture_output=True,
         text=True,
         timeout=240,

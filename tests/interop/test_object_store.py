@@ -59,8 +59,8 @@ def test_hudi_reads_what_was_compacted_in_s3(
     store, base = ObjectStore(parse_object_url(bucket)), f"{bucket}/orders"
     bring(copy_golden(golden, tmp_path / "golden"), store, base)
     url = base.replace("s3://", "s3a://")
-    assert run(["compact", url, "--type", kind, "--lock", "storage", "--local-below", "1GiB"]) == 0
-    assert run(["compact", url, "--type", kind, "--lock", "storage", "--local-below", "1GiB", "--exit-code"]) == 3
+    assert run(["compact", url, "--type", kind, "--lock", "storage", "--engine", "local"]) == 0
+    assert run(["compact", url, "--type", kind, "--lock", "storage", "--engine", "local", "--exit-code"]) == 3
     table = fetch(store, base, tmp_path / "fetched")
     options = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
     frame = spark.read.format("hudi").options(**options).load(str(table)).drop("_hoodie_file_name")

@@ -64,9 +64,7 @@ name = "two-writers"
 state_folder = "{folder}/state"
 listen = "127.0.0.1:0"
 log_format = "json"
-
-[spark]
-local_below = "1GiB"
+engine = "local"
 
 [locks]
 writers = "share"

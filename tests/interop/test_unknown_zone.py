@@ -121,17 +121,17 @@ def test_services_and_hudi_take_turns(spark: SparkSession, tmp_path: Path, zone:
 
         write(0)
         write(1)
-        serve("compact", "--type", "full", "--local-below", "0")
+        serve("compact", "--type", "full", "--engine", "spark")
         for _ in range(3):
             write(2)
-        serve("compact", "--type", "log", "--local-below", "0")
+        serve("compact", "--type", "log", "--engine", "spark")
         newest = table.completed_instants()[-1]
         write(3)
         check_rows(3)
         changed = table.incremental(newest[1], table.completed_instants()[-1][1])
         assert len(changed) == 5, "the rows of the last write, and no other"
         of_then = table.as_of(newest[0])
-        serve("compact", "--type", "full", "--local-below", "0")
+        serve("compact", "--type", "full", "--engine", "spark")
         assert table.as_of(newest[0]) == of_then
         write(4)
         last = max((table.path / DATA_TIMELINE).glob("*_*.deltacommit"), key=lambda path: path.name)
@@ -148,7 +148,7 @@ def test_services_and_hudi_take_turns(spark: SparkSession, tmp_path: Path, zone:
         serve("metadata", "compact", hudi_compacts=False)
         write(5)
         serve("archive", "--keep-min", "2", "--keep-max", "3", "--commits-retained", "1", mints=False)
-        serve("compact", "--type", "full", "--local-below", "0")
+        serve("compact", "--type", "full", "--engine", "spark")
         check_rows(5)
         check_slices()
         assert_verified(table)

@@ -93,7 +93,7 @@ def assert_compacted(table: OtherTable, spark: SparkSession, between: OtherRelea
 
 def compact(table: OtherTable) -> list[str]:
     """The instants."""
-    code, printed = lakeward("compact", str(table.path), "--writers", "stopped", "--local-below", "1GiB")
+    code, printed = lakeward("compact", str(table.path), "--writers", "stopped", "--engine", "local")
     assert code == 0, printed
     return [plan["instant"] for plan in printed["compactions"]]
 

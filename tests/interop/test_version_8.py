@@ -332,7 +332,7 @@ def by_index(index: str) -> dict[str, str]:
 
 def compact_in_this_process(table: OtherTable) -> list[str]:
     """The instants."""
-    options = ("--type", "full", "--writers", "stopped", "--local-below", "1GiB")
+    options = ("--type", "full", "--writers", "stopped", "--engine", "local")
     exit_code, printed = lakeward("compact", str(table.path), *options)
     assert exit_code == 0, printed
     return [plan["instant"] for plan in printed["compactions"]]

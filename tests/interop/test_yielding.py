@@ -73,7 +73,7 @@ def test_no_write_fails_for_a_log_compaction(spark: SparkSession, tmp_path: Path
             exit_code, printed = lakeward(
                 *("compact", str(table.path), "--type", "log", "--no-metadata-services"),
                 *(part for setting in SETTINGS for part in ("--set", setting)),
-                *("--lock", "filesystem", "--local-below", "1GiB"),
+                *("--lock", "filesystem", "--engine", "local"),
             )
             assert exit_code in (0, 75), printed
             plans = printed.get("compactions", ())
@@ -109,7 +109,7 @@ def test_what_hudi_rolls_back_is_found(spark: SparkSession, tmp_path: Path) -> N
             exit_code, printed = lakeward(
                 *("compact", str(table.path), "--config", str(config), "--type", "log", "--no-metadata-services"),
                 *(part for setting in SETTINGS for part in ("--set", setting)),
-                *("--local-below", "1GiB"),
+                *("--engine", "local"),
             )
             assert exit_code in (0, 75), printed
             if writing.failed is not None:

@@ -22,7 +22,7 @@ from tests.read.log_files import block
 from tests.scenarios.damaged_table import HEADERS, PLAN, avro_content, put_log
 
 MEBIBYTE = 1024 * 1024
-COMPACT = ("--local-below", "1GiB", "--writers", "stopped", "--type", "full", "--timezone", "UTC")
+COMPACT = ("--engine", "local", "--writers", "stopped", "--type", "full", "--timezone", "UTC")
 
 
 def container(avro_type: object, record: bytes, *, deflated: bool) -> bytes:

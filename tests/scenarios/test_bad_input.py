@@ -50,7 +50,7 @@ from tests.scenarios.damaged_table import (
 
 SECONDS_MAX = 20
 """A case takes one; what hangs or walks through billions of something does not end in time on any machine."""
-COMPACT = ("--local-below", "1GiB", "--writers", "stopped", "--type", "full", "--timezone", "UTC", "--json")
+COMPACT = ("--engine", "local", "--writers", "stopped", "--type", "full", "--timezone", "UTC", "--json")
 
 Damage = Callable[[Path], object]
 

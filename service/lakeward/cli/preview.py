@@ -31,8 +31,9 @@ from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.config.settings import Writers
-from lakeward.dispatch.engine_rule import EngineRule, rule_of_daemon
+from lakeward.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
 from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.java import find_missing_java
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.compaction.preview import Preview
 from lakeward.plan.compaction.decision import PlanOutcome
@@ -66,17 +67,17 @@ def show_preview(
 
 def engine_rule_of(opened: ConfiguredTable, config: Path | None, stated: StatedPlan) -> EngineRule:
     """On what `compact` would run its plans now, or the daemon."""
-    spark, memory = opened.settings.spark, opened.table.memory
+    settings, memory = opened.settings, opened.table.memory
     if _is_of_daemon(config, stated):
-        limit = opened.settings.service.memory
         return rule_of_daemon(
-            spark.local_below,
-            master=spark.where,
-            is_named=spark.is_named,
+            EngineSetting(settings.service.engine),
+            master=settings.spark.where,
+            is_named=settings.spark.is_named,
+            missing_java=find_missing_java(),
             memory_bytes=memory,
-            memory_limit_bytes=limit,
+            memory_limit_bytes=settings.service.memory,
         )
-    return StatedEngine().over(spark, memory_bytes=memory).rule
+    return StatedEngine().over(settings, memory_bytes=memory).rule
 
 
 def _is_of_daemon(config: Path | None, stated: StatedPlan) -> bool:

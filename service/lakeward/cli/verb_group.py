@@ -17,6 +17,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from lakeward.errors import Cancelled, UsageError
 
+_ENGINE = "--engine"
+_RETIRED = {
+    "--local": (_ENGINE, "local"),
+    "--spark": (_ENGINE, "spark"),
+    "--local-below": (_ENGINE, "local, spark or auto"),
+}
+"""Options that are no more: the option in their place, and what is written behind it."""
+
 _Slip: Any = typer.BadParameter.__base__
 """What the library raises for every slip in the words; only this kind of it has a public name."""
 _HelpWanted: Any = tuple(kind for kind in _Slip.__subclasses__() if kind.__name__ == "NoArgsIsHelpError")
@@ -74,6 +82,8 @@ def _told() -> Iterator[None]:
         if isinstance(slip, _HelpWanted):
             raise
         words = getattr(getattr(slip, "ctx", None), "command_path", "lakeward")
+        if retired := _told_of_retired(slip):
+            raise retired from slip
         raise UsageError(
             " ".join(slip.format_message().replace("Value error, ", "").split()),
             remedy=f"`{words} --help` explains its options.",
@@ -83,3 +93,13 @@ def _told() -> Iterator[None]:
         for note in getattr(interrupt, "__notes__", ()):
             error.add_note(note)
         raise error from interrupt
+
+
+def _told_of_retired(slip: Any) -> UsageError | None:
+    """What to write in the place of an option that the verb had once."""
+    name = getattr(slip, "option_name", "")
+    option, value = _RETIRED.get(name, ("", ""))
+    known = {each for parameter in slip.ctx.command.params for each in parameter.opts} if option else ()
+    if option not in known:
+        return None
+    return UsageError(f"There is no option {name} any more.", remedy=f"Write {option} {value}.")

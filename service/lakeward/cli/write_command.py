@@ -198,7 +198,7 @@ def write(
             extra_metadata=parse_pairs(commit_metadata, like="--commit-metadata source=orders"),
             conflict_retries=retries,
         )
-        engines = engine.over(opened.settings.spark, memory_bytes=memory_bytes)
+        engines = engine.over(opened.settings, memory_bytes=memory_bytes)
         try:
             with (
                 _index_of(opened, request, index_url) as open_index,
@@ -281,7 +281,7 @@ def _open_rows(
             "By an index in a database rows are written by this process alone.",
             why="Spark's tasks are given no credentials of the database, and the rows are for Spark: so it was said, "
             "or they may not fit.",
-            remedy="Write with --local, or by another index.",
+            remedy="Write with --engine local, or by another index.",
         )
     else:
         from lakeward.write.flow.parts import InputParts
@@ -299,11 +299,11 @@ def _open_rows(
 def _is_here(files: Sequence[str], engines: CommandEngines, *, memory_bytes: int) -> bool:
     """Whether this process sorts the rows: it was told to, or nothing else was said and they surely fit."""
     from lakeward.dispatch.dispatcher import Engine
-    from lakeward.dispatch.engine_rule import ALL_BYTES
+    from lakeward.dispatch.engine_rule import EngineSetting
     from lakeward.write.flow.in_process import fits_in_process
     from lakeward.write.input.files import STANDARD_INPUT
 
-    if engines.rule.local_below >= ALL_BYTES:
+    if engines.rule.setting is EngineSetting.LOCAL:
         return True
     size = sum(Path(file).stat().st_size for file in files if file != STANDARD_INPUT)
     return engines.rule.choose(size).engine is not Engine.SPARK and fits_in_process(size, memory_bytes=memory_bytes)

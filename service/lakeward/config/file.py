@@ -47,6 +47,11 @@ VERBATIM = frozenset({"planner", "conf", "hudi"})
 _OTHER_NAMES = {"overrides": "[[tables]]", "override": "[[tables]]", "jobs": "service.jobs_max"}
 """What a section is looked for by, and what has it."""
 
+_RETIRED: Mapping[KeyPath, str] = {
+    ("spark", "local_below"): 'Write engine = "auto", "spark" or "local" under [service].',
+}
+"""Keys that are no more: what to write in their place."""
+
 _SHOWN_MAX = 60
 """Characters of a wrong value that are shown."""
 
@@ -350,6 +355,10 @@ class _Reader:
     def _tell_unknown(self, place: KeyPath, model: type[BaseModel], origin: Origin) -> None:
         key = str(place[-1])
         name = _format_key(place)
+        if place in _RETIRED:
+            why = "A key that is not read would only look as if it did something."
+            self._tell(origin, f"There is no key {name} any more.", why, _RETIRED[place])
+            return
         if len(place) == 1:
             is_section = isinstance(self._values.get(key), dict | list) or origin.layer is not Layer.FILE
             what = f"There is no section {name}." if is_section else f"There is no key {name} outside of the sections."

@@ -203,7 +203,6 @@ SizeOrOff = Annotated[
     WithJsonSchema({"type": ["string", "integer"], "description": "512MiB, 2GiB; a number is bytes; or none"}),
     SettingKind("size, or none"),
 ]
-SizeOrNone = Annotated[int, BeforeValidator(_size), Field(ge=0), _SIZE_SCHEMA, SettingKind("size")]
 Text = Annotated[str, Strict(), StringConstraints(min_length=1), SettingKind("text")]
 Name = Annotated[
     str, Strict(), StringConstraints(pattern=f"^{_NAME}$"), SettingKind("name of letters, digits, dots, - and _")
@@ -279,6 +278,11 @@ class ServiceSettings(_Section):
     """Jobs that run at once, over all tables."""
     groups: dict[Name, Count] = {}
     """Jobs that run at once in each named group of tables; `group` of a table says which one it is in."""
+    engine: Literal["auto", "spark", "local"] = "auto"
+    """Where compactions, verifications, and updates and checks of indexes run. `auto`: on Spark what reads 128 MiB or
+    more (8 MiB while a session is up), the rest in processes of this machine, and all of it there where Spark finds no
+    Java; all on Spark where `spark.master` or `spark.remote` is named. `spark`: all on Spark. `local`: all in processes
+    of this machine; no session is ever started. Commands follow it, too, with sizes of their own."""
     memory: Size = 2 * 1024**3
     """What all running operations together may hold, as their `memory` predicts it."""
     io_per_hour: Size | None = None
@@ -309,8 +313,8 @@ class HttpSettings(_Section):
 
 
 class SparkSettings(_Section):
-    """The one Spark session that runs the jobs of all tables. It starts with the first job that is for it, and ends
-    after some time without one."""
+    """The one Spark session that runs the jobs of all tables. It starts with the first job that is for it
+    (`service.engine`), and ends after some time without one."""
 
     master: Text = Field(default="local[*]", json_schema_extra=RESTART)
     """Spark's master URL."""
@@ -322,9 +326,6 @@ class SparkSettings(_Section):
     """Name of the scheduler pool of our jobs, for a session with fair scheduling."""
     idle_stop: DurationOrOff = 600.0
     """The daemon ends its session, and gives the memory back, when no job has used it for so long. "none": never."""
-    local_below: SizeOrNone | None = None
-    """Plans that read less than this run in processes of this machine instead of on Spark; 0: none do. Not given:
-    16GiB, and 0 where `master` or `remote` says where to work."""
 
     @property
     def is_named(self) -> bool:

@@ -1,5 +1,5 @@
-"""Engines for the daemon's data jobs: one Spark session for all of them, or processes of this machine for plans that
-are small.
+"""Engines for the daemon's data jobs: one Spark session for all of them, or processes of this machine for those that
+are small (`dispatch/engine_rule`).
 
 Touches: a Spark session and child processes, which start with the first job that needs them; the log.
 Keeps:   1. operations of all jobs in processes of this machine, and of a master here whose size is not said, take no
@@ -20,7 +20,8 @@ from lakeward.config.settings import Settings
 from lakeward.daemon.status import SparkState, SparkStatus
 from lakeward.dispatch import machine
 from lakeward.dispatch.dispatcher import Dispatcher, Engine
-from lakeward.dispatch.engine_rule import EngineRule, rule_of_daemon
+from lakeward.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
+from lakeward.dispatch.java import find_missing_java
 from lakeward.dispatch.local import LocalDispatcher, places_of_machine
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.dispatch.spark_memory import SparkMemory
@@ -52,12 +53,15 @@ class Engines:
             on_replaced=self._replaced,
             clock=clock,
         )
+        self._has_warned = False
+        self._warn_without_java()
 
     def apply(self, settings: Settings) -> None:
         """What a running daemon can change. Its session keeps the master and the settings that it started with."""
         self._settings = settings
         self._places.resize(places_of_machine(settings.service.memory).memory_bytes)
         self._spark.change_memory(SparkMemory.on(self._places, settings.memory_max))
+        self._warn_without_java()
 
     def choose(self, input_bytes: int, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes.
@@ -66,7 +70,7 @@ class Engines:
             memory_bytes: peak memory of one operation.
             permit_bytes: what the job may take on this machine, all its operations together.
         """
-        if self._rule(memory_bytes).choose(input_bytes).engine is Engine.SPARK:
+        if self._engine(input_bytes, memory_bytes) is Engine.SPARK:
             return self._spark
         return self.here(memory_bytes=memory_bytes, permit_bytes=permit_bytes)
 
@@ -78,18 +82,35 @@ class Engines:
         """How many operations of such a job run at the same time; of a cluster's size nothing is known before it
         answers."""
         here = self._places.at_once(memory_bytes)
-        if self._rule(memory_bytes).choose(input_bytes).engine is Engine.LOCAL:
+        if self._engine(input_bytes, memory_bytes) is Engine.LOCAL:
             return here
         return self._spark.parallelism or (here if self._has_master_here else machine.cores())
 
+    def _engine(self, input_bytes: int, memory_bytes: int) -> Engine:
+        return self._rule(memory_bytes).choose(input_bytes, is_up=self._spark.has_session).engine
+
     def _rule(self, memory_bytes: int) -> EngineRule:
         return rule_of_daemon(
-            self._settings.spark.local_below,
+            EngineSetting(self._settings.service.engine),
             master=self._where,
             is_named=self._is_named,
+            missing_java=find_missing_java(),
             memory_bytes=memory_bytes,
             memory_limit_bytes=self._settings.service.memory,
         )
+
+    def _warn_without_java(self) -> None:
+        """Say that Spark was meant for large jobs, and cannot start; once."""
+        missing = find_missing_java()
+        if self._has_warned or missing is None or self._is_named:
+            return
+        if self._settings.service.engine == "auto":
+            self._has_warned = True
+            self._log.warning(
+                "all jobs run in processes of this machine, since Spark cannot start",
+                why=f"{missing.what} {missing.why}",
+                remedy=missing.remedy,
+            )
 
     def check(self) -> None:
         """End the session, if there is one that is idle, or see whether it still answers. One that does not is replaced
@@ -106,7 +127,7 @@ class Engines:
         state = SparkState.UP if self._spark.has_session else SparkState.NOT_STARTED
         if self._spark.is_down:
             state = SparkState.DOWN
-        return SparkStatus(state, self._where, self._rule(self._settings.defaults.memory).for_spark)
+        return SparkStatus(state, self._where, self._rule(self._settings.defaults.memory).where_work_runs)
 
     def stop(self, *, within: float) -> None:
         """End the session, within so many seconds once none is being started."""

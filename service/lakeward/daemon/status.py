@@ -380,8 +380,8 @@ class SparkStatus:
     state: SparkState = SparkState.NOT_STARTED
     where: str = ""
     """Master or Connect address, without credentials."""
-    plans: str = ""
-    """Which plans it is for, and what says so; the others run in processes of this machine."""
+    where_work_runs: str = ""
+    """A sentence: which jobs run on it and which in processes of this machine, and what says so."""
 
 
 @dataclass(frozen=True, slots=True)

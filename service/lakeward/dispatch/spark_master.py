@@ -68,8 +68,8 @@ def check_master(master: str, *, seconds: float = ANSWER_SECONDS) -> None:
         f"No Spark master answers at {shown}.",
         why="; ".join(f"{host}:{port}: {fault}" for (host, port), fault in zip(hosts, faults, strict=True)) + ".",
         remedy="See that it runs, and that its name and port are right (--master, spark.master): the port is that of "
-        "spark://, 7077 by default, and not that of its page; `--local` merges on this machine, without Spark. Nothing "
-        "was started.",
+        "spark://, 7077 by default, and not that of its page; `--engine local` merges on this machine, without Spark. "
+        "Nothing was started.",
     )
 
 

@@ -112,7 +112,7 @@ def test_told_to_people(kind: str, table: Path, capfd: pytest.CaptureFixture[str
     stopped(call, "build")
     write(table, [("k3", 2, "c", "y")])
     capfd.readouterr()
-    assert run(["index", "build", str(table), "--type", "record", "--dry-run", "--local"]) == 0
+    assert run(["index", "build", str(table), "--type", "record", "--dry-run", "--engine", "local"]) == 0
     told = capfd.readouterr().out
     assert told.startswith("Would read the keys of 1 file group, of ") and ", in the process of the command, " in told
     assert "What 2 others hold is there from a build that was stopped." in told
@@ -123,12 +123,12 @@ def test_told_to_people(kind: str, table: Path, capfd: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("kind", ["record"])
-@pytest.mark.parametrize("engine", ["--local", pytest.param("--spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
 def test_on_an_engine(engine: str, kind: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of this machine read the keys, or Spark's executors."""
     monkeypatch.setattr("lakeward.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
-    assert call("build", engine, "--dry-run")["engine"] == engine.removeprefix("--")
-    built = call("build", engine, "--bytes-per-second", "100MiB")
+    assert call("build", "--engine", engine, "--dry-run")["engine"] == engine
+    built = call("build", "--engine", engine, "--bytes-per-second", "100MiB")
     assert (built["file_groups"], built["entries"]) == (3, 3)
     assert call("verify", "--all")["faults"] == []
 
@@ -138,9 +138,9 @@ def test_options_that_cannot_be(kind: str, call: Callable[..., Any], table: Path
     """A rate of nothing is refused, and options of tasks are where none are run."""
     assert "--bytes-per-second cannot be '0'" in call("build", "--bytes-per-second", "0", code=2)
     for kind_of in ("metadata", "bloom"):
-        for words in (("--local",), ("--bytes-per-second", "1MiB")):
+        for words in (("--engine", "local"), ("--bytes-per-second", "1MiB")):
             assert run(["index", "rebuild", str(table), "--type", kind_of, "--dry-run", *words]) == 2
-    for words in (("--local",), ("--dry-run",), ("--by-partition",)):
+    for words in (("--engine", "local"), ("--dry-run",), ("--by-partition",)):
         assert run(["index", "build", str(table), "--type", "bloom", *words]) == 2
 
 

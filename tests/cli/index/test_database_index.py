@@ -119,7 +119,7 @@ def test_a_write_goes_by_it(
     write(table, [("k4", 2, "b", "x")])
     rows.write_text("".join(f'{{"id": "{key}", "ts": 5, "part": "c", "v": "y"}}\n' for key in ("k1", "k4", "k5")))
 
-    assert run([*words, "--spark"]) == 2
+    assert run([*words, "--engine", "spark"]) == 2
     assert "By an index in a database rows are written by this process alone" in capfd.readouterr().err
     assert run(words) == 0
     there = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in read_rows(table)}

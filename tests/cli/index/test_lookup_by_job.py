@@ -32,7 +32,7 @@ def looked_up(table: Path, capfd: pytest.CaptureFixture[str], *words: str) -> An
     return json.loads(capfd.readouterr().out)
 
 
-@pytest.mark.parametrize("engine", ["--local", pytest.param("--spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
 def test_on_an_engine(
     engine: str, table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,18 +42,18 @@ def test_on_an_engine(
     monkeypatch.setattr("lakeward.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
     defaults = {**(look_up_by_job.__kwdefaults__ or {}), "run_keys_min": 1}
     monkeypatch.setattr(look_up_by_job, "__kwdefaults__", defaults)
-    assert looked_up(table, capfd, engine) == here
+    assert looked_up(table, capfd, "--engine", engine) == here
     assert len(here["locations"]) >= 26 and here["not_found"]
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--type", "simple", "--local"], "The simple index is asked in this process."),
-        (["--type", "bloom", "--spark"], "The bloom index is asked in this process."),
+        (["--type", "simple", "--engine", "local"], "The simple index is asked in this process."),
+        (["--type", "bloom", "--engine", "spark"], "The bloom index is asked in this process."),
         (["--type", "postgres", "--master", "local[2]"], "Tasks are given no credentials of the database."),
-        (["--type", "record", "--local", "--as-of", "20260101"], "--as-of is answered in this process."),
-        (["--local-below", "1GiB"], "Leave --local-below out, or name --type record or metadata."),
+        (["--type", "record", "--engine", "local", "--as-of", "20260101"], "--as-of is answered in this process."),
+        (["--engine", "local"], "Leave --engine out, or name --type record or metadata."),
     ],
 )
 def test_what_runs_in_this_process(words: list[str], told: str, table: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -109,7 +109,7 @@ def test_some_partitions(target: str, table: Path, call: Callable[..., Any], mon
     """What is named is taken from the other index, and the rest is read from its rows, once: what was read before a
     kill is there, and nothing of it is left in the end."""
     write(table, [("k3", 2, "b", "y"), ("k4", 2, "c", "x")])
-    assert "No keys are read from rows" in call("migrate", "--from", "simple", "--local", code=2)
+    assert "No keys are read from rows" in call("migrate", "--from", "simple", "--engine", "local", code=2)
     assert "nothing in the partition 'd'" in call("migrate", "--from", "simple", "--partition", "d", code=2)
     words = ("migrate", "--from", "simple", "--partition", "a")
 

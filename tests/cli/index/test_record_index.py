@@ -131,7 +131,7 @@ def test_as_of(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert found(deleted) == ["k1"] and found(built) == ["k1", "k2"]
 
 
-@pytest.mark.parametrize("engine", ["--local", pytest.param("--spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
 def test_a_write_goes_by_it(table: Path, tmp_path: Path, engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     """A row for another partition goes to the one that has its key, also where the index has not taken that in yet, and
     whichever engine sorts the rows; and the index has the commit with it."""
@@ -141,7 +141,7 @@ def test_a_write_goes_by_it(table: Path, tmp_path: Path, engine: str, capfd: pyt
     rows.write_text("".join(f'{{"id": "{key}", "ts": 5, "part": "c", "v": "y"}}\n' for key in ("k1", "k4", "k5")))
 
     words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "lakeward-record"]
-    assert run([*words, engine]) == 0
+    assert run([*words, "--engine", engine]) == 0
     there = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in read_rows(table)}
     assert there == {("k1", "a", "y"), ("k2", "a", "x"), ("k3", "b", "x"), ("k4", "b", "y"), ("k5", "c", "y")}
     capfd.readouterr()
@@ -194,7 +194,7 @@ def test_one_that_is_wrong(table: Path, tmp_path: Path, place: str, capfd: pytes
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": "k1", "ts": 5, "part": "c", "v": "y"}\n')
     words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "lakeward-record"]
-    assert run([*words, "--local", "--config", str(config)]) == 2
+    assert run([*words, "--engine", "local", "--config", str(config)]) == 2
     assert "is out of use" in capfd.readouterr().err
     assert "out of use" in call("list")
     call("build", "--type", "record", code=2)

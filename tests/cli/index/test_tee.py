@@ -41,7 +41,7 @@ def put(table: Path, rows: list[Row], *options: str, code: int = 0) -> None:
     """A write by the command, which says nothing of an index."""
     path = table.parent / "rows.parquet"
     parquet.write_table(pa.Table.from_batches([rows_of(rows)]), path)
-    words = ["write", str(table), "--input", str(path), "--writers", "stopped", "--local", *options]
+    words = ["write", str(table), "--input", str(path), "--writers", "stopped", "--engine", "local", *options]
     assert run(words) == code
 
 

@@ -70,7 +70,18 @@ def test_a_wrong_index_is_out_of_use(table: Path, tmp_path: Path, capfd: pytest.
 
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": "k1", "ts": 9, "part": "p", "name": "new"}\n')
-    write = ["write", str(table), "--input", str(rows), "--local", "--writers", "stopped", "--fill-missing", *UTC]
+    write = [
+        "write",
+        str(table),
+        "--input",
+        str(rows),
+        "--engine",
+        "local",
+        "--writers",
+        "stopped",
+        "--fill-missing",
+        *UTC,
+    ]
     for refused in (["index", "lookup", str(table), "k1", *UTC], write):
         assert run(refused) == 2
         told = capfd.readouterr().err

@@ -39,7 +39,7 @@ def test_from_a_dry_run_to_the_layout_and_back(base: Path, capfd: pytest.Capture
         assert "--writers stopped" in capfd.readouterr().err
     assert {path: path.read_bytes() for path in base.rglob("*") if path.is_file()} == files
 
-    assert run([*words, "lsm_tree", "--writers", "stopped", "--local", "--json"]) == 0
+    assert run([*words, "lsm_tree", "--writers", "stopped", "--engine", "local", "--json"]) == 0
     done = json.loads(capfd.readouterr().out)
     assert [step["step"] for step in done["steps"]] == ["compaction", "sorting", "verification", "properties"]
     assert [step["step"] for step in told["steps"]] == [step["step"] for step in done["steps"]]

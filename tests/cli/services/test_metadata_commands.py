@@ -198,7 +198,7 @@ def test_a_compaction_services_the_metadata_table_before_its_writers_have_to(
     """A compaction does it at its end and says what it cost: the commit that it made itself is one of the two that this
     one's writers wait for. A dry run and `explain` say how far it is; with --no-metadata-services, or `off`, it is left
     to its writers."""
-    in_process = ["--timezone", "UTC", "--local-below", "1GiB"]
+    in_process = ["--timezone", "UTC", "--engine", "local"]
     assert run(["explain", str(table), "--json"]) == 0
     outlook = json.loads(capfd.readouterr().out)["metadata_table"]
     assert (outlook["delta_commits"], outlook["after"], outlook["limit"], outlook["is_due"]) == (1, 2, 3, False)
@@ -229,7 +229,7 @@ def test_what_stands_against_the_metadata_tables_services_does_not_fail_a_compac
     timeline = table / ".hoodie/metadata/.hoodie/timeline"
     (requested, *_) = timeline.glob("*.compaction.requested")
     (timeline / "20261121143000000.compaction.requested").write_bytes(requested.read_bytes())
-    compact = ["compact", str(table), *STOPPED, "--timezone", "UTC", "--local-below", "1GiB"]
+    compact = ["compact", str(table), *STOPPED, "--timezone", "UTC", "--engine", "local"]
 
     assert run([*compact, "--json"]) == 0
     printed = json.loads(capfd.readouterr().out)

@@ -30,7 +30,7 @@ def test_from_beginning_to_end(table: Path, capfd: pytest.CaptureFixture[str]) -
     assert everything(table) == before
 
     assert run(["savepoint", "create", str(table), OLDER, "--comment", "a load", "--user", "ann", *STOPPED]) == 0
-    assert run(["compact", str(table), "--local-below", "1GiB", "--type", "full", *STOPPED]) == 0
+    assert run(["compact", str(table), "--engine", "local", "--type", "full", *STOPPED]) == 0
     capfd.readouterr()
     assert run(["savepoint", "list", str(table), "--json"]) == 0
     document = json.loads(capfd.readouterr().out)

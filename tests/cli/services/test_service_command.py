@@ -81,9 +81,9 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     empty = tmp_path / "empty.toml"
     empty.write_text("")
 
-    code, report = service(base, empty, "--dry-run", "--spark")
+    code, report = service(base, empty, "--dry-run", "--engine", "spark")
 
-    assert [each["why"] for each in report["compaction"]["runs_on"]] == ["by --spark"]  # type: ignore[index]
+    assert [each["why"] for each in report["compaction"]["runs_on"]] == ["by --engine spark"]  # type: ignore[index]
     assert code == 0 and list(report) == ["dry_run", "parked", "rollback", "compaction", "clean", "archive"]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     assert {path: path.read_bytes() for path in base.rglob("*") if path.is_file()} == before

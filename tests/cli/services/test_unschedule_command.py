@@ -31,7 +31,7 @@ def planned(table: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     with monkeypatch.context() as patched:
         patched.setattr("lakeward.task.entry.run_operation_at", away)
-        assert run(["compact", str(table), "--local-below", "1GiB", *STOPPED]) == 1
+        assert run(["compact", str(table), "--engine", "local", *STOPPED]) == 1
     return table
 
 
@@ -55,7 +55,7 @@ def test_a_plan_of_ours(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert document["unscheduled"]["groups"] == [{"partition_path": GROUP[0], "file_id": GROUP[1]}]
     assert not list((table / ".hoodie/timeline").glob("*.compaction.*"))
     check_readable(table)
-    assert run(["compact", str(table), "--local-below", "1GiB", *STOPPED]) == 0
+    assert run(["compact", str(table), "--engine", "local", *STOPPED]) == 0
     check_finished(table)
 
 

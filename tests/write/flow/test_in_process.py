@@ -102,7 +102,7 @@ def test_more_rows_than_memory_are_refused():
     wide = rows(*((f"k{n}", "p", n, "x" * 100_000) for n in range(100)))
     flow = InProcessFlow(LocalStorage(), [wide] * 3, memory_bytes=96 * 1024 * 1024)
 
-    with pytest.raises(Refused, match="--spark"):
+    with pytest.raises(Refused, match="--engine spark"):
         flow.tag(keying(), BUCKETS, on_progress=no_progress)
 
 

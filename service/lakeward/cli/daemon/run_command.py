@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.options.pairs import parse_pairs
+from lakeward.dispatch.engine_rule import EngineSetting
 
 
 def run(
@@ -22,6 +23,13 @@ def run(
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A key of the configuration, service.listen=… Repeatable."),
+    ] = None,
+    engine: Annotated[
+        EngineSetting | None,
+        typer.Option(
+            help="Where jobs run, in place of service.engine: auto, by what they read; all on Spark; or none.",
+            show_default=False,
+        ),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Service every table once, without pages and metrics, and exit.")
@@ -36,6 +44,8 @@ def run(
     from lakeward.daemon.app import App
 
     overrides = parse_pairs(settings, like="--set service.listen=0.0.0.0:8490")
+    if engine is not None:
+        overrides |= {"service.engine": engine.value}
     exit_code = App(config, environ=os.environ, overrides=overrides).run(once=once)
     if exit_code:
         raise typer.Exit(exit_code)

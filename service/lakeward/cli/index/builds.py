@@ -50,7 +50,7 @@ class StatedBuild:
         return any((*self.engine.by_option().values(), self.bytes_per_second))
 
     def rule(self, opened: ConfiguredTable) -> EngineRule:
-        return self.engine.over(opened.settings.spark, memory_bytes=opened.table.memory).rule
+        return self.engine.over(opened.settings, memory_bytes=opened.table.memory).rule
 
     @contextmanager
     def work(
@@ -63,7 +63,7 @@ class StatedBuild:
 
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
         clock = SystemClock()
-        engines = self.engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+        engines = self.engine.over(opened.settings, memory_bytes=opened.table.memory)
         engines.check()
         try:
             with interruptible() as guard, remembered_build(opened, kind, clock) as on_state:

@@ -83,7 +83,7 @@ def lookup(
     alone; nor does bloom, which reads the keys of those files alone whose footer does not rule them out. A key that is
     not found is said to be not found: that is an answer, and the exit code is 0.
 
-    With --local, --spark or --master keys of the types record and metadata are looked up by tasks, as many as the parts
+    With --engine or --master keys of the types record and metadata are looked up by tasks, as many as the parts
     of the index that are asked have files; else all of it is done in this process.
     """
     from lakeward.cli.views.index.looked_up import looked_up_as_json, render_looked_up
@@ -156,7 +156,7 @@ def _found_by_job(
     from lakeward.index.location import LOCATIONS
 
     assert isinstance(index, HashedIndex), "of these types each is one"
-    engines = engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+    engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
     on_run = partial(on_step, "looked up {} of {} runs of keys")
     try:
         with interruptible() as guard:

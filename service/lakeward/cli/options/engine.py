@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.cli.options.lock import parse_option
 from lakeward.cli.options.pairs import parse_pairs
+from lakeward.dispatch.engine_rule import EngineSetting, StatedSetting, rule_of_commands
 from lakeward.errors import UsageError
-from lakeward.quantities import parse_size
 
 if TYPE_CHECKING:
-    from lakeward.config.settings import SparkSettings
+    from lakeward.config.settings import Settings, SparkSettings
     from lakeward.dispatch.dispatcher import Dispatcher
     from lakeward.dispatch.engine_rule import EngineRule
     from lakeward.dispatch.spark import SparkDispatcher
@@ -26,21 +25,12 @@ if TYPE_CHECKING:
 class StatedEngine:
     """What a command line says about where operations run: a group of options."""
 
-    local: Annotated[
-        bool | None,
+    engine: Annotated[
+        EngineSetting | None,
         typer.Option(
-            "--local/--spark",
-            help="Run all plans in processes of this machine, one for each core, or all on Spark; else their size "
-            "decides (--local-below).",
+            help="Where the work runs. auto: small plans in this process, others in processes of this machine, one for "
+            "each core, from 16 GiB on or where a master is named on Spark; spark: all on Spark; local: none.",
             show_default=False,
-        ),
-    ] = None
-    local_below: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Run plans that read less than this on this machine instead of on Spark; default 16GiB, or 0 where a "
-            "master is named.",
         ),
     ] = None
     master: Annotated[
@@ -53,43 +43,34 @@ class StatedEngine:
     def by_option(self) -> dict[str, object]:
         """What was given, by the option's name."""
         return {
-            "--local": self.local is True,
-            "--spark": self.local is False,
-            "--local-below": self.local_below,
+            "--engine": self.engine,
             "--master": self.master,
             "--spark-conf": self.spark_conf,
         }
 
-    def over(self, configured: SparkSettings, *, memory_bytes: int) -> CommandEngines:
+    def over(self, settings: Settings, *, memory_bytes: int) -> CommandEngines:
         """What is asked for here, and else in the configuration. Raises `UsageError`.
 
         Args:
             memory_bytes: peak memory of one operation.
         """
-        if self.local_below is not None and self.local is not None:
+        if self.engine is EngineSetting.LOCAL and (self.master is not None or self.spark_conf):
             raise UsageError(
-                "--local-below goes with neither --local nor --spark.",
-                why="They say the same for all plans.",
-                remedy="Leave one of them out.",
+                "--master and --spark-conf do not go with --engine local.",
+                why="With --engine local nothing runs on Spark.",
+                remedy="Leave them or --engine local out.",
             )
-        if self.local and (self.master is not None or self.spark_conf):
-            raise UsageError(
-                "--master and --spark-conf do not go with --local.",
-                why="With --local nothing runs on Spark.",
-                remedy="Leave them or --local out.",
-            )
-        from lakeward.dispatch.engine_rule import ALL_BYTES, rule_of_commands
         from lakeward.printable import printable_url
 
-        said: tuple[int, str] | None = None
-        if self.local is not None:
-            said = (ALL_BYTES, "--local") if self.local else (0, "--spark")
-        elif self.local_below is not None:
-            said = (parse_option(parse_size, "--local-below", self.local_below, 0), "--local-below")
-        elif configured.local_below is not None:
-            said = (configured.local_below, "spark.local_below")
+        configured = settings.spark
+        of_config = EngineSetting(settings.service.engine)
+        stated = StatedSetting(of_config, f'service.engine = "{of_config}"')
+        if self.engine is not None:
+            stated = StatedSetting(self.engine, f"--engine {self.engine}")
+        elif self.master is not None:
+            stated = StatedSetting(EngineSetting.AUTO, "--master")
         rule = rule_of_commands(
-            said,
+            stated,
             master=configured.where if self.master is None else printable_url(self.master),
             is_named=self.master is not None or configured.is_named,
             memory_bytes=memory_bytes,
@@ -130,7 +111,7 @@ class CommandEngines:
 
     def check(self) -> None:
         """Raises what would keep Spark from starting, where all plans are for it, before anything is begun."""
-        if self.rule.local_below == 0:
+        if self.rule.setting is EngineSetting.SPARK:
             self.spark().check()
 
     def stop(self) -> None:

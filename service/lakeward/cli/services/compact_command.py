@@ -150,7 +150,7 @@ def compact(
         bloom_bytes_max=stated_filter.over(options.bloom_bytes_max),
         accept_damaged_logs=accept_damaged_logs,
     )
-    engines = engine.over(opened.settings.spark, memory_bytes=options.memory_bytes)
+    engines = engine.over(opened.settings, memory_bytes=options.memory_bytes)
     if metadata:
         typer.echo(
             "`compact --metadata` is the old way to say `lakeward metadata clean` and `lakeward metadata compact`.",

@@ -69,7 +69,7 @@ def convert(
     locks = stated.over(opened, dry_run=dry_run)
     target = Layout(layout.value)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
-        engines = engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+        engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
         if not dry_run:
             engines.check()
         try:

@@ -78,7 +78,7 @@ def service(
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    engines = engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
+    engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
     if not dry_run:
         engines.check()
     parked = ParkedGroups(opened, config, SystemClock(), say=partial(typer.echo, err=True))

@@ -121,7 +121,7 @@ def _change(
         if dry_run:
             change = preview_version_change(serviced, to, is_upgrade=is_upgrade, drop_changes=drop_changes)
         else:
-            engines = (engine or StatedEngine()).over(opened.settings.spark, memory_bytes=opened.table.memory)
+            engines = (engine or StatedEngine()).over(opened.settings, memory_bytes=opened.table.memory)
             engines.check()
             try:
                 compact = compact_groups(serviced, engines, inline_changes=True)

@@ -78,7 +78,7 @@ class ExternalIndex:
         raise Unsupported(
             "An index in a database is looked up by the process that plans the write, not by Spark's tasks.",
             why="The tasks run on machines that have no credentials of the database, and would each connect to it.",
-            remedy="Write in the process (`lakeward write --local`), or by another index.",
+            remedy="Write in the process (`lakeward write --engine local`), or by another index.",
         )
 
     @property

@@ -113,7 +113,7 @@ class InProcessFlow:
                 raise Refused(
                     f"The rows are too many to be sorted in this process: more than {rows}.",
                     why=f"They take more than {format_size(self._bytes_max)} of its memory.",
-                    remedy="Write them with Spark (`--spark`), which sorts on disk. Nothing was written.",
+                    remedy="Write them with Spark (`--engine spark`), which sorts on disk. Nothing was written.",
                 )
             yield keyed
 
