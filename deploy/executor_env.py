@@ -37,7 +37,8 @@ def main() -> int:
         install("--target", str(packages), "--no-deps", "--no-build-isolation", str(PROJECT))
         compile_into(packages)
         output.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(output, "w:gz", compresslevel=6) as archive:
+        # At level 6 it is an eighth smaller, and takes three times as long.
+        with tarfile.open(output, "w:gz", compresslevel=1) as archive:
             for path in sorted(packages.iterdir()):
                 archive.add(path, path.name, filter=lambda member: None if "__pycache__" in member.name else member)
     version = ".".join(map(str, sys.version_info[:2]))

@@ -464,6 +464,7 @@ def test_a_master_that_is_away_is_no_fault_of_the_table(
     assert view.failures == 0 and why in view.reason
     assert serving.status().limitations[0].what.startswith(f"Spark is not available. {why}")
     assert completed(table) == before
+    assert not list((table / ".hoodie/timeline").glob("*.compaction.requested")), "no plan waits for it"
 
     serving.run(90)
     assert len(completed(table)) == len(before) + 1

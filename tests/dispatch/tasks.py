@@ -30,15 +30,6 @@ def fail_on_odd(spec: int, task_attempt: int) -> int:
     return spec
 
 
-def fail_at_first(spec: str, task_attempt: int) -> int:
-    """Dies in its first attempt, as a lost executor would; counts its calls by files."""
-    with open(os.path.join(spec, f"attempt-{task_attempt}"), "x"):
-        pass
-    if task_attempt == 0:
-        raise OSError("the disk went away")
-    return task_attempt
-
-
 def break_always(spec: int, task_attempt: int) -> int:
     raise OSError("no such disk")
 
@@ -47,13 +38,6 @@ def break_on_odd(spec: int, task_attempt: int) -> int:
     if spec % 2:
         raise OSError("no such disk")
     return spec
-
-
-def which_process(spec: int, task_attempt: int) -> tuple[int, str]:
-    import time
-
-    time.sleep(0.3)  # long enough that one executor cannot take every task
-    return spec, os.environ.get("SPARK_EXECUTOR_DIRS", "") + str(os.getppid())
 
 
 def which_worker(spec: int, task_attempt: int) -> int:

@@ -105,24 +105,6 @@ def test_a_session_that_does_not_start_says_so(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
-def test_a_cluster_with_two_executors(tmp_path: Path) -> None:
-    """On a master with separate executor processes both run tasks, and a failed task is tried again as attempt 1."""
-    attempts = tmp_path / "attempts"
-    attempts.mkdir()
-    script = Path(__file__).with_name("cluster_session.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(attempts)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip().splitlines()[-1] == "2 executors, retried as attempt 1"
-    assert sorted(path.name for path in attempts.iterdir()) == ["attempt-0", "attempt-1"]
-
-
 def test_work_that_needs_the_driver_here_is_refused_behind_connect() -> None:
     """The refusal names what to give in its place."""
     with pytest.raises(UsageError, match="Spark Connect") as error:

@@ -697,8 +697,8 @@ class TableSettings(_Section):
     plan_deadline: Duration = 300.0
     """The same for planning."""
     job_deadline: Duration = 1800.0
-    """The same for a job that reads little; it has one more second for each 8 MiB that it reads. A job of which nobody
-    knows how much it reads, such as a clean, has four times this."""
+    """The same for a job that reads little; it has one more second for each 8 MiB that it reads. A job of unknown size,
+    such as a clean, has four times this."""
     clean: CleanSettings = CleanSettings()
     """What is given here overrides what [defaults.clean] says, key by key."""
     archive: ArchiveSettings = ArchiveSettings()

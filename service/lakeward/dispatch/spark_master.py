@@ -53,7 +53,7 @@ def check_master(master: str, *, seconds: float = ANSWER_SECONDS) -> None:
         answers.put((number, _fault_of(host, port, until=until - seconds / 20, silence=silence)))
 
     for number, place in enumerate(hosts):
-        # A name may take long to resolve, which no time limit reaches: nobody waits for these threads.
+        # A name may take long to resolve, which no time limit reaches: these threads are not waited for.
         threading.Thread(target=ask, args=(number, *place), name="lakeward-spark-master", daemon=True).start()
     faults = [silence] * len(hosts)
     for _ in hosts:

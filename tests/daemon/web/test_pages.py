@@ -204,7 +204,7 @@ def test_pages_write_numbers_as_commands_do(pages: Pages):
 
 
 def test_a_running_job_says_when_it_is_given_up(pages: Pages):
-    """And one that was, that it was."""
+    """A job that was given up says that, too."""
     text = Page(pages.all_tables(service(table(running=(running_job(),))))).text
     assert "given up in 36 min" in text.replace("\u00a0", " ")
     late = replace(running_job(), deadline=NOW - 300)

@@ -98,7 +98,7 @@ JOB_BYTES_PER_SECOND = 8 * 1024**2
 """What a job reads in a second at the least: less than half of the slowest merge in one process (benchmarks/README.md),
 and a fraction of what several do."""
 JOB_UNSIZED = 4
-"""A job of which nobody knows what it reads may take so many times as long as one that reads little."""
+"""A job of unknown size may take so many times as long as one that reads little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Schedule:
     """What a job that reads next to nothing may take."""
 
     def job_seconds(self, read_bytes: int | None) -> float:
-        """How long a job may take that reads so many bytes; None: nobody knows how many."""
+        """How long a job may take that reads so many bytes; None: it is not known how many."""
         if read_bytes is None:
             return JOB_UNSIZED * self.job_deadline
         return self.job_deadline + read_bytes / JOB_BYTES_PER_SECOND
