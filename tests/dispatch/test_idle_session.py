@@ -54,6 +54,14 @@ def started() -> Started:
     return Started()
 
 
+def test_missing_kernels_are_compiled_before_tasks_need_them(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that sends tasks has them compiled, where the count is shown; workers would do so out of sight."""
+    calls: list[int] = []
+    monkeypatch.setattr(spark_module, "build_missing", lambda: calls.append(len(started.sessions)))
+    assert started.run() == [2, 4]
+    assert calls == [0]
+
+
 def test_a_session_ends_when_no_job_used_it_for_so_long(started: Started) -> None:
     """Time counts from the end of the last job; a daemon without jobs starts none, and it is ended once."""
     dispatcher = started.dispatcher

@@ -43,6 +43,7 @@ from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
 from lakeward.dispatch.spark_master import check_master
 from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed, UsageError
+from lakeward.kernel_process import build_missing
 from lakeward.printable import SPARK_REDACTION, printable_url
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ class SparkDispatcher:
         """What `on_progress` raises cancels the job. Raises `TaskFailed`, and `EngineLost` when Spark died."""
         if not specs:
             return []
+        build_missing()  # here, where it is reported; workers of this machine would each wait for it
         with self._used() as session:
             if self._is_probed:
                 self._probe(session)  # it may be another one than the caller probed
