@@ -85,6 +85,18 @@ def test_a_build_counts_and_leaves_kernels(small_package: Path) -> None:
     KernelProcess().run(lambda done, total: counts.append((done, total)))
     assert (4, 4) not in counts[len(before) :], "the second build had something to do"
 
+    # Where the process that listens was killed, it ends, and says nothing on what may be a terminal.
+    (small_package / "compiled" / "made-for").unlink()
+    build = subprocess.Popen(
+        [sys.executable, "-m", "lakeward.kernel_build", kernel_process.COUNTS],
+        env=os.environ | {"PYTHONPATH": str(small_package.parent)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert build.stdout is not None and build.stderr is not None
+    build.stdout.close()
+    assert (build.stderr.read(), build.wait()) == (b"", 1)
+
 
 @pytest.mark.slow
 def test_what_compiles_ends_with_what_started_it(small_package: Path) -> None:

@@ -190,20 +190,22 @@ def _alone(folder: Path) -> Iterator[None]:
 def main() -> int:
     """Build for a process that found no kernels."""
     for_another = COUNTS in sys.argv[1:]
-    report = _count if for_another else report_on_stderr()
+    report = (lambda done, total: _tell(done=done, total=total)) if for_another else report_on_stderr()
     try:
         build(report=report, is_needed=lambda: find_compiled() is None)
     except LakewardError as error:
         if for_another:
-            print(json.dumps({"what": error.what, "why": error.why, "remedy": error.remedy}), flush=True)
+            _tell(what=error.what, why=error.why, remedy=error.remedy)
         else:
             print(error, file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        return 1  # the other process was killed
     return 0
 
 
-def _count(done: int, total: int) -> None:
-    print(json.dumps({"done": done, "total": total}), flush=True)
+def _tell(**what: str | int) -> None:
+    os.write(sys.stdout.fileno(), f"{json.dumps(what)}\n".encode())
 
 
 if __name__ == "__main__":
