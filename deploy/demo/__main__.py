@@ -131,11 +131,11 @@ def demo_with_real_hudi(spark: SparkSession, folder: Path, figures: Path | None,
     say(
         "\nA compaction is plan, merge and commit, here of equal copies, by engines that had just compacted another: "
         "Hudi in its running Spark, Lakeward in a process that stays, as its daemon does. The merge alone ends with "
-        f"the last new base file. From a cold start, the command above took {command_seconds:.1f} s from beginning to "
-        f"end; Spark took {start_seconds:.1f} s to start."
+        f"the last new base file. `lakeward compact` above, from a cold start, took {command_seconds:.1f} s from "
+        f"beginning to end; Spark took {start_seconds:.1f} s to start."
     )
     say(
-        "Hudi compresses with gzip and Lakeward with zstd, each by default. The old files stay until a cleaner takes "
+        "\nHudi compresses with gzip and Lakeward with zstd, each by default. The old files stay until a cleaner takes "
         f"them. Lakeward's own steps took {spent.seconds:.1f} s in all."
     )
     if figures is not None:
