@@ -105,7 +105,8 @@ class Steps:
     @staticmethod
     def _copy(source: Path, target: Path) -> None:
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.py[cod]"))
+            # As .dockerignore has it.
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.py[cod]", "compiled"))
         else:
             shutil.copy2(source, target / source.name if target.is_dir() else target)
 

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 from deploy.dockerfile import DOCKERFILE, Stage, ancestry, read_stages
 from tests.deploy.tools import PROJECT, find_tool, run
@@ -84,6 +85,19 @@ def test_kernels_are_compiled_by_the_build_and_checked(stage: str) -> None:
     checks = [run.words for part in line_of(stage) for run in part.all("RUN") if run.text.startswith("[")]
     assert ["lakeward", "warm", "--check"] in checks
     assert not [name for name in environment_of(stage) if name.startswith("NUMBA_")]
+
+
+def test_kernels_of_this_machine_go_into_no_image(tmp_path: Path) -> None:
+    """They are kept out of what the image is built from, and out of the wheel also where there is no .gitignore."""
+    assert "service/lakeward/compiled" in (PROJECT / ".dockerignore").read_text().splitlines()
+    (tmp_path / "pyproject.toml").write_bytes((PROJECT / "pyproject.toml").read_bytes())
+    for name in ("__init__.py", "compiled/made-for", "format/murmur.py", "compiled/format/murmur.nbi"):
+        file = tmp_path / "service" / "lakeward" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / "migrations").mkdir()
+    packed = {file.distribution_path for file in WheelBuilder(str(tmp_path)).recurse_included_files()}
+    assert packed == {"lakeward/__init__.py", "lakeward/format/murmur.py"}
 
 
 @pytest.mark.parametrize("stage", FINAL)
