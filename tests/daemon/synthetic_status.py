@@ -18,6 +18,7 @@ from lakeward.daemon.status import (
     JobFigures,
     JobProgress,
     JobStatus,
+    JobWait,
     LeaseStatus,
     Limitation,
     PlanStatus,
@@ -30,6 +31,7 @@ from lakeward.daemon.status import (
     TableStatus,
     TeeStatus,
 )
+from lakeward.execute.progress import Merged
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
@@ -102,8 +104,18 @@ def running_job(table: str = "orders", ratio: float = 0.42) -> JobStatus:
         ended_at=None,
         end=None,
         figures=JobFigures(),
-        progress=JobProgress("merging on Spark, file slices: 12", 5, 12, int(ratio * 3 * 1024 * MIB), 3 * 1024 * MIB),
+        progress=JobProgress(
+            "merging on Spark, file slices: 12",
+            Merged(5, 12, int(ratio * 3 * 1024 * MIB), 3 * 1024 * MIB, 900 * MIB, 0, 200.0 * MIB, 9.0),
+        ),
     )
+
+
+def waiting_job(table: str = "orders") -> JobStatus:
+    running = running_job(table)
+    assert running.progress is not None
+    wait = JobWait("the table lock .hoodie/.locks/lock is held by spark-7", NOW - 12)
+    return replace(running, progress=replace(running.progress, wait=wait))
 
 
 def table(

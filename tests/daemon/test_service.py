@@ -26,7 +26,7 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.dispatch.spark_memory import SparkMemory
-from lakeward.errors import StoreUnavailable, TryLater
+from lakeward.errors import Cancelled, StoreUnavailable, TryLater
 from lakeward.execute.progress import Merged
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
@@ -705,6 +705,41 @@ def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Pat
     assert serving.service.is_idle
     assert next(job for job in serving.store.jobs.latest(str(busy)) if job.id == "j1").result == "nothing"
     assert str(idle) not in serving.service.held_tables
+
+
+def test_a_job_that_only_waits_is_stopped_at_once_with_the_daemon(root: Path, tmp_path: Path) -> None:
+    """Also one that begins to wait later; what works, and what has merged and waits to publish, has the grace time."""
+    names = ["waits", "works", "waits_later", "merged"]
+    tables = {name: str(copy_golden("v9", root / name)) for name in names}
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+    serving.runner.hang(Lane.JOB)
+    for name, table in tables.items():
+        job = e.Job(name, table, JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+        serving.service._carry_out(e.Run(job), serving.clock.now())
+    watches = {watch.job.id: watch for watch in serving.service.jobs.watches()}
+    watches["waits"].waiting("another attempt is alive", 2.0)
+    watches["merged"].merged(Merged(1, 1, 10, 10, 5))
+    watches["merged"].waiting("a writer", 2.0)
+
+    def stopped() -> set[str]:
+        found = set()
+        for name, watch in watches.items():
+            try:
+                watch.guard()
+            except Cancelled as error:
+                assert error.why == "The daemon stops, and the job only waited."
+                found.add(name)
+        return found
+
+    serving.service.step()
+    assert stopped() == set()
+    serving.service.begin_stop()
+    serving.service.step()
+    assert stopped() == {"waits"}
+    watches["waits_later"].waiting("the table lock is held", 0.0)
+    serving.service.step()
+    assert stopped() == {"waits", "waits_later"}
 
 
 def away(*given: object, **named: object) -> None:

@@ -7,6 +7,7 @@ import pytest
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import Hold, JobOutcome, JobResult, ProblemKind, TableState, WorkProblem
 from lakeward.daemon.status import JobEnd, JobProgress, end_of
+from lakeward.execute.progress import DeletedSoFar, Merged
 from tests.daemon.synthetic_status import NOW, backlog, table
 
 
@@ -35,10 +36,10 @@ def test_a_failed_job_without_a_problem_failed():
 @pytest.mark.parametrize(
     ("progress", "ratio"),
     [
-        (JobProgress("waiting"), None),
-        (JobProgress("merging", 1, 4), 0.25),
-        (JobProgress("merging", 1, 4, 90, 100), 0.9),
-        (JobProgress("merging", 4, 4, 120, 100), 1.0),
+        (JobProgress("starting"), None),
+        (JobProgress("merging", Merged(1, 4, 90, 100, 0)), 0.9),
+        (JobProgress("merging", Merged(4, 4, 120, 100, 0)), 1.0),
+        (JobProgress("cleaning", deleted=DeletedSoFar("001", 1, 4)), 0.25),
     ],
 )
 def test_progress_is_told_in_bytes_where_they_are_known(progress: JobProgress, ratio: float | None):

@@ -57,6 +57,7 @@ class SimulatedDispatcher:
 
     engine = Engine.IN_PROCESS
     parallelism = 1
+    is_on_this_machine = True
     name = "the simulation"
 
     def __init__(self, world: World, process: Process, *, fails: float = 0.0, longest: float = 90.0) -> None:

@@ -32,7 +32,8 @@ from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.task import operation as operation_module
 from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationSpec, finished_operations
+from lakeward.task.operation_spec import OperationKind, OperationSpec, finished_operations
+from lakeward.task.work_counters import WorkCounters
 from tests.full_disk import full_disk
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import scan
@@ -138,6 +139,19 @@ def test_a_finished_operation_is_seen_in_the_folder(spec: OperationSpec) -> None
     run_operation(storage, spec, 0)
     run_operation(storage, spec, 1)
     assert finished_operations(storage.list(spec.attempt_folder)) == {3: 4}
+
+
+@pytest.mark.parametrize("kind", OperationKind)
+def test_an_operation_says_how_far_it_is(spec: OperationSpec, kind: OperationKind) -> None:
+    """At its end it has read all of its input, and written and read back its file."""
+    of = spec.slice if kind is OperationKind.FULL else replace(spec.slice, base_file=None)
+    size = sum((Path(of.base_path) / path).stat().st_size for path in (of.base_file, *of.log_files) if path)
+    with WorkCounters(4, on_this_machine=True) as counters:
+        given = replace(spec, kind=kind, slice=of, input_bytes=size, counters=counters.place(3))
+        result = run_operation(LocalStorage(), given, 0)
+        total = counters.total()
+    assert total.read_bytes == size
+    assert total.written_bytes == total.verified_bytes == result.size_bytes
 
 
 def test_the_same_attempt_cannot_run_twice(spec: OperationSpec) -> None:

@@ -169,7 +169,10 @@ class Service:
             for instruction in self._scheduler.handle(self._inbox.popleft(), now):
                 self._carry_out_or_fail(instruction, now)
         for watch in self.jobs.watches():
+            watch.count_seconds()
             self._tell_deleted(watch, now)
+            if self._stopping and watch.only_waits:
+                watch.stop("The daemon stops, and the job only waited.")
         self._recorder.send()
         wake = self._scheduler.next_wake
         tick = self._settings.service.tick
@@ -189,7 +192,7 @@ class Service:
         self.discover()
 
     def begin_stop(self) -> None:
-        """Nothing new begins; what runs goes on."""
+        """Nothing new begins. What works goes on; what only waits for others, then or later, ends at its next look."""
         self._stopping = True
         self._inbox.append(e.Stopping())
 
@@ -629,7 +632,7 @@ class Service:
         log = self._log.bind(table=job.table, job=job.id, service=job.service.value)
         watch = JobWatch(
             job,
-            began_at=now,
+            clock=self._clock,
             is_safe=partial(self._leases.is_safe, job.table),
             metrics=self._metrics,
             log=log,
@@ -664,6 +667,7 @@ class Service:
         self._inbox.append(e.JobEnded(job.id, outcome))
         if (watch := self.jobs.watch(job.id)) is None:
             return  # it never began, or what follows failed when it was heard of first
+        watch.count_seconds()
         self._tell_deleted(watch, self._clock.now())
         ended = self.jobs.end(job.id, outcome, at=self._clock.now(), instants=report.instants, figures=report.figures)
         if job.table in self._tables:

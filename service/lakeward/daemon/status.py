@@ -6,7 +6,7 @@ for the loop, and the loop waits for no reader.
     ServiceStatus
       |- TableStatus, one for each table
       |    |- Backlog         what the table's files and timeline say
-      |    `- JobStatus       what runs, and what ended last
+      |    `- JobStatus       what runs, how far it is or what it waits for, and what ended last
       `- Limitation           what this daemon cannot do now, and the remedy
     TableDetail               made when a request asks for a table's page
       |- GroupStatus          a file group: its backlog, and the last decision about it
@@ -27,6 +27,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
+from lakeward.execute.progress import DeletedSoFar, Merged
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
@@ -89,23 +90,33 @@ class Limitation:
 
 
 @dataclass(frozen=True, slots=True)
+class JobWait:
+    """What a job waits for that others do: nothing of it goes on meanwhile."""
+
+    what: str
+    """`write 2026… would fail for what is published`."""
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class JobProgress:
     """How far a running job is."""
 
     step: str
     """`merging on Spark, file slices: 12`."""
-    operations: int = 0
-    operations_total: int = 0
-    input_bytes: int = 0
-    input_bytes_total: int = 0
+    merged: Merged | None = None
+    deleted: DeletedSoFar | None = None
+    wait: JobWait | None = None
+    """None while it works."""
 
     @property
     def ratio(self) -> float | None:
-        """The done part, from 0 to 1; None while it is unknown. Bytes say more than operations, which differ in
-        size."""
-        if self.input_bytes_total:
-            return min(1.0, self.input_bytes / self.input_bytes_total)
-        return min(1.0, self.operations / self.operations_total) if self.operations_total else None
+        """The done part, from 0 to 1; None while it is unknown."""
+        if self.merged is not None:
+            return self.merged.ratio
+        if self.deleted is not None and self.deleted.files_total:
+            return min(1.0, self.deleted.files / self.deleted.files_total)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +185,11 @@ class JobStatus:
     error: str = ""
     """What went wrong, why and the remedy, in sentences."""
     figures: JobFigures = field(default_factory=JobFigures)
+
+    @property
+    def is_waiting(self) -> bool:
+        """It runs, and waits for others."""
+        return self.progress is not None and self.progress.wait is not None
 
     @property
     def is_running(self) -> bool:

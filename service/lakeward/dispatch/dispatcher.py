@@ -66,6 +66,10 @@ class Dispatcher(Protocol):
         """Whether work can begin at once; else `probe` or `run` starts what it runs on, for some seconds."""
 
     @property
+    def is_on_this_machine(self) -> bool:
+        """Whether its tasks see the temporary files of this process."""
+
+    @property
     def parallelism(self) -> int | None:
         """How many tasks it does at once, at most; None where that is not known before `probe`."""
 

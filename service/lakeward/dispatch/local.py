@@ -80,6 +80,7 @@ class LocalDispatcher:
 
     engine = Engine.LOCAL
     is_ready = True
+    is_on_this_machine = True
 
     def __init__(self, places: Places, *, memory_bytes: int, permit_bytes: int | None = None) -> None:
         """

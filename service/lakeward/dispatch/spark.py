@@ -171,6 +171,12 @@ class SparkDispatcher:
     def is_ready(self) -> bool:
         return self.has_session
 
+    @property
+    def is_on_this_machine(self) -> bool:
+        session = self._session  # without the lock: see `parallelism`
+        master = self._master if session is None else session.setting("spark.master") or ""
+        return self._remote is None and master.startswith("local")
+
     def run(
         self,
         task: Callable[[Spec, int], Result],

@@ -45,7 +45,7 @@ class MeteredStorage:
     def open_input(self, path: str) -> BinaryIO:
         file = self._storage.open_input(path)
         self.files_opened += 1
-        return cast(BinaryIO, _MeteredFile(file, self))
+        return cast(BinaryIO, MeteredFile(file, self))
 
     def open_output(self, path: str) -> BinaryIO:
         return self._storage.open_output(path)
@@ -66,7 +66,7 @@ class MeteredStorage:
         return self._storage.free_bytes(path)
 
 
-class _MeteredFile(io.RawIOBase):
+class MeteredFile(io.RawIOBase):
     def __init__(self, file: BinaryIO, meter: MeteredStorage) -> None:
         self._file = file
         self._meter = meter

@@ -10,7 +10,7 @@ Keeps:   1. a log that does not read back as what it was given, or has not as ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -84,14 +84,25 @@ class ChangeLogOutput:
 
 
 @contextmanager
-def open_change_log(storage: Storage, spec: OperationSpec, task_attempt: int) -> Iterator[ChangeLogOutput | None]:
-    """None where the table captures no changes."""
+def open_change_log(
+    storage: Storage,
+    spec: OperationSpec,
+    task_attempt: int,
+    *,
+    writing: Callable[[BinaryIO], BinaryIO] = lambda sink: sink,
+) -> Iterator[ChangeLogOutput | None]:
+    """None where the table captures no changes.
+
+    Args:
+        writing: what stands between the writer and its file.
+    """
     mode = spec.supplemental_logging
     if mode is None:
         yield None
         return
     of = spec.slice
-    with open_operation_output(storage, spec.place, spec.change_log_name(task_attempt)) as sink:
+    with open_operation_output(storage, spec.place, spec.change_log_name(task_attempt)) as output:
+        sink = writing(output)
         if not spec.native:
             inline = ChangeLogWriter(
                 sink,

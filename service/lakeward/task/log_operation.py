@@ -53,6 +53,7 @@ from lakeward.task.peak_memory import PeakMemory
 from lakeward.task.record_digests import RecordDigests
 from lakeward.task.verification import check_digest, check_folded_counts, check_folded_sample
 from lakeward.task.waiting_deletes import WaitingDeletes
+from lakeward.task.work_counters import WorkMeter
 
 
 def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -60,9 +61,11 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
     assert spec.slice.base_file is None and spec.slice.log_files
     started = time.monotonic()
     memory = PeakMemory()
-    written = _merge(storage, spec, task_attempt)
+    meter = WorkMeter(spec.counters, read_bytes_max=spec.input_bytes)
+    written = _merge(storage, spec, task_attempt, meter)
     if spec.verify:
-        _verify(storage, spec, written)
+        _verify(storage, spec, written, meter)
+    meter.finish()
     storage.create(spec.place.done_path(task_attempt, rows=written.rows + written.deletes), b"")
     first, *others = written.files
     return OperationResult(
@@ -113,7 +116,7 @@ class _Written:
         return sum(file.deletes for file in self.files)
 
 
-def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written:
+def _merge(storage: Storage, spec: OperationSpec, task_attempt: int, meter: WorkMeter) -> _Written:
     row_bytes_max = spec.slice.budget.row
     query = SliceQuery(
         keeps_dictionaries=True,
@@ -121,7 +124,7 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
         takes_sample=spec.verify,
         row_bytes_max=row_bytes_max,
     )
-    with closing(_open_run(storage, spec, query=query)) as run:
+    with closing(_open_run(meter.reading(storage), spec, query=query)) as run:
         run.read()
         if run.records.records == 0:
             raise Unsupported(
@@ -138,7 +141,7 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
             )
         digests = RecordDigests()
         write = _write_native if spec.native else _write_inline
-        files = write(storage, spec, run, digests, task_attempt)
+        files = write(storage, spec, run, digests, task_attempt, meter)
         digest = digests.hexdigest if spec.verify else ""
         return _Written(files, _counts(run, files), run.sample, digest, run.scan.damage)
 
@@ -175,13 +178,13 @@ def _records(spec: OperationSpec, run: LogRun, digests: RecordDigests) -> Iterat
 
 
 def _write_inline(
-    storage: Storage, spec: OperationSpec, run: LogRun, digests: RecordDigests, task_attempt: int
+    storage: Storage, spec: OperationSpec, run: LogRun, digests: RecordDigests, task_attempt: int, meter: WorkMeter
 ) -> tuple[_Log, ...]:
     of = spec.slice
     ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
     with open_operation_output(storage, spec.place, spec.file_name(task_attempt)) as sink:
         writer = LogFileWriter(
-            sink,
+            meter.writing(sink),
             run.schema,
             instant=of.instant,
             schema_json=log_block_schema(of.schema),
@@ -204,7 +207,7 @@ def _write_inline(
 
 
 def _write_native(
-    storage: Storage, spec: OperationSpec, run: LogRun, digests: RecordDigests, task_attempt: int
+    storage: Storage, spec: OperationSpec, run: LogRun, digests: RecordDigests, task_attempt: int, meter: WorkMeter
 ) -> tuple[_Log, ...]:
     """One flush: a file of rows, one of deletes, or both."""
     of, schema = spec.slice, table_schema(spec.slice.schema)
@@ -219,7 +222,7 @@ def _write_native(
         codec=spec.codec,
         dictionaries=tuple(column.name for column in run.schema if pa.types.is_dictionary(column.type)),
     )
-    with NativeLogOutput(storage, spec.place, form, task_attempt=task_attempt) as output:
+    with NativeLogOutput(storage, spec.place, form, task_attempt=task_attempt, writing=meter.writing) as output:
         for part in _records(spec, run, digests):
             if isinstance(part, Tombstones):
                 output.write_deletes(part)
@@ -243,11 +246,12 @@ def _column_stats(
     return tuple(log_column_stats(file_name, ranges, columns=columns, version=version))
 
 
-def _verify(storage: Storage, spec: OperationSpec, written: _Written) -> None:
+def _verify(storage: Storage, spec: OperationSpec, written: _Written, meter: WorkMeter) -> None:
     """Read the slice as it will be and judge it; raises `VerificationFailed`."""
     paths = [output_path(storage, spec.place, file.file_name) for file in written.files]
     read_back = RecordDigests()
-    with closing(_open_run(storage, spec, unpublished=paths, query=SliceQuery(takes_sample=True))) as run:
+    source = meter.checking(storage)
+    with closing(_open_run(source, spec, unpublished=paths, query=SliceQuery(takes_sample=True))) as run:
         run.sample = SampleTap(passed_over=written.sample.passed_over)
         run.read()
         for part in run.folded():

@@ -19,6 +19,7 @@ Source:  HoodieNativeLogFormatWriter, HoodieNativeLogAppendHandle (Hudi's master
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -89,8 +90,21 @@ class NativeLogOutput:
     """Rows and deletes come in the order of their keys, each of both, and a key comes once. A context manager; `finish`
     it, or there is no result."""
 
-    def __init__(self, storage: Storage, place: OutputPlace, form: NativeLogForm, *, task_attempt: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        place: OutputPlace,
+        form: NativeLogForm,
+        *,
+        task_attempt: int,
+        writing: Callable[[BinaryIO], BinaryIO] = lambda sink: sink,
+    ) -> None:
+        """
+        Args:
+            writing: what stands between a writer and its file.
+        """
         self._storage = storage
+        self._writing = writing
         self._place = place
         self._form = form
         self._token = place.token(task_attempt)
@@ -184,7 +198,7 @@ class NativeLogOutput:
         return NativeLogName(self._form.file_id, self._token, self._form.footer.instant, self._version, kind)
 
     def _sink(self, name: NativeLogName) -> BinaryIO:
-        return self._open.enter_context(open_operation_output(self._storage, self._place, name.text))
+        return self._writing(self._open.enter_context(open_operation_output(self._storage, self._place, name.text)))
 
     def _column_stats(self, name: NativeLogName) -> tuple[ColumnStatsRecord, ...]:
         indexed = self._form.indexed

@@ -63,6 +63,7 @@ from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.task.peak_memory import PeakMemory
 from lakeward.task.verification import OutputSample, check_copied, check_counts, check_digest, check_sample
+from lakeward.task.work_counters import WorkMeter
 
 ATTEMPTS_MAX = 1_000
 """More than any dispatcher makes of one task."""
@@ -122,14 +123,15 @@ def merge_slice(
     """
     started = time.monotonic()
     memory = PeakMemory()
+    meter = WorkMeter(spec.counters, read_bytes_max=spec.input_bytes)
     path = output_path(storage, spec.place, spec.file_name(task_attempt))
     digest = Digest()
     row_bytes_max = spec.slice.budget.row
     query = replace(REWRITE, carries_hashes=spec.verify, takes_sample=spec.verify, row_bytes_max=row_bytes_max)
-    with open_change_log(storage, spec, task_attempt) as changes:
+    with open_change_log(storage, spec, task_attempt, writing=meter.writing) as changes:
         told = [tell for tell in (watch, None if changes is None else changes.add) if tell is not None]
         with open_slice(
-            storage,
+            meter.reading(storage),
             spec.slice,
             by_order=by_order,
             by_places=by_places,
@@ -137,7 +139,7 @@ def merge_slice(
             on_changes=_to_all(told),
             incoming=incoming,
         ) as merged:
-            stats, ranges = _write(storage, spec, merged, digest, task_attempt)
+            stats, ranges = _write(storage, spec, merged, digest, task_attempt, meter)
         if changes is not None and merged.counts.folded:
             raise Unsupported(
                 f"The changes of file group {spec.slice.file_id} cannot be captured.",
@@ -147,10 +149,11 @@ def merge_slice(
             )
         change_log = None if changes is None else changes.close()
     if spec.verify:
-        _verify(storage, path, spec, merged, stats, digest)
+        _verify(meter.checking(storage), path, spec, merged, stats, digest)
         if changes is not None:
             changes.verify(changes_made=merged.counts.changes)
     column_stats = _column_stats(storage, path, spec, ranges)
+    meter.finish()
     return OperationResult(
         kind=spec.kind,
         index=spec.index,
@@ -181,7 +184,7 @@ def _to_all(told: Sequence[Callable[[ChangedRows], object]]) -> Callable[[Change
 
 
 def _write(
-    storage: Storage, spec: OperationSpec, merged: MergedSlice, digest: Digest, task_attempt: int
+    storage: Storage, spec: OperationSpec, merged: MergedSlice, digest: Digest, task_attempt: int, meter: WorkMeter
 ) -> tuple[BaseFileStats, dict[str, ColumnRange]]:
     """The statistics with the ranges of those indexed columns whose ranges the file does not say."""
     watched = columns_to_watch(spec.indexed.columns, merged.schema) if spec.indexed is not None else ()
@@ -193,7 +196,7 @@ def _write(
             storage, spec.place, spec.file_name(task_attempt), replaces_base_file=spec.slice.base_file is not None
         ) as sink,
         BaseFileWriter(
-            sink,
+            meter.writing(sink),
             merged.schema,
             file_name=spec.file_name(task_attempt),
             codec=spec.codec,

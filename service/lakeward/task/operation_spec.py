@@ -19,6 +19,7 @@ from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.task.output_place import OutputPlace
+from lakeward.task.work_counters import CounterPlace
 
 _LOG_VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
 
@@ -57,6 +58,8 @@ class OperationSpec:
     native: bool = False
     """The table's version has native logs: rows and deletes of a LOG are files of their own, and so are the changes of
     a FULL."""
+    counters: CounterPlace | None = None
+    """The place of what it says of how far it is; None where the driver cannot look."""
 
     @property
     def place(self) -> OutputPlace:

@@ -14,6 +14,7 @@ from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job, JobOutcome, JobResult, ProblemKind, WorkProblem
 from lakeward.daemon.status import JobEnd, JobFigures
 from lakeward.state.records import JobRecord
+from tests.clocks import SettableClock
 
 RECORD = JobRecord(
     "old", "orders", "compaction", 10.0, "20270101", ended_at=20.0, result="committed", figures={"read_bytes": 7}
@@ -23,7 +24,7 @@ RECORD = JobRecord(
 def watch(id_: str = "j1", table: str = "orders") -> JobWatch:
     job = Job(id_, table, JobKind.COMPACTION, {}, 1, 1, 1, 64, deadline=100.0)
     log = structlog.stdlib.get_logger("test")
-    return JobWatch(job, began_at=50.0, is_safe=lambda: True, metrics=Metrics(CollectorRegistry()), log=log)
+    return JobWatch(job, clock=SettableClock(50.0), is_safe=lambda: True, metrics=Metrics(CollectorRegistry()), log=log)
 
 
 def end(jobs: JobRegistry, outcome: JobOutcome, at: float = 60.0) -> None:

@@ -10,8 +10,10 @@ from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job
+from lakeward.daemon.status import JobWait
 from lakeward.errors import Cancelled, LeaseLost
 from lakeward.execute.progress import Count, DeletedSoFar, Merged, Phase
+from tests.clocks import SettableClock
 
 JOB = Job("j1", "orders", JobKind.COMPACTION, {}, 3, 10, 10, 10, deadline=100.0)
 
@@ -19,10 +21,11 @@ JOB = Job("j1", "orders", JobKind.COMPACTION, {}, 3, 10, 10, 10, deadline=100.0)
 class Watched:
     def __init__(self) -> None:
         self.safe = True
+        self.clock = SettableClock(50.0)
         self.registry = CollectorRegistry()
         self.watch = JobWatch(
             JOB,
-            began_at=50.0,
+            clock=self.clock,
             is_safe=lambda: self.safe,
             metrics=Metrics(self.registry),
             log=structlog.stdlib.get_logger("test"),
@@ -53,18 +56,71 @@ def test_a_lease_that_is_not_safe_stops_the_job() -> None:
 
 
 def test_what_the_job_reports_is_what_a_page_shows() -> None:
-    """Its step, how much is merged, what it waits for; each report keeps what the others said."""
+    """Its step and how much is merged; each report keeps what the others said."""
     watch = Watched().watch
     assert watch.status.is_running and watch.status.began_at == 50.0
-    watch.merged(Merged(1, 4, 10, 40, 5, 7))
-    watch.step("merging")
+    watch.merged(Merged(1, 4, 10, 40, 5))
+    watch.step("committing")
     progress = watch.status.progress
     assert progress is not None
-    assert (progress.step, progress.operations, progress.operations_total) == ("merging", 1, 4)
-    assert progress.ratio == 0.25
-    watch.waiting("the lock", 3.0)
+    assert (progress.step, progress.merged, progress.ratio) == ("committing", Merged(1, 4, 10, 40, 5), 0.25)
+
+
+def test_waiting_is_told_from_working() -> None:
+    """For what it waits and since when, also where the words change; until it goes on. A look at the table meanwhile is
+    part of the wait."""
+    watched = Watched()
+    watch, clock = watched.watch, watched.clock
+    watch.step("committing")
+    assert not watch.status.is_waiting
+    clock.sleep(10.0)
+    watch.waiting("write 001 of 3 s", 2.0)
+    clock.sleep(5.0)
+    watch.phase(Phase.SCAN, 0.1)
+    watch.waiting("write 001 of 8 s", 7.0)
     progress = watch.status.progress
-    assert progress is not None and progress.step == "waiting: the lock" and progress.operations == 1
+    assert progress is not None
+    assert (progress.step, progress.wait) == ("committing", JobWait("write 001 of 8 s", 58.0))
+    watch.phase(Phase.YIELD, 7.0)
+    assert not watch.status.is_waiting
+
+
+def test_each_second_is_counted_once_as_waited_or_worked() -> None:
+    """Keeps 1 of daemon/jobs/watch, counted as they go: a job that waits for hours is seen to."""
+    watched = Watched()
+    watch, clock = watched.watch, watched.clock
+
+    def seconds(doing: str) -> float | None:
+        return watched.registry.get_sample_value(
+            "lakeward_job_seconds_total", {"service": "compaction", "doing": doing}
+        )
+
+    assert (seconds("working"), seconds("waiting")) == (0.0, 0.0)
+    clock.sleep(10.0)
+    watch.waiting("the lock", 0.0)
+    clock.sleep(4.0)
+    watch.count_seconds()
+    assert (seconds("working"), seconds("waiting")) == (10.0, 4.0)
+    clock.sleep(1.0)
+    watch.step("merging")
+    clock.sleep(3.0)
+    watch.count_seconds()
+    assert (seconds("working"), seconds("waiting")) == (13.0, 5.0)
+
+
+def test_a_job_that_has_merged_does_not_only_wait() -> None:
+    """Keeps 2 of daemon/jobs/watch: what it merged would be lost if it were ended while it waits to publish, and once
+    that is done it would not."""
+    watch = Watched().watch
+    assert not watch.only_waits
+    watch.waiting("another attempt", 1.0)
+    assert watch.only_waits
+    watch.merged(Merged(1, 4, 10, 40, 5))
+    watch.waiting("a writer", 1.0)
+    assert watch.status.is_waiting and not watch.only_waits
+    watch.phase(Phase.COMMIT, 1.0)
+    watch.waiting("the lock", 1.0)
+    assert watch.only_waits
 
 
 def test_seconds_and_counts_are_metrics_as_they_come() -> None:
@@ -87,7 +143,7 @@ def test_how_far_a_clean_is_taken_once() -> None:
     watch.deleted(DeletedSoFar("001", 1000, 1200))
     assert watch.take_deleted() == DeletedSoFar("001", 1000, 1200) and watch.take_deleted() is None
     progress = watch.status.progress
-    assert progress is not None and (progress.operations, progress.operations_total) == (1000, 1200)
+    assert progress is not None and progress.deleted == DeletedSoFar("001", 1000, 1200)
 
 
 def test_a_job_says_once_what_each_of_its_plans_reads() -> None:
@@ -95,7 +151,7 @@ def test_a_job_says_once_what_each_of_its_plans_reads() -> None:
     watch = Watched().watch
     assert watch.take_size() is None
     for done in (0, 30):
-        watch.merged(Merged(0, 4, done, 40, 0, 0))
+        watch.merged(Merged(0, 4, done, 40, 0))
     assert (watch.take_size(), watch.take_size()) == (40, None)
-    watch.merged(Merged(0, 1, 0, 100, 0, 0))
+    watch.merged(Merged(0, 1, 0, 100, 0))
     assert (watch.take_size(), watch.take_size()) == (140, None)

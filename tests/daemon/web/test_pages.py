@@ -53,6 +53,7 @@ from tests.daemon.synthetic_status import (
     service,
     table,
     varied_tables,
+    waiting_job,
 )
 
 VOID = {"meta", "link", "br", "rect", "circle", "path"}
@@ -122,6 +123,25 @@ def test_the_page_of_all_tables_says_everything_about_them(pages: Pages):
     assert "3 h 3 min of 1 h" in text
     assert LIMITATION.what in text
     assert LIMITATION.remedy in text
+
+
+def test_a_job_that_waits_is_shown_apart(pages: Pages):
+    """For what, and since when; it is counted at the top, and among the table's jobs it does not stand as one that
+    works. What it did so far stays, in the figures that the command line shows."""
+    shown = table("orders", TableState.RUNNING, running=(waiting_job(),))
+
+    text = Page(pages.all_tables(service(shown))).text
+    assert "1 waiting" in text.replace("\u00a0", " ")
+    assert "Waiting , began 12 s ago : the table lock .hoodie/.locks/lock is held by spark-7" in text.replace(
+        "\u00a0", " "
+    )
+    merged = running_job().progress.merged
+    assert merged is not None and merged.sentence in text
+    of_table = Page(pages.one_table(detail(shown, jobs=(waiting_job(),)), GroupQuery()))
+    assert "waiting" in of_table.text and "Waiting , began" in of_table.text
+    assert "waiting" not in Page(pages.all_tables(service(*varied_tables()))).text.lower().replace(
+        "waiting to be merged", ""
+    )
 
 
 def test_what_needs_attention_stands_first():

@@ -63,8 +63,9 @@ def test_a_plan_is_scheduled_merged_and_committed(bench: Bench) -> None:
     assert (operation.counts.base_rows, operation.counts.updated, operation.counts.deleted) == (6, 2, 2)
     assert plan.output_bytes == operation.size_bytes
     assert [decision.reason for decision in report.outcome.decisions] == [Reason.HAS_LOGS]
-    assert bench.watcher.states[-1].rows == 4
-    assert bench.watcher.states[-1].input_bytes == bench.watcher.states[-1].input_bytes_total
+    last = bench.watcher.states[-1]
+    assert (last.operations, last.input_bytes) == (last.operations_total, last.input_bytes_total)
+    assert last.output_bytes == plan.output_bytes and last.is_within_slices
 
 
 def test_changes_are_published_with_the_base_file(tmp_path: Path) -> None:

@@ -5,29 +5,20 @@ Touches: stderr.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Task as Bar
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from lakeward.clock import Clock
 from lakeward.execute.progress import Merged, Observer, Silent
 from lakeward.kernel_process import compiling, reports_taken
-from lakeward.quantities import format_duration, format_size
+from lakeward.quantities import format_duration, format_share
 
 LINE_SECONDS = 5.0
 """How often a plain line repeats itself."""
@@ -63,7 +54,6 @@ class Lines(Silent):
         self._console = console
         self._clock = clock
         self._quiet_until = 0.0
-        self._started = clock.monotonic()
 
     def __enter__(self) -> Lines:
         return self
@@ -75,19 +65,13 @@ class Lines(Silent):
 
     def step(self, text: str) -> None:
         self._print(text)
-        self._started = self._clock.monotonic()
-        self._quiet_until = self._started + LINE_SECONDS
+        self._quiet_until = self._clock.monotonic() + LINE_SECONDS
 
     def waiting(self, text: str, seconds: float) -> None:
         self._print_now_and_then(f"waiting, {format_duration(seconds)}: {text}")
 
     def merged(self, state: Merged) -> None:
-        seconds = max(self._clock.monotonic() - self._started, 0.001)
-        self._print_now_and_then(
-            f"merged {state.operations} of {state.operations_total} file slices, "
-            f"{format_size(state.input_bytes)} of {format_size(state.input_bytes_total)}, "
-            f"wrote {format_size(state.output_bytes)}, {state.rows / seconds:,.0f} rows/s"
-        )
+        self._print_now_and_then(state.sentence)
 
     def _print_now_and_then(self, text: str) -> None:
         now = self._clock.monotonic()
@@ -100,67 +84,78 @@ class Lines(Silent):
 
 
 class Bars(Silent):
-    """A bar over the plan's operations, with bytes, rows a second and the time left."""
+    """What goes on, with a bar over the bytes that are read and the time left; below it the figures, or what is waited
+    for. No line is longer than a terminal of 80 columns."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._progress = Progress(
+        self._bars = _BarsWithText(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[operations]}"),
-            TextColumn("{task.fields[written]}"),
-            _RowsColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[share]}"),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             console=console,
             transient=True,
         )
         self._bar: TaskID | None = None
-        self._is_waiting = False
 
     def __enter__(self) -> Bars:
-        self._progress.start()
+        self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        self._bars.stop()
 
     def step(self, text: str) -> None:
+        """The step stays on the terminal; below it a bar says that it lasts."""
+        self._console.print(f"[dim]•[/dim] {escape(text)}", highlight=False)
         self._drop_bar()
-        self._console.print(f"[dim]•[/dim] {text}", highlight=False)
+        self._show("", "working")
 
     def waiting(self, text: str, seconds: float) -> None:
-        if self._bar is None or not self._is_waiting:
-            self._drop_bar()
-            self._bar, self._is_waiting = self._add("waiting", total=None), True
-        self._progress.update(self._bar, operations=text, written="")
+        self._show(text, f"waiting {format_duration(seconds)}")
 
     def merged(self, state: Merged) -> None:
-        if self._bar is None or self._is_waiting:
-            self._drop_bar()
-            self._bar, self._is_waiting = self._add("merging", total=float(state.input_bytes_total)), False
-        self._progress.update(
-            self._bar,
+        self._show(
+            state.figures,
+            state.doing,
+            total=float(state.input_bytes_total),
             completed=float(state.input_bytes),
-            operations=f"{state.operations}/{state.operations_total} slices",
-            written=f"{format_size(state.input_bytes)} in, {format_size(state.output_bytes)} out",
-            rows=state.rows,
+            left=state.left,
+            share=format_share(state.ratio),
         )
 
-    def _add(self, description: str, *, total: float | None) -> TaskID:
-        return self._progress.add_task(description, total=total, operations="", written="", rows=0)
+    def _show(
+        self,
+        text: str,
+        description: str,
+        *,
+        total: float | None = None,
+        completed: float = 0.0,
+        left: str = "",
+        share: str = "",
+    ) -> None:
+        self._bars.text = text
+        if self._bar is not None and self._bars.tasks[0].total != total:
+            self._drop_bar()  # a bar cannot lose its total; and its time is that of what lasts
+        if self._bar is None:
+            self._bar = self._bars.add_task(description, total=total, left=left, share=share)
+        self._bars.update(self._bar, description=description, completed=completed, left=left, share=share)
 
     def _drop_bar(self) -> None:
         if self._bar is not None:
-            self._progress.remove_task(self._bar)
+            self._bars.remove_task(self._bar)
             self._bar = None
 
 
-class _RowsColumn(ProgressColumn):
-    def render(self, task: Bar) -> Text:
-        elapsed = task.elapsed or 0.0
-        rows = task.fields.get("rows", 0)
-        return Text(f"{rows / elapsed:,.0f} rows/s" if rows and elapsed else "", style="cyan")
+class _BarsWithText(Progress):
+    text = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.text:
+            yield Text(f"  {self.text}", style="dim")

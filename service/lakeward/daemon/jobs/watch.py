@@ -1,21 +1,28 @@
-"""One job under way, seen from outside: how far it is, and the switch that stops it.
+"""One job under way, seen from outside: how far it is, what it waits for, and the switch that stops it.
 
 The job's own thread reports here, the service's loop reads and switches. Figures and seconds go to the metrics as they
 come, so that a job which fails in the end has still been counted.
 
+    working --waiting()--> waiting --any other report, but of a look at the table--> working
+
 Touches: nothing but the metrics it is given.
+Keeps:   1. each second of a job is counted once, as one that it worked or as one that it waited;
+         2. a job that has merged and waits to publish does not "only wait": what it made would be lost.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 from structlog.stdlib import BoundLogger
 
+from lakeward.clock import Clock
 from lakeward.daemon.metrics.metrics import Metrics
+from lakeward.daemon.metrics.specs import JobDoing
 from lakeward.daemon.scheduling.events import Job
-from lakeward.daemon.status import JobProgress, JobStatus
+from lakeward.daemon.status import JobProgress, JobStatus, JobWait
 from lakeward.errors import Cancelled, LeaseLost
 from lakeward.execute.progress import Count, DeletedSoFar, Merged, Phase
 
@@ -24,13 +31,14 @@ class JobWatch:
     """An `Observer` and a guard."""
 
     def __init__(
-        self, job: Job, *, began_at: float, is_safe: Callable[[], bool], metrics: Metrics, log: BoundLogger
+        self, job: Job, *, clock: Clock, is_safe: Callable[[], bool], metrics: Metrics, log: BoundLogger
     ) -> None:
         """
         Args:
             is_safe: whether no other daemon may hold the table's lease by now.
         """
         self.job = job
+        self._clock = clock
         self._is_safe = is_safe
         self._metrics = metrics
         self._log = log
@@ -38,11 +46,28 @@ class JobWatch:
         self._deleted: DeletedSoFar | None = None
         self._plan_bytes = 0
         self._read_bytes = self._read_bytes_taken = 0
-        self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
+        self._holds_work = False
+        self._lock = threading.Lock()
+        self._counted_until = clock.monotonic()
+        self._status = JobStatus(job.id, job.table, job.service, clock.now(), progress=JobProgress("starting"))
 
     @property
     def status(self) -> JobStatus:
         return self._status
+
+    @property
+    def only_waits(self) -> bool:
+        """The job waits for others, and holds nothing that it made and has yet to publish."""
+        progress = self._status.progress
+        return progress is not None and progress.wait is not None and not self._holds_work
+
+    def count_seconds(self) -> None:
+        """Count the seconds since they were counted last."""
+        with self._lock:
+            now = self._clock.monotonic()
+            seconds, self._counted_until = now - self._counted_until, now
+            is_waiting = self._status.progress is not None and self._status.progress.wait is not None
+            self._metrics.job_spent(self.job.service, JobDoing.WAITING if is_waiting else JobDoing.WORKING, seconds)
 
     def stop(self, why: str) -> None:
         """Let the job end at its next fence or report."""
@@ -66,21 +91,22 @@ class JobWatch:
 
     def step(self, text: str) -> None:
         self._log.info("step", step=text)
+        self._go_on()
         self._show(step=text)
 
     def waiting(self, text: str, seconds: float) -> None:
-        self._show(step=f"waiting: {text}")
+        wait = self._progress.wait
+        if wait is None:
+            self.count_seconds()
+        self._show(wait=JobWait(text, self._clock.now() - seconds if wait is None else wait.since))
 
     def merged(self, state: Merged) -> None:
         if state.input_bytes_total != self._plan_bytes:  # the next of its plans
             self._plan_bytes = state.input_bytes_total
             self._read_bytes += state.input_bytes_total
-        self._show(
-            operations=state.operations,
-            operations_total=state.operations_total,
-            input_bytes=state.input_bytes,
-            input_bytes_total=state.input_bytes_total,
-        )
+        self._holds_work = True
+        self._go_on()
+        self._show(merged=state)
 
     def take_deleted(self) -> DeletedSoFar | None:
         """How far a clean is, where that was not taken yet."""
@@ -96,14 +122,27 @@ class JobWatch:
 
     def deleted(self, state: DeletedSoFar) -> None:
         self._deleted = state
-        self._show(operations=state.files, operations_total=state.files_total)
+        self._go_on()
+        self._show(deleted=state)
 
     def phase(self, phase: Phase, seconds: float) -> None:
         self._metrics.phase(self.job.table, phase, seconds)
+        if phase in (Phase.MERGE, Phase.COMMIT):
+            self._holds_work = phase is Phase.MERGE
+        if phase is not Phase.SCAN:  # who waits looks at the table again and again
+            self._go_on()
 
     def counted(self, count: Count, number: int = 1) -> None:
         self._metrics.counted(self.job.table, count, number)
 
+    @property
+    def _progress(self) -> JobProgress:
+        return self._status.progress or JobProgress("")
+
+    def _go_on(self) -> None:
+        if self._progress.wait is not None:
+            self.count_seconds()
+            self._show(wait=None)
+
     def _show(self, **changes: object) -> None:
-        progress = self._status.progress or JobProgress("")
-        self._status = replace(self._status, progress=replace(progress, **changes))  # type: ignore[arg-type]
+        self._status = replace(self._status, progress=replace(self._progress, **changes))  # type: ignore[arg-type]

@@ -45,6 +45,7 @@ from lakeward.daemon.metrics.specs import (
     EVENT_METRICS,
     INDEXED_COMMITS,
     JOB_SECONDS,
+    JOB_SPENT_SECONDS,
     JOBS,
     LEASE_CHANGES,
     LOCK_HELD_BESIDE_WRITES,
@@ -76,6 +77,7 @@ from lakeward.daemon.metrics.specs import (
     WRITER_CONFLICTS,
     WRITTEN_BYTES,
     CheckResult,
+    JobDoing,
     MetricKind,
     MetricSpec,
     PollOutcome,
@@ -111,6 +113,9 @@ class Metrics:
             self._counter(LEASE_CHANGES, change)
         for result in ("applied", "refused"):
             self._counter(CONFIG_RELOADS, result)
+        for service in JobKind:
+            for doing in JobDoing:
+                self._counter(JOB_SPENT_SECONDS, service, doing)
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
 
@@ -165,6 +170,10 @@ class Metrics:
             self.verified(job.table, VerificationKind.OPERATION, passed=figures.operations_verified, mismatched=wrong)
         if figures.peak_memory_bytes:
             self._histogram(PEAK_MEMORY).observe(figures.peak_memory_bytes)
+
+    def job_spent(self, service: JobKind, doing: JobDoing, seconds: float) -> None:
+        """So many seconds of a job, which may still run."""
+        self._counter(JOB_SPENT_SECONDS, service, doing).inc(max(0.0, seconds))
 
     def phase(self, table: str, phase: Phase, seconds: float) -> None:
         """A part of a job ended; an `Observer`'s `phase` calls this."""

@@ -49,6 +49,13 @@ class VerificationKind(StrEnum):
     """A row that was looked up in an index, or an entry of one that was looked for among the rows."""
 
 
+class JobDoing(StrEnum):
+    """What a second of a job goes into."""
+
+    WORKING = "working"
+    WAITING = "waiting"
+
+
 class CheckResult(StrEnum):
     PASSED = "passed"
     MISMATCH = "mismatch"
@@ -110,6 +117,13 @@ DECISIONS = _counter(
 JOBS = _counter("lakeward_jobs_total", "Jobs that ended, by service and how they ended.", "table", "service", "end")
 JOB_SECONDS = _histogram(
     "lakeward_job_duration_seconds", _JOB_SECONDS, "Seconds from a job's begin to its end.", "service", "end"
+)
+JOB_SPENT_SECONDS = _counter(
+    "lakeward_job_seconds_total",
+    "Seconds of jobs by what they did: working, or waiting for writers, locks or other attempts. Those that run are "
+    "counted as they go.",
+    "service",
+    "doing",
 )
 OPERATIONS = _counter(
     "lakeward_operations_total", "Operations (one file slice each) that jobs published, by type.", "table", "type"
@@ -241,6 +255,7 @@ EVENT_METRICS = (
     DECISIONS,
     JOBS,
     JOB_SECONDS,
+    JOB_SPENT_SECONDS,
     OPERATIONS,
     MERGES,
     COPIED_ROW_GROUPS,

@@ -163,6 +163,8 @@ class Summary:
 
     tables: int
     running: int
+    waiting: int
+    """How many of the running jobs wait."""
     log_files: int
     log_bytes: int
     superseded_log_files: int
@@ -177,6 +179,7 @@ def summarise(status: ServiceStatus) -> Summary:
     return Summary(
         tables=len(status.tables),
         running=len(status.running),
+        waiting=sum(job.is_waiting for job in status.running),
         log_files=sum(backlog.log_files for backlog in backlogs),
         log_bytes=sum(backlog.log_bytes for backlog in backlogs),
         superseded_log_files=sum(backlog.superseded_log_files for backlog in backlogs),

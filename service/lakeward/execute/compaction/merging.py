@@ -10,13 +10,14 @@ Keeps:   1. all operations succeed, or the first failure is raised, with the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lakeward.dispatch.dispatcher import Dispatcher, Engine, Failure, Progress
 from lakeward.errors import Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
 from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.replay import keep_replay
 from lakeward.execute.compaction.targets import Target
-from lakeward.execute.progress import ENGINE_COUNTS, Merged, Observer
+from lakeward.execute.progress import ENGINE_COUNTS, Merged, MergePace, Observer
 from lakeward.execute.serviced_table import ServicedTable, label
 from lakeward.format.schema_history import read_schema_version
 from lakeward.read.committed_writes import committed_writes
@@ -24,6 +25,7 @@ from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
+from lakeward.task.work_counters import Counters, WorkCounters
 
 RunOperation = Callable[[OperationSpec, int], OperationResult]
 ChooseDispatcher = Callable[[int], Dispatcher]
@@ -37,44 +39,69 @@ def merge(
     specs = _specs(table, claim)
     if not specs:
         return [], None  # and nothing is started for it
-    total_bytes = sum(spec.input_bytes for spec in specs)
-    dispatcher = choose_dispatcher(total_bytes)
+    dispatcher = choose_dispatcher(sum(spec.input_bytes for spec in specs))
     make_ready(dispatcher, table.observer)
     name = f"{label(claim.action)} {claim.instant}"
     table.observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
 
-    def report(progress: Progress) -> None:
-        table.guard()
-        written = table.storage.list(claim.attempt.folder)
-        rows = finished_operations(written)
-        table.observer.merged(
-            Merged(
-                operations=max(progress.finished, len(rows)),
-                operations_total=len(specs),
-                input_bytes=sum(specs[index].input_bytes for index in rows),
-                input_bytes_total=total_bytes,
-                output_bytes=sum(status.size for status in written),
-                rows=sum(rows.values()),
-            )
-        )
-
-    try:
-        outcomes = dispatcher.run(run_operation, specs, description=name, on_progress=report)
-    except TaskFailed as error:
-        if error.index is not None:
-            error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
-        raise
+    with WorkCounters(len(specs), on_this_machine=dispatcher.is_on_this_machine) as counters:
+        counted = [replace(spec, counters=counters.place(index)) for index, spec in enumerate(specs)]
+        watched = _Watched(table, claim.attempt.folder, specs, counters)
+        try:
+            outcomes = dispatcher.run(run_operation, counted, description=name, on_progress=watched.report)
+        except TaskFailed as error:
+            if error.index is not None:
+                error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
+            raise
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
     table.observer.counted(ENGINE_COUNTS[dispatcher.engine])
     return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)], dispatcher.engine
 
 
+class _Watched:
+    """How far the operations of a plan are, as the observer hears of it."""
+
+    def __init__(
+        self, table: ServicedTable, attempt_folder: str, specs: Sequence[OperationSpec], counters: WorkCounters
+    ) -> None:
+        self._table = table
+        self._folder = attempt_folder
+        self._specs = specs
+        self._counters = counters
+        self._input_bytes = sum(spec.input_bytes for spec in specs)
+        self._pace = MergePace(is_within_slices=counters.are_kept)
+        self._elsewhere = Counters()
+        """What was seen of tasks on other machines."""
+
+    def report(self, progress: Progress) -> None:
+        self._table.guard()
+        finished, done = progress.finished, self._done(progress)
+        state = Merged(
+            operations=finished,
+            operations_total=len(self._specs),
+            input_bytes=self._input_bytes if finished == len(self._specs) else done.read_bytes,
+            input_bytes_total=self._input_bytes,
+            output_bytes=done.written_bytes,
+            verified_bytes=done.verified_bytes,
+            is_within_slices=self._counters.are_kept,
+        )
+        self._table.observer.merged(self._pace.of(state, self._table.clock.monotonic()))
+
+    def _done(self, progress: Progress) -> Counters:
+        if self._counters.are_kept:
+            return self._counters.total()
+        # Of a task on another machine the storage shows the file that it writes, and that it is finished.
+        found = self._table.storage.list(self._folder)
+        read = sum(self._specs[index].input_bytes for index in finished_operations(found))
+        self._elsewhere = self._elsewhere.at_least(Counters(read, sum(status.size for status in found)))
+        return self._elsewhere
+
+
 def make_ready(dispatcher: Dispatcher, observer: Observer) -> None:
     """Start what the work will run on, after a word of it, and see that it fits. Raises what `probe` raises."""
     if not dispatcher.is_ready:
         observer.step(f"starting {dispatcher.name}")
-        observer.waiting(f"{dispatcher.name} starts", 0.0)
     dispatcher.probe()
 
 

@@ -54,7 +54,7 @@ from lakeward.execute.metadata.serviced_metadata import (
     metadata_attempt,
     snapshot_with_metadata,
 )
-from lakeward.execute.progress import Merged, Phase
+from lakeward.execute.progress import Merged, MergePace, Phase
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
 from lakeward.format.metadata.base_file import read_digest, write_metadata_base_file
@@ -63,6 +63,7 @@ from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compa
 from lakeward.format.timeline.instant import is_before
 from lakeward.plan.metadata.services import MetadataBacklog, find_backlog
 from lakeward.plan.metadata.trigger import count_delta_commits
+from lakeward.storage.first_reads import FirstReads
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
@@ -213,31 +214,32 @@ class _CompactionService:
 
     def work(self) -> None:
         claim, made = self._claim, self.made
-        reader = MetadataReader(self._table.storage, claim.metadata)
+        pace, reads = MergePace(is_within_slices=True), FirstReads(self._table.storage)
+        reader = MetadataReader(reads, claim.metadata)
         done = 0
         for number, slice_ in enumerate(claim.backlog.slices):
 
-            def report(entries: int, operations: int = number, input_bytes: int = done) -> None:
-                self._table.observer.merged(
-                    Merged(
-                        operations=operations,
-                        operations_total=len(claim.backlog.slices),
-                        input_bytes=input_bytes,
-                        input_bytes_total=claim.backlog.input_bytes,
-                        output_bytes=sum(each.size_bytes for each in made),
-                        rows=sum(each.entries for each in made) + entries,
-                    )
+            def report(operations: int = number, input_bytes: int = done) -> None:
+                # Small logs are read whole, and are counted with their slice.
+                input_bytes = max(input_bytes, reads.first_bytes)
+                state = Merged(
+                    operations=operations,
+                    operations_total=len(claim.backlog.slices),
+                    input_bytes=min(input_bytes, claim.backlog.input_bytes),
+                    input_bytes_total=claim.backlog.input_bytes,
+                    output_bytes=sum(each.size_bytes for each in made),
                 )
+                self._table.observer.merged(pace.of(state, self._table.clock.monotonic()))
                 self._table.guard()
 
-            report(0)
+            report()
             compacted = self._merge_slice(claim, reader, number, slice_, report)
             if compacted is not None:
                 made.append(compacted)
             done += slice_.base_bytes + slice_.log_bytes
 
     def _merge_slice(
-        self, claim: _Claim, reader: MetadataReader, number: int, slice_: FileSlice, report: Callable[[int], None]
+        self, claim: _Claim, reader: MetadataReader, number: int, slice_: FileSlice, report: Callable[[], None]
     ) -> CompactedSlice | None:
         table, started = self._table, self._table.clock.monotonic()
         token = str(WriteToken(number, table.owner.attempt, 0))
@@ -353,8 +355,8 @@ def _check_still_right(claim: _Claim, now: MetadataTable) -> None:
         )
 
 
-def _reported(entries: Iterator[T], report: Callable[[int], None]) -> Iterator[T]:
+def _reported(entries: Iterator[T], report: Callable[[], None]) -> Iterator[T]:
     for number, entry in enumerate(entries, start=1):
         yield entry
         if number % _ENTRIES_A_REPORT == 0:
-            report(number)
+            report()
