@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,9 +14,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lakeward.cli.main import run
@@ -103,6 +105,17 @@ class Daemon:
         while text not in (answer := self.get(path)[1]):
             assert time.monotonic() < deadline, f"{path} never says {text!r}:\n{answer}"
             time.sleep(0.1)
+
+    def children_when(self, condition: Callable[[list[str]], bool]) -> list[psutil.Process]:
+        """Its processes, as soon as their names fulfil the condition."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children = psutil.Process(self.process.pid).children(recursive=True)
+                if condition([child.name() for child in children]):
+                    return children
+            assert time.monotonic() < deadline and self.process.poll() is None, self.log
+            time.sleep(0.05)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -229,6 +242,43 @@ def test_a_storage_that_hangs_keeps_no_process(folder: Path, daemon: Daemon) -> 
 
     assert daemon.end() == 0
     assert daemon.events[-1]["event"] == "ending around what hangs"
+
+
+@pytest.mark.interop
+def test_no_jvm_outlives_its_daemon(folder: Path) -> None:
+    """A stop while Spark starts ends within the usual time; the Spark of a daemon that is killed ends by itself."""
+    with (folder / "lakeward.toml").open("w") as config:
+        config.write(CONFIG.format(folder=folder) + '\n[spark]\nmaster = "local[1]"\n')
+    stopped = Daemon(folder)
+    try:
+        started = stopped.children_when(lambda names: "java" in names)
+        before = time.monotonic()
+        assert stopped.end() == 0, stopped.log
+        assert time.monotonic() - before < 10 + daemon_app.ABANDON_SECONDS + 2 * daemon_app.HUNG_SECONDS, (
+            "grace, and what comes after it"
+        )
+        wait_for_the_end(started)
+    finally:
+        stopped.close()
+    copy_golden("v9", folder / "tables/more")
+    killed = Daemon(folder)
+    try:
+        killed.wait_for('"event": "Spark session started"')
+        started = killed.children_when(lambda names: names.count("java") == 1 and len(names) > 1)
+        killed.end(signal.SIGKILL)
+        wait_for_the_end(started)
+    finally:
+        killed.close()
+
+
+def wait_for_the_end(processes: list[psutil.Process]) -> None:
+    """A process that ended and that nobody waits for, as in a container without an init, is there as a zombie."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            while process.status() != psutil.STATUS_ZOMBIE:
+                assert time.monotonic() < deadline, process
+                time.sleep(0.05)
 
 
 def test_a_daemon_has_no_kernels_in_memory() -> None:

@@ -171,6 +171,7 @@ thread = in_thread(lambda: hurt("a stop"))
 wait_for(victim.exists)
 os.kill(hanging.pid, signal.SIGSTOP)
 thread.join(timeout=60)
+seen["its job ended"] = not thread.is_alive()
 seen["alive while it hangs"] = [dispatcher.is_alive() for _ in range(3)]
 waiting = [each for each in threading.enumerate() if each.name == "lakeward-spark"]
 seen["threads that wait for the one that hung"] = len(waiting)

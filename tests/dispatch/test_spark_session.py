@@ -83,6 +83,7 @@ def test_when_it_dies_its_job_fails_and_the_next_one_has_another(seen: dict[str,
 def test_a_driver_that_hangs_is_replaced(seen: dict[str, Any]) -> None:
     """It was stopped, not killed: it does not answer, so it counts as dead, its job fails as if it had died, and it is
     killed before another one starts. Keeps 3 of dispatch/spark_session."""
+    assert seen["its job ended"], "before anything else was done about it"
     assert seen["victim of a stop"] == seen["victim of a kill"]
     assert seen["alive while it hangs"] == [False, False, False]
     assert seen["threads that wait for the one that hung"] <= 4, "two of the job, its cancelling, and one question"
