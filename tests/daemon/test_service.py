@@ -24,6 +24,7 @@ from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
+from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import Cancelled, StoreUnavailable, TryLater
@@ -439,6 +440,28 @@ def test_a_job_that_finds_more_to_read_has_longer(root: Path, tmp_path: Path) ->
 
     (recovery,) = serving.status().tables[0].running
     assert recovery.deadline == recovery.began_at + 1800 + 10 * 1024
+
+
+def test_a_job_that_waits_for_executors_can_be_cancelled(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it has planned anything: a cluster without a free machine holds no table."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state")
+
+    class WithoutExecutors(InProcessDispatcher):
+        def probe(self, guard=lambda: None) -> None:
+            serving.service.jobs.watches()[0].stop("It had not answered by its deadline.")
+            guard()
+            raise AssertionError("the guard was not asked")
+
+    monkeypatch.setattr(InProcess, "choose", lambda self, *_, **__: WithoutExecutors())
+    serving.run(10)
+
+    (job,) = [job for job in serving.store.jobs.latest(str(table)) if job.service == "compaction"]
+    assert (job.result, "by its deadline" in (job.error or "")) == ("cancelled", True)
+    assert completed(table) == before
 
 
 def test_a_master_that_is_away_is_no_fault_of_the_table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from lakeward.dispatch import spark as spark_module
 from lakeward.dispatch.dispatcher import Done, Progress, Versions
 from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import Refused
+from lakeward.errors import Cancelled, Refused
 from tests.clocks import SettableClock
 from tests.dispatch import tasks
 from tests.dispatch.fake_session import TIMEOUT_SECONDS, FakeSession
@@ -172,3 +172,37 @@ def test_the_end_of_all_says_whether_there_was_one(started: Started) -> None:
     started.run()
     assert started.dispatcher.end(within=1.0)
     assert started.sessions[0].ended == 1
+
+
+class WithoutExecutors(FakeSession):
+    """A cluster that has no machine to give."""
+
+    def run_tasks(self, work: Callable[[bytes, int], bytes], specs: Sequence[bytes], **options: Any) -> list[bytes]:
+        for _ in range(1000):
+            options["on_finished"](0)
+        raise AssertionError("it was not told to stop")
+
+
+def test_a_job_that_waits_for_executors_can_be_told_to_stop(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its deadline, by an operator, or because the daemon stops: executors are asked for their versions first, and a
+    cluster may let that wait for hours."""
+    monkeypatch.setattr(started.dispatcher, "_start", WithoutExecutors)
+    asked = 0
+
+    def guard() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise Cancelled("It took too long.")
+
+    with pytest.raises(Cancelled, match="too long"):
+        started.dispatcher.probe(guard)
+    assert asked == 3
+
+    def report(progress: Progress) -> None:
+        assert progress == Progress(0, 2)
+        guard()
+
+    asked = 0
+    with pytest.raises(Cancelled, match="too long"):
+        started.dispatcher.run(tasks.double, [1, 2], description="test", on_progress=report)

@@ -89,7 +89,7 @@ class SimulatedDispatcher:
 
     is_ready = True
 
-    def probe(self) -> None:
+    def probe(self, guard: Callable[[], None] = lambda: None) -> None:
         """This process agrees with itself."""
 
 

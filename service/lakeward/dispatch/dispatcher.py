@@ -83,8 +83,13 @@ class Dispatcher(Protocol):
     ) -> list[Done[Result] | Failure]:
         """Run `task(spec, task attempt)` for each spec, each in a task of its own; outcomes in the order of specs."""
 
-    def probe(self) -> None:
-        """Refuse (`Refused`) when the machines that will run the work have other versions than this one."""
+    def probe(self, guard: Callable[[], None] = lambda: None) -> None:
+        """Refuse (`Refused`) when the machines that will run the work have other versions than this one.
+
+        Args:
+            guard: asked again and again until they answer; what it raises ends that. A cluster may have no machine to
+                give, for hours.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class LocalDispatcher:
         on_progress(Progress(len(specs), len(specs)))
         return [job.outcomes[index] for index in range(len(specs))]
 
-    def probe(self) -> None:
+    def probe(self, guard: Callable[[], None] = lambda: None) -> None:
         """Workers are forked from a child of this process: the same interpreter, the same packages."""
 
 

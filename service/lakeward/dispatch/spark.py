@@ -191,7 +191,8 @@ class SparkDispatcher:
         build_missing()  # here, where it is reported; workers of this machine would each wait for it
         with self._used() as session:
             if self._is_probed:
-                self._probe(session)  # it may be another one than the caller probed
+                # It may be another one than the caller probed.
+                self._probe(session, lambda: on_progress(Progress(0, len(specs))))
             return self._run_on(session, task, specs, description=description, on_progress=on_progress)
 
     def check(self) -> None:
@@ -201,12 +202,12 @@ class SparkDispatcher:
             ensure_java()
             check_master(self._master)
 
-    def probe(self) -> None:
+    def probe(self, guard: Callable[[], None] = lambda: None) -> None:
         self._is_probed = True
         with self._used() as session:
-            self._probe(session)
+            self._probe(session, guard)
 
-    def _probe(self, session: Session) -> None:
+    def _probe(self, session: Session, guard: Callable[[], None] = lambda: None) -> None:
         if (session.setting("spark.speculation") or "false").lower() == "true":
             raise _speculation()
         with self._lock:
@@ -215,7 +216,7 @@ class SparkDispatcher:
             # One task a core, so that in all likelihood every executor answers at least once.
             specs = list(range(session.parallelism))
             outcomes = self._run_on(
-                session, _versions, specs, description="version probe", on_progress=lambda progress: None
+                session, _versions, specs, description="version probe", on_progress=lambda progress: guard()
             )
             found = []
             for outcome in outcomes:

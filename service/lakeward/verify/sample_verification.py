@@ -91,7 +91,7 @@ def verify_sample(
     chosen = choose_slices(snapshot, number=number, seed=seed, lately=lately)
     if not chosen:
         return SampleReport((), 0, 0, (), ())
-    dispatcher.probe()
+    dispatcher.probe(guard)
     expected = _Expected(storage, snapshot)
     checks = [_check_of(base_path, snapshot, slice_, expected, memory_bytes) for slice_ in chosen]
 

@@ -63,7 +63,7 @@ def sort_slices(
     input_bytes = sum(each.base_bytes for each in slices)
     check_space(table, input_bytes, what="sorting", remedy="Make room, or clean the table first.")
     dispatcher = choose_dispatcher(input_bytes)
-    make_ready(dispatcher, table.observer)
+    make_ready(dispatcher, table)
     request = WriteRequest(WriteOperation.UPSERT, extra_metadata={SORTED_KEY: str(len(slices))})
     groups = [each.group_id for each in slices]
     run = WriteRun(

@@ -17,7 +17,7 @@ from lakeward.errors import Conflict, LakewardError, TaskFailed, Unsupported, Ve
 from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.replay import keep_replay
 from lakeward.execute.compaction.targets import Target
-from lakeward.execute.progress import ENGINE_COUNTS, Merged, MergePace, Observer
+from lakeward.execute.progress import ENGINE_COUNTS, Merged, MergePace
 from lakeward.execute.serviced_table import ServicedTable, label
 from lakeward.format.schema_history import read_schema_version
 from lakeward.read.committed_writes import committed_writes
@@ -40,7 +40,7 @@ def merge(
     if not specs:
         return [], None  # and nothing is started for it
     dispatcher = choose_dispatcher(sum(spec.input_bytes for spec in specs))
-    make_ready(dispatcher, table.observer)
+    make_ready(dispatcher, table)
     name = f"{label(claim.action)} {claim.instant}"
     table.observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
 
@@ -98,11 +98,12 @@ class _Watched:
         return self._elsewhere
 
 
-def make_ready(dispatcher: Dispatcher, observer: Observer) -> None:
-    """Start what the work will run on, after a word of it, and see that it fits. Raises what `probe` raises."""
+def make_ready(dispatcher: Dispatcher, table: ServicedTable) -> None:
+    """Start what the work will run on, after a word of it, and see that it fits. Raises what `probe` and the guard
+    raise."""
     if not dispatcher.is_ready:
-        observer.step(f"starting {dispatcher.name}")
-    dispatcher.probe()
+        table.observer.step(f"starting {dispatcher.name}")
+    dispatcher.probe(table.guard)
 
 
 def raise_first(failures: Sequence[LakewardError]) -> None:

@@ -59,7 +59,7 @@ def schedule(
     """Write the choice down, as a few plans at most. Returns them in the order in which to carry them out, and the
     preview that they were made of."""
     input_bytes = preview.outcome.input_bytes
-    make_ready(choose_dispatcher(input_bytes), table.observer)
+    make_ready(choose_dispatcher(input_bytes), table)
     check_space(
         table,
         input_bytes,

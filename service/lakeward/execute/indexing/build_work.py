@@ -84,7 +84,7 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
     if not state.missing:
         return state
     dispatcher = work.choose_dispatcher(state.bytes_missing)
-    dispatcher.probe()
+    dispatcher.probe(work.guard)
     rate = work.bytes_per_second
     at_once = min(len(state.missing), dispatcher.parallelism or 1)
     specs = [

@@ -49,7 +49,7 @@ def look_up_by_job(
     alone, overlay = (index.index, index.overlay) if isinstance(index, OverlaidHashed) else (index, None)
     planned = plan_lookup(alone, keys, partitions, run_keys_min=run_keys_min)
     dispatcher = choose_dispatcher(planned.bytes)
-    dispatcher.probe()
+    dispatcher.probe(guard)
 
     def report(progress: Progress) -> None:
         guard()

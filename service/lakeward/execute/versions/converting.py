@@ -100,7 +100,7 @@ class KnownOrders:
             return
         table, total = self._table, sum(each.size for each in files)
         dispatcher = self._work.choose_dispatcher(total)
-        make_ready(dispatcher, table.observer)
+        make_ready(dispatcher, table)
         table.observer.step(f"reading the keys of base files on {dispatcher.name}: {len(files)}")
         outcomes = dispatcher.run(
             self._work.check_order,

@@ -45,7 +45,7 @@ def run_task(
     dispatcher: Dispatcher, task: Callable[[S, int], R], spec: S, *, description: str, guard: Guard
 ) -> R | LakewardError:
     """One task, which may fail. Raises what the guard raises, and what says that the engine died."""
-    dispatcher.probe()
+    dispatcher.probe(guard)
     try:
         (outcome,) = dispatcher.run(task, [spec], description=description, on_progress=lambda progress: guard())
     except TaskFailed as error:
