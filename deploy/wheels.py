@@ -53,9 +53,8 @@ def make_wheels(output: Path) -> tuple[Path, Path]:
 def compile_into(packages: Path) -> None:
     """Compile the kernels of the package in this folder, with the Numba of this process, and leave them beside it."""
     compiled = PROJECT / "service" / "lakeward" / "compiled"
-    if compiled.exists():  # each is held against its source once more
+    if compiled.exists():
         shutil.copytree(compiled, packages / "lakeward" / "compiled")
-        (packages / "lakeward" / "compiled" / "made-for").unlink(missing_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     run("lakeward.kernel_build", environment=clean | {"PYTHONPATH": str(packages)})
     assert (packages / "lakeward" / "compiled" / "made-for").exists()

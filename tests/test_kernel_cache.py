@@ -100,10 +100,42 @@ def test_a_wheel_asks_for_the_numba_that_compiled_it() -> None:
     assert re.search(rf"^Tag: cp3{sys.version_info[1]}-cp3{sys.version_info[1]}-\w+$", head, re.MULTILINE)
 
 
+def mark(folder: Path, name: str = "kernel.py") -> None:
+    """As made of one source."""
+    digest = kernel_folder.digest_of(name)
+    assert digest is not None
+    kernel_folder.write_sources(folder / kernel_folder.MADE_FOR, {name: digest})
+
+
+def test_kernels_of_other_sources_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 2 of kernel_folder: one that changed, or is gone; nor a folder that does not say of which they are."""
+    monkeypatch.setattr(kernel_folder, "PACKAGE", tmp_path)
+    source = tmp_path / "one.py"
+    source.write_text("FACTOR = 2\n")
+    mark(tmp_path, "one.py")
+    assert kernel_folder.is_made_for_this(tmp_path)
+    source.write_text("FACTOR = 3\n")
+    assert not kernel_folder.is_made_for_this(tmp_path)
+    source.unlink()
+    assert not kernel_folder.is_made_for_this(tmp_path)
+    (tmp_path / kernel_folder.MADE_FOR).write_text(kernel_folder.fingerprint())
+    assert not kernel_folder.is_made_for_this(tmp_path)
+    (tmp_path / kernel_folder.MADE_FOR).write_text(f"{kernel_folder.fingerprint()}torn")
+    assert not kernel_folder.is_made_for_this(tmp_path)
+
+
+def test_code_of_kernels_comes_from_what_they_call_and_from_constants() -> None:
+    """Those of other modules, in turn; not from what the rest of their module imports."""
+    assert kernel_build._sources("lakeward.format.murmur") == {"format/murmur.py", "kernel.py"}
+    assert "format/murmur.py" in kernel_build._sources("lakeward.format.bloom_lookup")
+    assert {"merge/rows/row_hash.py", "merge/rows/byte_hash.py"} <= kernel_build._sources("lakeward.merge.digest")
+    assert kernel_build._sources("lakeward.merge.logs.log_fold") == {"merge/logs/log_fold.py", "kernel.py"}
+
+
 def test_kernels_for_another_machine_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps of kernel_folder: by architecture, minor version of Python, and version of Numba."""
+    """Keeps 1 of kernel_folder: by architecture, minor version of Python, and version of Numba."""
     monkeypatch.setattr(kernel_folder, "places", lambda: (tmp_path / "none", tmp_path))
-    kernel_folder.mark(tmp_path)
+    mark(tmp_path)
     assert kernel_folder.find_compiled() == tmp_path
     for name, value in {"machine": "riscv64", "version": "0.1"}.items():
         with monkeypatch.context() as other:
@@ -132,16 +164,24 @@ def test_half_a_build_is_taken_by_nobody(tmp_path: Path, monkeypatch: pytest.Mon
     kernels = sum(len(kernel_build.kernels_of(module)) for module in kernel_build.kernel_modules().values())
     assert reported[0] == (0, kernels)
     assert not kernel_folder.is_made_for_this(tmp_path)
+    (tmp_path / "format").mkdir()
+    (kept := tmp_path / "format" / f"murmur.hash_lanes-{line_of_hash_lanes()}.py311.1.nbc").touch()
     monkeypatch.setattr(kernel_build, "_compiled_in", lambda folder, modules: iter([(name, 0) for name in modules]))
     assert kernel_build.build() is not None
     assert kernel_folder.is_made_for_this(tmp_path)
+    assert kept.exists()
     assert kernel_build.build(is_needed=lambda: not kernel_folder.is_made_for_this(tmp_path)) is None
+
+
+def line_of_hash_lanes() -> int:
+    module = SOURCE / "format" / "murmur.py"
+    (line,) = [n for n, text in enumerate(module.read_text().splitlines()) if text.startswith("def hash_lanes(")]
+    return line
 
 
 def test_kernels_of_older_sources_go(tmp_path: Path) -> None:
     """Keeps 3 of kernel_build: a function that stands on another line now is another file."""
-    module = SOURCE / "format" / "murmur.py"
-    (line,) = [n for n, text in enumerate(module.read_text().splitlines()) if text.startswith("def hash_lanes(")]
+    line = line_of_hash_lanes()
     names = [f"murmur.hash_lanes-{number}.py311.1.nbc" for number in (line, line + 5)]
     names += ["murmur.no_more-3.py311.nbi"]
     (tmp_path / "format").mkdir()

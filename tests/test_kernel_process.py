@@ -19,18 +19,28 @@ from lakeward import kernel_folder, kernel_process
 from lakeward.errors import LakewardError
 from lakeward.kernel_process import KernelProcess, build_missing, report_on_stderr, reports_taken
 
-KERNELS = """
+ONE = """
+from lakeward.constants import FACTOR
 from lakeward.kernel import kernel, types
 
 
 @kernel(types.int64(types.int64))
-def {name}(value):
-    return 2 * value
+def one(value):
+    return FACTOR * value
 
 
 @kernel(types.int64(types.int64))
-def {name}_again(value):
-    return 2 * {name}(value)
+def one_again(value):
+    return one(value)
+"""
+TWO = """
+from lakeward.kernel import kernel, types
+from lakeward.one import one_again
+
+
+@kernel(types.int64(types.int64))
+def two(value):
+    return one_again(value)
 """
 
 FOREVER = "import time; time.sleep(600)"
@@ -61,35 +71,46 @@ def nothing_failed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What makes kernels, copied, with four of them."""
+    """What makes kernels, copied, with three of them."""
     package = tmp_path / "lakeward"
     package.mkdir()
     for path in (*kernel_folder.PACKAGE.glob("kernel*.py"), *map(kernel_folder.PACKAGE.joinpath, ("errors.py",))):
         shutil.copy2(path, package)
     (package / "__init__.py").touch()
-    for name in ("one", "two"):
-        (package / f"{name}.py").write_text(KERNELS.format(name=name))
+    for name, text in {"constants": "FACTOR = 2", "one": ONE, "two": TWO}.items():
+        (package / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)  # where processes that are started look first
     return package
 
 
 @pytest.mark.slow
 def test_a_build_counts_and_leaves_kernels(small_package: Path) -> None:
-    """All are counted from none on, found afterwards by any process, and compiled once."""
+    """All are counted from none on, found afterwards by any process, and compiled once; again where what they are made
+    of changed.
+
+    Keeps 3 of kernel_build.
+    """
     counts: list[tuple[int, int]] = []
     KernelProcess().run(lambda done, total: counts.append((done, total)))
-    assert counts[0] == (0, 4)
-    assert counts[-1] == (4, 4)
-    assert len(list(small_package.rglob("compiled/*.nbi"))) == 4
+    assert counts[0] == (0, 3)
+    assert counts[-1] == (3, 3)
+    assert len(list(small_package.rglob("compiled/*.nbi"))) == 3
     before = counts.copy()
     KernelProcess().run(lambda done, total: counts.append((done, total)))
-    assert (4, 4) not in counts[len(before) :], "the second build had something to do"
+    assert (3, 3) not in counts[len(before) :], "the second build had something to do"
+
+    # A constant of another file changes what both modules compute; Numba looks at neither.
+    (small_package / "constants.py").write_text("FACTOR = 3")
+    KernelProcess().run(lambda done, total: None)
+    ask = [sys.executable, "-c", "from lakeward.two import two; print(two(7), sum(two.stats.cache_misses.values()))"]
+    environment = os.environ | {"PYTHONPATH": str(small_package.parent)}
+    assert subprocess.run(ask, env=environment, capture_output=True, check=True).stdout == b"21 0\n"
 
     # Where the process that listens was killed, it ends, and says nothing on what may be a terminal.
     (small_package / "compiled" / "made-for").unlink()
     build = subprocess.Popen(
         [sys.executable, "-m", "lakeward.kernel_build", kernel_process.COUNTS],
-        env=os.environ | {"PYTHONPATH": str(small_package.parent)},
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -101,7 +122,7 @@ def test_a_build_counts_and_leaves_kernels(small_package: Path) -> None:
 @pytest.mark.slow
 def test_what_compiles_ends_with_what_started_it(small_package: Path) -> None:
     """Keeps 4 of kernel_build: also where its parent was killed, which says nothing."""
-    (small_package / "two.py").write_text(f"{FOREVER}\n" + KERNELS.format(name="two"))
+    (small_package / "two.py").write_text(f"{FOREVER}\n{TWO}")
     build = subprocess.Popen(
         [sys.executable, "-m", "lakeward.kernel_build"], env=os.environ | {"PYTHONPATH": str(small_package.parent)}
     )

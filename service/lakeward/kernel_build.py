@@ -8,7 +8,7 @@ A module is imported after those whose kernels it calls, so that nothing is comp
 Touches: the first of `places()` that can be written; a process for each core.
 Keeps:   1. `made-for` is written last: a build that was stopped goes on later, and no process takes half of it;
          2. what is there already and fits is not compiled again, and of two builds at a time one waits for the other;
-         3. kernels of older sources do not stay;
+         3. kernels of older sources do not stay, also where a source that they call or take constants from changed;
          4. a process that compiles ends when that which started it did.
 """
 
@@ -26,12 +26,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 from lakeward.errors import LakewardError
-from lakeward.kernel_folder import PACKAGE, find_compiled, fingerprint, mark, places
+from lakeward.kernel_folder import (
+    BEING_MADE,
+    MADE_FOR,
+    PACKAGE,
+    digest_of,
+    find_compiled,
+    fingerprint,
+    places,
+    read_sources,
+    write_sources,
+)
 from lakeward.kernel_process import COUNTS, Report, report_on_stderr
 
 
@@ -56,9 +67,13 @@ def build(*, report: Report = lambda done, total: None, is_needed: Callable[[], 
     with _alone(folder):
         if not is_needed():
             return None
+        sources = {name: _sources(name) for name in modules}
+        digests = {source: digest_of(source) or "" for each in sources.values() for source in each}
+        _remove_changed(folder, sources, digests)
         built = _all_in(folder, modules, report)
         _remove_stale(folder, modules)
-        mark(folder)
+        write_sources(folder / MADE_FOR, digests)
+        (folder / BEING_MADE).unlink()
     return built
 
 
@@ -121,6 +136,57 @@ def _compiled_in(folder: Path, modules: Mapping[str, ast.Module]) -> Iterator[tu
                 order.done(name)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _remove_changed(folder: Path, sources: Mapping[str, set[str]], digests: Mapping[str, str]) -> None:
+    """Kernels go that were made of another source, or of one that is not known, so that they are compiled again."""
+    made, being_made = folder / MADE_FOR, folder / BEING_MADE
+    before = read_sources(made if made.exists() else being_made)
+    changed = {source for source, digest in digests.items() if before.get(source) != digest}
+    made.unlink(missing_ok=True)
+    for name, own in sources.items():
+        if own & changed:
+            path = folder.joinpath(*name.split(".")[1:])
+            for file in path.parent.glob(f"{path.name}.*.nb[ci]"):
+                file.unlink()
+    # A build that is stopped from here on goes on later: what is there is of these sources.
+    write_sources(being_made, digests)
+
+
+def _sources(name: str) -> set[str]:
+    """The files that the code of a module's kernels comes from, by their paths in the package."""
+    found, left = {name}, {name}
+    while left:
+        used = _used_in_kernels(left.pop()) - found
+        found |= used
+        left |= used
+    return {_path(each).relative_to(PACKAGE).as_posix() for each in found}
+
+
+@cache
+def _used_in_kernels(name: str) -> set[str]:
+    """The modules of this package from which a module has names that its kernels use, or its constants."""
+    module = ast.parse(_path(name).read_text())
+    imported = {
+        alias.asname or alias.name: (node.module, f"{node.module}.{alias.name}")
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE.name
+        for alias in node.names
+    }
+    classes = (statement for node in module.body if isinstance(node, ast.ClassDef) for statement in node.body)
+    constants = (node for node in (*module.body, *classes) if isinstance(node, ast.Assign | ast.AnnAssign))
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    names: set[str] = set()
+    left: list[ast.AST] = [*kernels_of(module), *constants]
+    while left:
+        more = {node.id for node in ast.walk(left.pop()) if isinstance(node, ast.Name)} - names
+        names |= more
+        left += [functions[name] for name in more & functions.keys()]  # what makes a constant
+    return {each for used in names & imported.keys() for each in imported[used] if each and _path(each).exists()}
+
+
+def _path(module: str) -> Path:
+    return PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
 
 
 def _remove_stale(folder: Path, modules: Mapping[str, ast.Module]) -> None:

@@ -4,13 +4,20 @@ A wheel and an image bring them along, `make setup` makes them, and where none a
 
     lakeward/compiled/                          where the package's folder can be written, or the wheel had it
     $XDG_CACHE_HOME/lakeward/kernels/HASH/      else; each installation has its own
-        made-for                                one line: what has to be equal for the code to be taken; written last
+        made-for                                what has to be equal for the code to be taken; written last
+            x86_64, Python 3.11, Numba 0.68.1
+            DIGEST  format/murmur.py            a line for each source that goes into a kernel
+        being-made                              the same, of a build that is at work, or was stopped
         FOLDER/NAME.nbi, .nbc                   as Numba writes them, by the folder of the module
 
 Numba is not loaded here: a process that only asks whether kernels are there does without.
 
-Touches: both folders; writes `made-for` only.
-Keeps:   code for another architecture, minor version of Python or version of Numba is never taken.
+Numba itself looks at a kernel's own file alone. 2026-11-28: a kernel that calls one of another file was taken from disk
+after that one had changed, with the old one inside; so would be one that was left by an older release of Lakeward.
+
+Touches: both folders; writes `made-for` and `being-made` only.
+Keeps:   1. code for another architecture, minor version of Python or version of Numba is never taken;
+         2. nor is code of other sources, those that a kernel calls or takes constants from included.
 """
 
 from __future__ import annotations
@@ -20,11 +27,13 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 MADE_FOR = "made-for"
+BEING_MADE = "being-made"
 
 
 def fingerprint() -> str:
@@ -45,16 +54,31 @@ def find_compiled() -> Path | None:
 
 
 def is_made_for_this(folder: Path) -> bool:
+    sources = read_sources(folder / MADE_FOR)
+    return bool(sources) and all(digest_of(name) == digest for name, digest in sources.items())
+
+
+def read_sources(file: Path) -> dict[str, str]:
+    """The digests of the sources that kernels in its folder are made of; none where they are for another machine."""
     try:
-        return (folder / MADE_FOR).read_text() == fingerprint()
-    except (OSError, UnicodeDecodeError):
-        return False
+        first, *lines = file.read_text().splitlines(keepends=True)
+        return {name: digest for digest, name in map(str.split, lines)} if first == fingerprint() else {}
+    except (OSError, ValueError):
+        return {}
 
 
-def mark(folder: Path) -> None:
-    """Say that all kernels are there."""
-    handle, name = tempfile.mkstemp(dir=folder)
-    with os.fdopen(handle, "w") as file:
-        file.write(fingerprint())
+def write_sources(file: Path, sources: Mapping[str, str]) -> None:
+    handle, name = tempfile.mkstemp(dir=file.parent)
+    with os.fdopen(handle, "w") as temporary:
+        temporary.write(fingerprint())
+        temporary.writelines(f"{digest}  {source}\n" for source, digest in sorted(sources.items()))
     os.chmod(name, 0o644)
-    os.replace(name, folder / MADE_FOR)
+    os.replace(name, file)
+
+
+def digest_of(name: str) -> str | None:
+    """The digest of a source, by its path in the package; None where it is not there."""
+    try:
+        return hashlib.blake2b((PACKAGE / name).read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return None
