@@ -101,7 +101,7 @@ def test_a_wheel_asks_for_the_numba_that_compiled_it() -> None:
 
 
 def mark(folder: Path, name: str = "kernel.py") -> None:
-    """As made of one source."""
+    """Says that kernels are there, made of one source."""
     digest = kernel_folder.digest_of(name)
     assert digest is not None
     kernel_folder.write_sources(folder / kernel_folder.MADE_FOR, {name: digest})
@@ -125,7 +125,7 @@ def test_kernels_of_other_sources_are_not_taken(tmp_path: Path, monkeypatch: pyt
 
 
 def test_code_of_kernels_comes_from_what_they_call_and_from_constants() -> None:
-    """Those of other modules, in turn; not from what the rest of their module imports."""
+    """Other modules' kernels count, in turn; what only the rest of the module imports does not."""
     assert kernel_build._sources("lakeward.format.murmur") == {"format/murmur.py", "kernel.py"}
     assert "format/murmur.py" in kernel_build._sources("lakeward.format.bloom_lookup")
     assert {"merge/rows/row_hash.py", "merge/rows/byte_hash.py"} <= kernel_build._sources("lakeward.merge.digest")
