@@ -272,7 +272,7 @@ def test_no_jvm_outlives_its_daemon(folder: Path) -> None:
 
 
 def wait_for_the_end(processes: list[psutil.Process]) -> None:
-    """A process that ended and that nobody waits for, as in a container without an init, is there as a zombie."""
+    """In a container without an init a process that ended stays as a zombie."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -997,7 +997,12 @@ SERVICE_GAUGES = (
         lambda status: status.lease.daemons,
     ),
     ServiceGauge(
-        _gauge("lakeward_spark_session", "1 for the state that the Spark session is in, 0 for the others.", "state"),
+        _gauge(
+            "lakeward_spark_session",
+            "1 for the state that the Spark session is in, 0 for the others; one that ended for being idle has not "
+            "started.",
+            "state",
+        ),
         _spark_states,
     ),
     ServiceGauge(
