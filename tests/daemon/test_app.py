@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.config.settings import Settings, SparkSettings
 from lakeward.daemon import app as daemon_app
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RECORD_OPTIONS
@@ -345,3 +346,10 @@ def test_an_index_is_kept_at_pace(tmp_path: Path) -> None:
     snapshot = scan(table)
     index = RecordIndex.of(LocalStorage(), snapshot, RECORD_OPTIONS.folder(str(table)))
     assert places(index, ["k1", "k2"]) == truth(table)
+
+
+def test_a_master_is_hidden_from_the_log_only_for_its_password() -> None:
+    """`local[*]` is where the work runs, and not a secret."""
+    assert "local[*]" not in daemon_app._secrets(Settings())
+    master = "spark://me:pass-word@host:7077"
+    assert master in daemon_app._secrets(Settings(spark=SparkSettings(master=master)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -210,10 +211,36 @@ def test_on_a_terminal_a_name_cannot_pretend_to_be_an_event():
     """A terminal gets no line breaks and no control characters outside of tracebacks."""
     stream = configured(LogFormat.CONSOLE)
 
-    log().info("x", table="a\n2027-01-15 [info] all is well\x1b[1A")
+    rude = "a\n2027-01-15 [info] all is well\x1b[1A"
+    log().info(rude, table=rude, step=rude, many=[rude, {rude: rude}], **{rude: 1})
 
     assert stream.getvalue().count("\n") == 1
     assert "\x1b" not in stream.getvalue()
+
+
+def test_a_line_for_people_says_first_when_and_where():
+    """Time to the second, level, table, what happened, figures; the step or sentence last, whole, without its name.
+    What is empty, and what the job's begin said, is left out."""
+    stream = configured(LogFormat.CONSOLE)
+    why = "hoodie.properties cannot be read. It is empty. Restore it from a copy, or from what the writers have. " * 3
+
+    log().info("table added", table="/data/orders", base_path="/data/orders", instant=None)
+    log().info("step", table="/data/orders", job="4b55", service="compaction", step="compaction 20270115: merging")
+    log().warning("job ended", table="/data/orders", error=why.strip(), end="failed", instants=[], seconds=0.078)
+    log().info("job ended", table="/data/orders", end="committed", instants=["20270115", "20270116"])
+    log().info("step", table="/archive/orders", step="which orders?")
+    logging.getLogger("alembic").warning("from elsewhere")
+
+    lines = stream.getvalue().splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ ", line) for line in lines)
+    assert [line[21:] for line in lines] == [
+        "info    orders table added base_path=/data/orders",
+        "info    orders step: compaction 20270115: merging",
+        f"warning orders job ended end=failed seconds=0.078: {why.strip()}",
+        "info    orders job ended end=committed instants=20270115,20270116",
+        "info    /archive/orders step: which orders?",
+        "warning from elsewhere logger=alembic",
+    ]
 
 
 def test_events_carry_what_they_are_about():

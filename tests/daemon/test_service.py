@@ -730,6 +730,36 @@ def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Pat
     assert str(idle) not in serving.service.held_tables
 
 
+def test_why_a_table_cannot_be_read_is_said_once(root: Path, tmp_path: Path) -> None:
+    """Not with every poll, and in one line; again where it becomes another reason."""
+    table = copy_golden("v9", root / "orders")
+    properties = table / ".hoodie/hoodie.properties"
+    before = properties.read_text()
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+
+    def said(seconds: float) -> list[str]:
+        with capture_logs() as logs:
+            serving.run(seconds)
+        return [
+            str(entry.get("error") or entry.get("text"))
+            for entry in logs
+            if entry["log_level"] == "warning" and entry["event"] != "stuck"
+        ]
+
+    properties.write_text("broken")
+    (table / ".hoodie/hoodie.properties.backup").unlink(missing_ok=True)
+    (first,) = said(2000)
+    assert "cannot be read" in first
+    properties.write_text(before)
+    assert said(2000) == []
+    properties.write_text("broken")
+    assert said(2000) == [first], "it was well meanwhile"
+    properties.write_text("hoodie.table.name=orders")
+    (second,) = said(2000)
+    assert second != first
+
+
 def test_a_job_that_only_waits_is_stopped_at_once_with_the_daemon(root: Path, tmp_path: Path) -> None:
     """Also one that begins to wait later; what works, and what has merged and waits to publish, has the grace time."""
     names = ["waits", "works", "waits_later", "merged"]

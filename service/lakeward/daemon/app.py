@@ -421,7 +421,7 @@ def _secrets(settings: Settings) -> tuple[str, ...]:
         token,
         settings.store_url,
         spark.remote.get_secret_value() if spark.remote is not None else "",
-        spark.master,
+        spark.master if "://" in spark.master else "",  # `local[*]` hides nothing
     )
     conf = (value for key, value in spark.conf.items() if names_secret(key))
     return tuple(secret for secret in (*urls, *conf, *secrets_around(os.environ)) if secret)

@@ -12,7 +12,7 @@ Everything goes one way, ours and what libraries say through `logging`, so that 
 Touches: standard error; the process-wide settings of structlog and logging; `sys.excepthook`, `threading.excepthook`.
 Keeps:   1. a known secret, the password of a URL and the value under a key that names a secret reach no line, in
             whatever they are wrapped: nested values, objects, exceptions with their causes and notes;
-         2. an event is one line of JSON, whatever it holds; on a terminal only a traceback has more;
+         2. an event is one line, whatever it holds; on a terminal only a traceback has more;
          3. what cannot be written is said to have been lost, without its content.
 """
 
@@ -146,7 +146,7 @@ def configure_logging(
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
             redactor,
-            _console(colours=stream.isatty()) if human else _json_line,
+            _Console(colours=stream.isatty()) if human else _json_line,
         ],
     )
     handler = _QuietHandler(stream)
@@ -200,25 +200,69 @@ def _json_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
     return line.encode(errors="backslashreplace").decode()
 
 
-def _console(*, colours: bool) -> Any:
-    # The exception is text by now, and redacted; drawn by the renderer it would show local variables.
-    render = structlog.dev.ConsoleRenderer(
-        colors=colours, exception_formatter=structlog.dev.plain_traceback, timestamp_key="time"
-    )
-
-    def draw(logger: WrappedLogger, method: str, event: EventDict) -> str:
-        safe = {key: _harmless(key, value) for key, value in event.items()}
-        return str(render(logger, method, safe)).encode(errors="backslashreplace").decode()
-
-    return draw
+_SENTENCES = ("step", "text", "error", "problem", "problems", "why")
+"""Fields that hold sentences: they end a line, without their names."""
+_LEVEL_COLOURS = {"warning": "33", "error": "31", "critical": "31"}
 
 
-def _harmless(key: str, value: Any) -> Any:
-    """Only a traceback has lines of its own: a name with a line break in it could tell of events that never were."""
-    if not isinstance(value, str):
-        return value
-    control = _CONTROL if key in ("exception", "stack") else _CONTROL_AND_BREAKS
-    return control.sub(lambda match: match[0].encode("unicode_escape").decode(), value)
+class _Console:
+    """One line for each event, for people: time, level, table, what happened, its figures, and what it says last."""
+
+    def __init__(self, *, colours: bool) -> None:
+        self._colours = colours
+        self._tables: dict[str, set[str]] = {}
+        """Last folder to the tables of that name."""
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> str:
+        # Exceptions are text by now, and redacted.
+        tracebacks = [_escaped(str(event.pop(key)), _CONTROL) for key in ("stack", "exception") if key in event]
+        fields = {_escaped(key): _shown(value) for key, value in event.items()}
+        level, logger_name = fields.pop("level", ""), fields.pop("logger", "")
+        head = [
+            self._coloured("2", _to_the_second(fields.pop("time", ""))),
+            self._coloured(_LEVEL_COLOURS.get(level, "32"), f"{level:<7}"),
+        ]
+        if table := fields.pop("table", ""):
+            head.append(self._coloured("36", self._named(table)))
+        head.append(self._coloured("1", fields.pop("event", "")))
+        if "step" in fields:  # the line of the job's begin has these
+            fields.pop("job", None)
+            fields.pop("service", None)
+        said = " ".join(filter(None, (fields.pop(key, "") for key in _SENTENCES)))
+        if logger_name and not logger_name.startswith("lakeward"):
+            fields["logger"] = logger_name
+        figures = [f"{key}={value}" for key, value in sorted(fields.items()) if value]
+        line = " ".join([*head, *figures]) + (f": {said}" if said else "")
+        return "\n".join([line, *tracebacks]).encode(errors="backslashreplace").decode()
+
+    def _named(self, table: str) -> str:
+        """The last folder of a base path, and all of it where another table has that, too."""
+        last = table.rstrip("/").rpartition("/")[2]
+        alike = self._tables.setdefault(last, set())
+        alike.add(table)
+        return last if len(alike) == 1 and last else table
+
+    def _coloured(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._colours else text
+
+
+def _to_the_second(time: str) -> str:
+    """`2026-11-28T20:44:05.666073Z` without its fraction."""
+    day, _, moment = time.partition("T")
+    return f"{day} {moment.partition('.')[0].rstrip('Z')}Z"
+
+
+def _shown(value: Any) -> str:
+    """A value as people write it, in one line: a name with a line break in it could tell of events that never were."""
+    if value is None:
+        return ""
+    if isinstance(value, (list, tuple)):
+        return ",".join(_shown(each) for each in value)
+    return _escaped(str(value))
+
+
+def _escaped(text: str, control: re.Pattern[str] = _CONTROL_AND_BREAKS) -> str:
+    return control.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -130,6 +130,10 @@ class Service:
         """Name to base path of all tables that the last search found."""
         self._missing_once: set[str] = set()
         self._scans = Scans()
+        self._unsaid: dict[str, str] = {}
+        """Table to why its scan failed just now, which the log has yet to say."""
+        self._said: dict[str, str] = {}
+        """Table to the last such text that the log has."""
         self._written: dict[str, _Written] = {}
         self._discovery = SingleFlight()
         self._controls_reading = SingleFlight()
@@ -168,6 +172,7 @@ class Service:
         while self._inbox:
             for instruction in self._scheduler.handle(self._inbox.popleft(), now):
                 self._carry_out_or_fail(instruction, now)
+        self._say_why_scans_failed()
         for watch in self.jobs.watches():
             watch.count_seconds()
             self._tell_deleted(watch, now)
@@ -441,6 +446,7 @@ class Service:
         self._worker.forget(name)
         self.jobs.forget(name)
         self._written.pop(name, None)
+        self._said.pop(name, None)
         self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
 
     # ----------------------------------------------------------------------------------------------- leases
@@ -624,7 +630,11 @@ class Service:
             return
         if isinstance(scan, e.Poll):
             self._metrics.polled(scan.table, PollOutcome.FAILED, 0.0)
-        problem = self._problem(error, table=scan.table)
+        if is_foreseen(error):
+            problem = problem_of(error)
+            self._unsaid[scan.table] = problem.text
+        else:
+            problem = self._problem(error, table=scan.table)
         self._inbox.append(e.WorkFailed(scan.table, scan.work_id, problem))
 
     def _run(self, job: e.Job, now: float) -> None:
@@ -632,6 +642,7 @@ class Service:
         log = self._log.bind(table=job.table, job=job.id, service=job.service.value)
         watch = JobWatch(
             job,
+            began_at=now,
             clock=self._clock,
             is_safe=partial(self._leases.is_safe, job.table),
             metrics=self._metrics,
@@ -658,7 +669,9 @@ class Service:
         self._job_ended(job, outcome, report)
 
     def _job_failed(self, job: e.Job, error: Exception) -> None:
-        problem = self._problem(error, table=job.table, job=job.id)
+        # What was foreseen, the line of the job's end says.
+        foreseen = is_foreseen(error)
+        problem = problem_of(error) if foreseen else self._problem(error, table=job.table, job=job.id)
         if isinstance(error, (EngineLost, EngineAway, EngineNotStarted)):
             self._spark_problem = problem.text
         self._job_ended(job, e.JobOutcome(e.JobResult.FAILED, problems_of(error)), JobReport(e.JobResult.FAILED))
@@ -709,6 +722,9 @@ class Service:
     def _record(self, record: e.Record, now: float) -> None:
         level = self._log.warning if record.kind in _WARNINGS else self._log.info
         level(record.kind.value, table=record.table, text=record.text)
+        if self._unsaid.get(record.table) == record.text:
+            del self._unsaid[record.table]
+            self._said[record.table] = record.text
         self._recorder.happened(record, at=now)
         if record.kind is e.FactKind.STUCK:
             self._metrics.watchdog_fired(record.table, self._scans.stuck_step(record.table))
@@ -721,6 +737,15 @@ class Service:
         else:
             self._log.warning("work failed", error=str(error), **about)
         return problem_of(error)
+
+    def _say_why_scans_failed(self) -> None:
+        """The scheduler records the first failure of a row, and each refusal once. A reason that differs from the last
+        is said here, and one that stays the same is not said with every scan."""
+        for table, text in self._unsaid.items():
+            if self._said.get(table) != text:
+                self._log.warning("work failed", table=table, error=text)
+                self._said[table] = text
+        self._unsaid.clear()
 
     def _survive(self, call: Callable[[], None]) -> None:
         """What fails here is no work's result: the log is told, and the loop goes on."""

@@ -25,6 +25,7 @@ class Watched:
         self.registry = CollectorRegistry()
         self.watch = JobWatch(
             JOB,
+            began_at=50.0,
             clock=self.clock,
             is_safe=lambda: self.safe,
             metrics=Metrics(self.registry),

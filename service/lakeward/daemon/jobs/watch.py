@@ -31,7 +31,14 @@ class JobWatch:
     """An `Observer` and a guard."""
 
     def __init__(
-        self, job: Job, *, clock: Clock, is_safe: Callable[[], bool], metrics: Metrics, log: BoundLogger
+        self,
+        job: Job,
+        *,
+        began_at: float,
+        clock: Clock,
+        is_safe: Callable[[], bool],
+        metrics: Metrics,
+        log: BoundLogger,
     ) -> None:
         """
         Args:
@@ -49,7 +56,7 @@ class JobWatch:
         self._holds_work = False
         self._lock = threading.Lock()
         self._counted_until = clock.monotonic()
-        self._status = JobStatus(job.id, job.table, job.service, clock.now(), progress=JobProgress("starting"))
+        self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
 
     @property
     def status(self) -> JobStatus:
