@@ -37,10 +37,12 @@ class View(Observer, Protocol):
 @contextmanager
 def open_view(console: Console, clock: Clock) -> Iterator[View]:
     """Kernels that are compiled meanwhile are waited for in this view."""
-    began = clock.monotonic()
     view: View = Bars(console) if console.is_terminal else Lines(console, clock)
+    began: float | None = None
 
     def compiled(done: int, total: int) -> None:
+        nonlocal began
+        began = clock.monotonic() if began is None else began
         view.waiting(compiling(done, total), clock.monotonic() - began)
 
     with view, reports_taken(compiled):
