@@ -120,8 +120,8 @@ JOB_SECONDS = _histogram(
 )
 JOB_SPENT_SECONDS = _counter(
     "lakeward_job_seconds_total",
-    "Seconds of jobs by what they did: working, or waiting for writers, locks or other attempts. Those that run are "
-    "counted as they go.",
+    "Seconds of jobs by what they did: working, or waiting for writers, locks, other attempts or kernels. Those that "
+    "run are counted as they go.",
     "service",
     "doing",
 )
