@@ -185,6 +185,12 @@ class Recorder:
         record = partial(self._store.jobs.record_progress, progress)
         self._remember("progress", record, key=f"progress {job_id} {state.instant}")
 
+    def under_way(self, running: JobStatus, *, at: float) -> None:
+        """How far a running job is, and what it waits for."""
+        if running.progress is not None:
+            record = partial(self._store.jobs.under_way, running.job_id, {**running.progress.as_json(), "at": at})
+            self._remember("progress", record, key=f"progress {running.job_id}")
+
     def job_ended(self, ended: JobStatus, figures: JobFigures, reasons: Sequence[str] = ()) -> None:
         assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"
         for number, instant in enumerate(ended.instants):

@@ -176,6 +176,8 @@ class Service:
         for watch in self.jobs.watches():
             watch.count_seconds()
             self._tell_deleted(watch, now)
+            if (running := watch.take_progress()) is not None:
+                self._recorder.under_way(running, at=now)
             if self._stopping and watch.only_waits:
                 watch.stop("The daemon stops, and the job only waited.")
         self._recorder.send()

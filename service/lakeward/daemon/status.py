@@ -21,8 +21,9 @@ Keeps:   1. values never change, so a page or a scrape is of one moment;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
@@ -108,6 +109,15 @@ class JobProgress:
     deleted: DeletedSoFar | None = None
     wait: JobWait | None = None
     """None while it works."""
+
+    def as_json(self) -> dict[str, Any]:
+        """What `lakeward jobs` shows of a job that another process runs."""
+        found: dict[str, Any] = {"step": self.step}
+        if self.merged is not None:
+            found |= {**asdict(self.merged), "phase": self.merged.doing, "sentence": self.merged.sentence}
+        if self.wait is not None:
+            found |= {"waiting_for": self.wait.what, "waiting_since": self.wait.since}
+        return found
 
     @property
     def ratio(self) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Row, select, update
 
 from lakeward.state.access import StoreAccess, cut, execute, fields_of, plain
-from lakeward.state.records import AttemptRecord, CleanerProgress, JobRecord
+from lakeward.state.records import PROGRESS, AttemptRecord, CleanerProgress, JobRecord
 from lakeward.state.schema import attempts, cleaner_progress, jobs
 
 
@@ -43,6 +43,12 @@ class Jobs:
             values["instant"] = instant
         statement = update(jobs).where(jobs.c.id == job_id, jobs.c.ended_at.is_(None)).values(**values)
         self._access.write("end_job", lambda connection: execute(connection, statement))
+
+    def under_way(self, job_id: str, progress: Mapping[str, Any]) -> None:
+        """Say how far a job is, in place of its figures; nothing where it has ended, or never began."""
+        statement = update(jobs).where(jobs.c.id == job_id, jobs.c.ended_at.is_(None))
+        statement = statement.values(figures=plain({PROGRESS: progress}))
+        self._access.write("job_under_way", lambda connection: execute(connection, statement))
 
     def latest(self, table: str | None = None, limit: int = 100) -> tuple[JobRecord, ...]:
         """Newest first."""

@@ -143,6 +143,10 @@ class StorageRecord:
     """Bytes of each state."""
 
 
+PROGRESS = "progress"
+"""The one figure of a job that runs: how far it is, and what it waits for."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobRecord:
     """Our stored promise to carry something out; without a result while it runs."""

@@ -11,6 +11,8 @@ import pytest
 
 from lakeward.cli.main import run
 from lakeward.clock import SystemClock
+from lakeward.daemon.status import JobProgress, JobWait
+from lakeward.execute.progress import Merged
 from lakeward.state.migration import migrate
 from lakeward.state.records import ControlKind, EventRecord, JobRecord, TargetKind
 from lakeward.state.store import Store, open_store
@@ -179,6 +181,33 @@ def test_each_job_has_a_line_on_80_columns(
         "j2: 20260101000000000. 2 FULL · 7 logs of 1.0 KiB merged",
         "0123456789abcdef: the disk is away",
     ]
+
+
+def test_a_running_job_says_how_far_it_is_and_what_it_waits_for(
+    store: Store, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As the daemon that runs it said last, with the figures of the page; one that has ended says what it did."""
+    merged = Merged(1, 4, 50 * 2**20, 100 * 2**20, 20 * 2**20)
+    progress = JobProgress("compaction 20270115: merging", merged, wait=JobWait("write 20270114, at most 60 s", 3.0))
+    store.jobs.begin(JobRecord("j1", "orders", "compaction", 1.0))
+    store.jobs.under_way("j1", {**progress.as_json(), "at": 9.0})
+
+    assert run(["jobs"]) == 0
+    out = " ".join(capfd.readouterr().out.split())
+    assert " waits " in out and merged.sentence in out
+    assert "waits since 1970-01-01 00:00:03 UTC: write 20270114, at most 60 s. compaction 20270115: merging" in out
+    assert run(["jobs", "--json"]) == 0
+    (job,) = json.loads(capfd.readouterr().out)
+    told = job["progress"]
+    assert (told["input_bytes"], told["phase"], told["time"]) == (50 * 2**20, "merging", "1970-01-01T00:00:09.000Z")
+    assert (told["waiting_since"], told["waiting_since_time"]) == (3.0, "1970-01-01T00:00:03.000Z")
+    assert job["figures"] == {}
+
+    store.jobs.end("j1", "committed", None, at=20.0, figures={"read_bytes": 5})
+    store.jobs.under_way("j1", {"step": "late"})
+    assert run(["jobs", "--json"]) == 0
+    (job,) = json.loads(capfd.readouterr().out)
+    assert "progress" not in job and job["figures"] == {"read_bytes": 5}
 
 
 def test_jobs_and_events_are_shown(store: Store, capfd: pytest.CaptureFixture[str]) -> None:

@@ -124,6 +124,17 @@ def test_a_job_that_has_merged_does_not_only_wait() -> None:
     assert watch.only_waits
 
 
+def test_how_far_it_is_is_taken_now_and_then() -> None:
+    """A short job is never told to the store; a long one every ten seconds."""
+    watched = Watched()
+    watched.watch.step("merging")
+    assert watched.watch.take_progress() is None
+    watched.clock.sleep(10.0)
+    assert watched.watch.take_progress() is watched.watch.status
+    watched.clock.sleep(9.0)
+    assert watched.watch.take_progress() is None
+
+
 def test_seconds_and_counts_are_metrics_as_they_come() -> None:
     """A job that fails in the end has still been counted."""
     watched = Watched()

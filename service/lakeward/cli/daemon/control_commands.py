@@ -30,11 +30,19 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name, names_of
 from lakeward.did_you_mean import did_you_mean
 from lakeward.errors import UsageError
-from lakeward.quantities import format_time, parse_duration
-from lakeward.state.records import CleanerProgress, ControlKind, ControlRecord, FileGroupKey, JobRecord, TargetKind
+from lakeward.quantities import format_iso_time, format_time, parse_duration
+from lakeward.state.records import (
+    PROGRESS,
+    CleanerProgress,
+    ControlKind,
+    ControlRecord,
+    FileGroupKey,
+    JobRecord,
+    TargetKind,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lakeward.config.settings import Settings
     from lakeward.state.store import Store
@@ -154,7 +162,7 @@ def jobs(
         found = store.jobs.latest(name, limit)
         cleans = {job.id: store.jobs.progress(job.id) for job in found if job.service == JobKind.CLEAN}
     if as_json:
-        print_json([with_times(job) | _deletions_as_json(cleans.get(job.id)) for job in found])
+        print_json([with_times(job) | _progress_as_json(job) | _deletions_as_json(cleans.get(job.id)) for job in found])
         return
     if not found:
         typer.echo("No job is known.")
@@ -165,12 +173,41 @@ def jobs(
     view = new_table(columns | {"table": Column.ELASTIC})
     for job in found:
         at = () if not ended else ("" if job.ended_at is None else format_time(job.ended_at),)
-        cells = (job.service, format_time(job.began_at), *at, "runs" if job.ended_at is None else job.result or "")
+        cells = (job.service, format_time(job.began_at), *at, _doing(job) if job.ended_at is None else job.result or "")
         view.add_row(Text(job.id), NameCell(job.table), *map(Text, cells))
     console.print(view)
     for job in found:
         if told := _told(job, cleans.get(job.id, ())):
             console.print(Text(f"{job.id}: {told}"))
+
+
+def _doing(job: JobRecord) -> str:
+    return "waits" if _progress_of(job).get("waiting_for") else "runs"
+
+
+def _progress_of(job: JobRecord) -> Mapping[str, Any]:
+    """What a daemon said last of a job that runs; empty for others."""
+    found = job.figures.get(PROGRESS) if job.ended_at is None else None
+    return found if isinstance(found, dict) else {}
+
+
+def _progress_as_json(job: JobRecord) -> dict[str, Any]:
+    """Beside the figures, which a running job has none of."""
+    progress = dict(_progress_of(job))
+    for name in _TIMES:
+        if name in progress:
+            progress[_TIMES[name]] = format_iso_time(progress[name])
+    return {"figures": {}, "progress": progress} if progress else {}
+
+
+_TIMES = {"at": "time", "waiting_since": "waiting_since_time"}
+
+
+def _progress_told(job: JobRecord) -> list[str]:
+    progress = _progress_of(job)
+    waits = progress.get("waiting_for")
+    wait = f"waits since {format_time(progress['waiting_since'])}: {waits}" if waits else ""
+    return [str(each) for each in (wait, progress.get("step"), progress.get("sentence")) if each]
 
 
 def _deletions_as_json(cleans: Sequence[CleanerProgress] | None) -> dict[str, Any]:
@@ -193,7 +230,7 @@ def _told(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
         for each in cleans
         if each.files < each.files_total
     ]
-    told = (job.instant or "", summarise_job(job.figures), *under_way, job.error or "")
+    told = (job.instant or "", summarise_job(job.figures), *_progress_told(job), *under_way, job.error or "")
     return ". ".join(each.rstrip(".") for each in told if each)
 
 

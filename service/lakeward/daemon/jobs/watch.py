@@ -26,6 +26,9 @@ from lakeward.daemon.status import JobProgress, JobStatus, JobWait
 from lakeward.errors import Cancelled, LeaseLost
 from lakeward.execute.progress import Count, DeletedSoFar, Merged, Phase
 
+_TAKEN_SECONDS = 10.0
+"""How often the store is told how far a job is: a short one costs it nothing."""
+
 
 class JobWatch:
     """An `Observer` and a guard."""
@@ -55,7 +58,7 @@ class JobWatch:
         self._read_bytes = self._read_bytes_taken = 0
         self._holds_work = False
         self._lock = threading.Lock()
-        self._counted_until = clock.monotonic()
+        self._counted_until = self._taken_at = clock.monotonic()
         self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
 
     @property
@@ -75,6 +78,14 @@ class JobWatch:
             seconds, self._counted_until = now - self._counted_until, now
             is_waiting = self._status.progress is not None and self._status.progress.wait is not None
             self._metrics.job_spent(self.job.service, JobDoing.WAITING if is_waiting else JobDoing.WORKING, seconds)
+
+    def take_progress(self) -> JobStatus | None:
+        """The job as it is, where that was not taken in the last seconds; None for one that has just begun."""
+        now = self._clock.monotonic()
+        if now - self._taken_at < _TAKEN_SECONDS:
+            return None
+        self._taken_at = now
+        return self._status
 
     def stop(self, why: str) -> None:
         """Let the job end at its next fence or report."""
