@@ -265,6 +265,7 @@ def test_no_jvm_outlives_its_daemon(folder: Path) -> None:
     killed = Daemon(folder)
     try:
         killed.wait_for('"event": "Spark session started"')
+        assert '"where": "local[1]"' in killed.log
         started = killed.children_when(lambda names: names.count("java") == 1 and len(names) > 1)
         killed.end(signal.SIGKILL)
         wait_for_the_end(started)

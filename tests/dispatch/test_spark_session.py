@@ -22,6 +22,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         [sys.executable, str(script), str(scratch)], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr[-5000:]
+    assert "Exception occurred during processing of request" not in done.stderr, "PySpark's, of a JVM that is gone"
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 

@@ -70,7 +70,11 @@ class LocalSession:
         self._is_ours = is_ours
         self._has_own_java = has_own_java
         self._folders = _folders_of(context) if has_own_java else ()
+        if has_own_java:
+            # It prints a traceback when a JVM is gone, which the job on it and the next one say.
+            context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         self._question: Future[bool] | None = None
+        self._asked_at = 0.0
         self._asking = threading.Lock()
         # Asked once: a caller that plans for a session that has died since gets an answer, too.
         self._parallelism = max(1, self._context.defaultParallelism)
@@ -128,10 +132,10 @@ class LocalSession:
         with self._asking:
             # A driver that hangs is asked again and again for as long as no job needs it: one thread waits for it.
             if self._question is None or self._question.done():
-                self._question = in_thread(lambda: bool(java.sc().isStopped()))
-            question = self._question
+                self._question, self._asked_at = in_thread(lambda: bool(java.sc().isStopped())), time.monotonic()
+            question, left = self._question, self._asked_at + ANSWER_TIMEOUT_SECONDS - time.monotonic()
         try:
-            return not question.result(timeout=ANSWER_TIMEOUT_SECONDS)
+            return not question.result(timeout=max(0.0, left))
         except (Py4JError, OSError, TimeoutError):
             return False
 
@@ -173,7 +177,8 @@ class LocalSession:
                     raise TimeoutError("The driver does not answer.")
                 on_finished(tasks.number)
         except BaseException:
-            cancel_until_done(lambda: context.cancelJobGroup(group), answers)
+            if self.is_alive():
+                cancel_until_done(lambda: context.cancelJobGroup(group), answers)
             raise
         return answers.result()
 
