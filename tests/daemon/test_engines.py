@@ -54,7 +54,7 @@ def java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_size_decides_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the rule of dispatch/engine_rule; processes are as many at once as have their memory within
+    """It is the rule of dispatch/engine_rule; processes are as many at once as have their memory within
     `service.memory`. While a session is up, smaller jobs go there."""
     engines = engines_of()
     assert isinstance(choose(engines, 0), LocalDispatcher)

@@ -279,10 +279,10 @@ class ServiceSettings(_Section):
     groups: dict[Name, Count] = {}
     """Jobs that run at once in each named group of tables; `group` of a table says which one it is in."""
     engine: Literal["auto", "spark", "local"] = "auto"
-    """Where compactions, verifications, and updates and checks of indexes run. `auto`: on Spark what reads 128 MiB or
-    more (8 MiB while a session is up), the rest in processes of this machine, and all of it there where Spark finds no
-    Java; all on Spark where `spark.master` or `spark.remote` is named. `spark`: all on Spark. `local`: all in processes
-    of this machine; no session is ever started. Commands follow it, too, with sizes of their own."""
+    """What runs compactions, verifications, and updates and checks of indexes. `auto`: Spark runs what reads 128 MiB
+    or more (8 MiB while a session is up), and processes of this machine the rest, or all of it where Spark finds no
+    Java; Spark runs all where `spark.master` or `spark.remote` is named. `spark`: Spark runs all. `local`: processes of
+    this machine do, and no session is ever started. Commands follow it, too, with sizes of their own."""
     memory: Size = 2 * 1024**3
     """What all running operations together may hold, as their `memory` predicts it."""
     io_per_hour: Size | None = None

@@ -186,7 +186,7 @@ def test_each_job_has_a_line_on_80_columns(
 def test_a_running_job_says_how_far_it_is_and_what_it_waits_for(
     store: Store, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As the daemon that runs it said last, with the figures of the page; one that has ended says what it did."""
+    """It is as the daemon that runs it said last, with the figures of the page; a job that ended says what it did."""
     merged = Merged(1, 4, 50 * 2**20, 100 * 2**20, 20 * 2**20)
     progress = JobProgress("compaction 20270115: merging", merged, wait=JobWait("write 20270114, at most 60 s", 3.0))
     store.jobs.begin(JobRecord("j1", "orders", "compaction", 1.0))

@@ -89,6 +89,6 @@ def test_options_that_contradict_each_other_are_refused(stated: StatedEngine) ->
 def test_options_of_before_name_what_to_write(
     words: tuple[str, ...], told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the verb takes what is in their place."""
+    """The error says so where the verb takes what is in their place."""
     assert run(list(words)) == 2
     assert told in capfd.readouterr().err
