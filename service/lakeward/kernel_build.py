@@ -5,7 +5,7 @@ A module is imported after those whose kernels it calls, so that nothing is comp
     python -m lakeward.kernel_build     builds what is missing, and says on standard error how far it is; with --counts
                                         on standard output, in lines for the process that started it (`kernel_process`)
 
-Touches: the first of `places()` that can be written; a process for each core.
+Touches: the first of `places()` that can be written; a process for each core, four at most.
 Keeps:   1. `made-for` is written last: a build that was stopped goes on later, and no process takes half of it;
          2. what is there already and fits is not compiled again, and of two builds at a time one waits for the other;
          3. kernels of older sources do not stay, also where a source that they call or take constants from changed;
@@ -45,6 +45,9 @@ from lakeward.kernel_folder import (
 )
 from lakeward.kernel_process import COUNTS, Report, report_on_stderr
 
+PROCESSES_MAX = 4
+"""Each takes 270 MB, which a container of many cores may not have; more would spare a few seconds, once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -55,7 +58,7 @@ class Built:
 
 
 def build(*, report: Report = lambda done, total: None, is_needed: Callable[[], bool] = lambda: True) -> Built | None:
-    """Compile what is missing, by as many processes as there are cores.
+    """Compile what is missing, by processes side by side.
 
     Args:
         is_needed: asked once no other build is at work; where it says no, nothing is done.
@@ -124,7 +127,7 @@ def _compiled_in(folder: Path, modules: Mapping[str, ast.Module]) -> Iterator[tu
     """Each module when its kernels are in the folder, with how many were not there before."""
     order = TopologicalSorter({name: _needs(module, modules) for name, module in modules.items()})
     order.prepare()
-    processes = len(os.sched_getaffinity(0))
+    processes = min(PROCESSES_MAX, len(os.sched_getaffinity(0)))
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_take, initargs=(folder,))
     try:
         running: dict[Future[int], str] = {}

@@ -1,6 +1,6 @@
 """The process that compiles kernels for another process, which found none (`kernel_folder`).
 
-    this process --starts--> lakeward.kernel_build --counts --starts--> a process for each core
+    this process --starts--> lakeward.kernel_build --counts --starts--> processes that compile
                  <--- a line each time some are done: {"done": 12, "total": 107} ---
 
 It has a session of its own: Ctrl-C is for the process that started it, which ends it. Numba is not loaded here.
