@@ -36,6 +36,7 @@ from lakeward.storage.metered import MeteredStorage
 from lakeward.storage.storage import RenamingStorage, Storage, join
 from lakeward.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.task.memory_pool import use_tight_pool
+from lakeward.task.work_counters import WorkMeter
 
 
 def make_checkpoint(
@@ -44,7 +45,8 @@ def make_checkpoint(
     """Raises what reading keys raises, and `SpillFailed`."""
     use_tight_pool()
     limit = RateLimit(spec.bytes_per_second, clock=clock or SystemClock())
-    source = storage if spec.bytes_per_second is None else MeteredStorage(storage, on_read=limit.take)
+    meter = WorkMeter(spec.counters)
+    source = meter.reading(storage if spec.bytes_per_second is None else MeteredStorage(storage, on_read=limit.take))
     for by_order in (True, False):
         sorter = RecordSorter(
             KEY_COLUMN,
@@ -58,6 +60,7 @@ def make_checkpoint(
             for keys in read_keys(source, spec.keys, by_order=by_order):
                 sorter.add(pa.RecordBatch.from_arrays([keys], schema=KEY_COLUMN), block=spec.digest)
                 rows += len(keys)
+            meter.finish()
             limit.take(0)  # of a small slice all is one reading, which the next task must not begin with again at once
             return _put(storage, spec.folder, KeyCheckpoint(spec.digest, rows), _each_once(sorter))
         except NotSorted:

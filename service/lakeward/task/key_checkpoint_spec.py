@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.read.keys_input import KeysInput
+from lakeward.task.work_counters import CounterPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,5 @@ class CheckpointSpec:
     """Peak memory of the task."""
     bytes_per_second: float | None = None
     """What it may read of the table; None: no limit."""
+    counters: CounterPlace | None = None
+    """The place of what it says of how much it read; None where the driver cannot look."""

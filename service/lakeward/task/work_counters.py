@@ -123,13 +123,14 @@ class WorkMeter:
         self,
         place: CounterPlace | None,
         *,
-        read_bytes_max: int,
+        read_bytes_max: int | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
             place: None where no driver looks; then nothing is counted.
-            read_bytes_max: the size of its input, of which logs that are not merged are no part.
+            read_bytes_max: the size of its input, of which logs that are not merged are no part; None where it reads
+                some columns, and how much that is is not known before.
         """
         self._place = place
         self._read_bytes_max = read_bytes_max
@@ -153,8 +154,8 @@ class WorkMeter:
         return storage if self._place is None else FirstReads(storage, on_first=lambda size: self._add(2, size))
 
     def finish(self) -> None:
-        """All of the input was read, and what could be left unread is not missing."""
-        self._add(0, self._read_bytes_max, at_once=True)
+        """Say the last figures. All of an input whose size is known was read; what was left unread is not missing."""
+        self._add(0, self._read_bytes_max or 0, at_once=True)
 
     def _add(self, which: int, size: int, *, at_once: bool = False) -> None:
         if self._place is None:
@@ -167,7 +168,10 @@ class WorkMeter:
             self._quiet_until = now + WRITE_SECONDS
             read, written, checked = self._counts
             # Reading back a log looks at the heads of those beside it.
-            self._write(self._place, Counters(min(read, self._read_bytes_max), written, min(checked, written)))
+            self._write(self._place, Counters(self._capped(read), written, min(checked, written)))
+
+    def _capped(self, read_bytes: int) -> int:
+        return read_bytes if self._read_bytes_max is None else min(read_bytes, self._read_bytes_max)
 
     def _write(self, place: CounterPlace, counters: Counters) -> None:
         with suppress(OSError):

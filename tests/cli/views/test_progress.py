@@ -38,8 +38,12 @@ def test_lines_come_now_and_then() -> None:
             view.merged(HALF)
             clock.sleep(0.25)
         view.waiting("the lock is held", 3.0)
+        clock.sleep(5.0)
+        view.working("read the keys of 3 of 12 file groups, 43.7 MiB")
+        view.working("read the keys of 4 of 12 file groups, 50.0 MiB")
     lines = output.getvalue().splitlines()
-    assert lines == ["compaction 1: merging", LINE, LINE, LINE, "waiting, 3 s: the lock is held"]
+    reading = "read the keys of 3 of 12 file groups, 43.7 MiB"
+    assert lines == ["compaction 1: merging", LINE, LINE, LINE, "waiting, 3 s: the lock is held", reading]
 
 
 def test_bars_show_the_same_figures_in_80_columns() -> None:
@@ -54,6 +58,8 @@ def test_bars_show_the_same_figures_in_80_columns() -> None:
         assert shown(view) == ["merging", "50%", "10 s left", *FIGURES.split()]
         view.waiting("write 20261121043710038, at most 60 s", 12.0)
         assert shown(view) == ["waiting 12 s", "", "", *["write", "20261121043710038,", "at", "most", "60", "s"]]
+        view.working("read 3 of 12 file groups")
+        assert shown(view) == ["working", "", "", *["read", "3", "of", "12", "file", "groups"]]
         view.step("done")
         assert view._bars.text == ""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.getvalue())

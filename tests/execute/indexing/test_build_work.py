@@ -75,7 +75,7 @@ def test_what_is_there_is_not_read_again(base: Path) -> None:
 class Told:
     """A dispatcher that says that it does two tasks at once, and does none."""
 
-    engine, name, is_ready, parallelism = Engine.LOCAL, "none", True, 2
+    engine, name, is_ready, is_on_this_machine, parallelism = Engine.LOCAL, "none", True, False, 2
 
     def __init__(self) -> None:
         self.specs: list[CheckpointSpec] = []
@@ -129,10 +129,13 @@ def test_what_is_told_meanwhile(base: Path) -> None:
         assert of == 3
         clock.time += 6.0
 
-    work = in_process(base, on_state=on_state, on_group=on_group, clock=clock)
+    read: list[int] = []
+    work = in_process(base, on_state=on_state, on_group=on_group, on_read=read.append, clock=clock)
     snapshot = scan(base)
     make_missing(STORAGE, snapshot, state_now(base, snapshot), work)
     assert told == [0, 1, 2, 3, 3]
+    assert read[0] == 0 and read == sorted(read)
+    assert read[-1] == sum(slice_.base_bytes + slice_.log_bytes for slice_ in snapshot.latest_slices)
     make_missing(STORAGE, snapshot, state_now(base, snapshot), work)
     assert told == [0, 1, 2, 3, 3, 3]
     assert isinstance(in_process(base).clock, SystemClock)

@@ -59,12 +59,23 @@ class StatedBuild:
         """The work of one build. Raises `UsageError`."""
         from lakeward.cli.interrupts import interruptible
         from lakeward.execute.indexing.build_work import BuildWork
+        from lakeward.execute.progress import Pace
         from lakeward.task.entry import make_checkpoint_at
 
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
         clock = SystemClock()
         engines = self.engine.over(opened.settings, memory_bytes=opened.table.memory)
         engines.check()
+        read, pace = "", Pace()
+
+        def on_read(read_bytes: int) -> None:
+            nonlocal read
+            rate = pace.rate(clock.monotonic(), read_bytes)
+            read = f", {format_size(read_bytes)}" + ("" if rate is None else f", {format_size(rate)}/s")
+
+        def on_group(done: int, of: int) -> None:
+            on_step(f"read the keys of {{}} of {{}} file groups{read}", done, of)
+
         try:
             with interruptible() as guard, remembered_build(opened, kind, clock) as on_state:
                 yield BuildWork(
@@ -75,7 +86,8 @@ class StatedBuild:
                     bytes_per_second=rate,
                     clock=clock,
                     guard=guard,
-                    on_group=partial(on_step, "read the keys of {} of {} file groups"),
+                    on_group=on_group,
+                    on_read=on_read,
                     on_state=on_state,
                 )
         finally:

@@ -105,6 +105,6 @@ def work_watched() -> Iterator[Callable[[str, int, int], None]]:
         def on_step(what: str, done: int, of: int) -> None:
             seconds = clock.monotonic() - began
             if seconds >= _MOMENT_SECONDS:
-                view.waiting(what.format(f"{done:,}", f"{of:,}"), seconds)
+                view.working(what.format(f"{done:,}", f"{of:,}"))
 
         yield on_step

@@ -33,6 +33,9 @@ class View(Observer, Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+    def working(self, text: str) -> None:
+        """A long reading goes on, and this much of it is done; called often, like `waiting`."""
+
 
 @contextmanager
 def open_view(console: Console, clock: Clock) -> Iterator[View]:
@@ -71,6 +74,9 @@ class Lines(Silent):
 
     def waiting(self, text: str, seconds: float) -> None:
         self._print_now_and_then(f"waiting, {format_duration(seconds)}: {text}")
+
+    def working(self, text: str) -> None:
+        self._print_now_and_then(text)
 
     def merged(self, state: Merged) -> None:
         self._print_now_and_then(state.sentence)
@@ -120,6 +126,9 @@ class Bars(Silent):
 
     def waiting(self, text: str, seconds: float) -> None:
         self._show(text, f"waiting {format_duration(seconds)}")
+
+    def working(self, text: str) -> None:
+        self._show(text, "working")
 
     def merged(self, state: Merged) -> None:
         self._show(

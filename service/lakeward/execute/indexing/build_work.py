@@ -15,7 +15,7 @@ Keeps:   1. a slice whose checkpoint is there is not read again, and no other on
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakeward.clock import Clock, SystemClock
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
@@ -30,6 +30,7 @@ from lakeward.read.keys_input import keys_input
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.key_checkpoint_spec import CheckpointSpec
+from lakeward.task.work_counters import WorkCounters
 
 _LOOK_SECONDS = 10.0
 """How often it is looked which checkpoints there are while tasks run."""
@@ -53,6 +54,8 @@ class BuildWork:
     """Stops the build by raising an error of ours."""
     on_group: Callable[[int, int], None] = lambda done, of: None
     """Told how many file groups are read, and of how many."""
+    on_read: Callable[[int], None] = lambda size: None
+    """Told how many bytes the tasks have read so far, where they run on this machine, before `on_group`."""
     on_state: Callable[[BuildState], None] = lambda state: None
     """Told how far it is when tasks begin, now and then meanwhile, and when all is read."""
 
@@ -102,12 +105,18 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
     def report(progress: Progress) -> None:
         nonlocal looked
         work.guard()
+        if counters.are_kept:
+            work.on_read(counters.total().read_bytes)
         work.on_group(len(state.made) + progress.finished, len(state.slices))
         if work.clock.monotonic() - looked >= _LOOK_SECONDS:
             looked = work.clock.monotonic()
             work.on_state(state.as_it_is(storage, work.folder))
 
-    outcomes = dispatcher.run(work.run_task, specs, description="keys of file groups for an index", on_progress=report)
+    with WorkCounters(len(specs), on_this_machine=dispatcher.is_on_this_machine) as counters:
+        counted = [replace(spec, counters=counters.place(index)) for index, spec in enumerate(specs)]
+        outcomes = dispatcher.run(
+            work.run_task, counted, description="keys of file groups for an index", on_progress=report
+        )
     complete = state.as_it_is(storage, work.folder)
     work.on_state(complete)
     for outcome in outcomes:
