@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from lakeward.clock import Clock
 from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
 from lakeward.daemon import engines as engines_module
-from lakeward.daemon.engines import Engines
+from lakeward.daemon.engines import START_AGAIN_SECONDS, Engines
 from lakeward.daemon.status import SparkState
 from lakeward.dispatch import machine
 from lakeward.dispatch.dispatcher import Dispatcher
@@ -92,6 +92,31 @@ def test_without_java_work_runs_here_and_that_is_said_once(monkeypatch: pytest.M
             "remedy": "Install a Java runtime.",
         }
     ]
+
+
+def test_a_spark_that_does_not_start_holds_no_job_up_that_can_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asked for Spark by name: the job that met it fails once, and until ten minutes are over jobs run in
+    processes. Then a large one tries again."""
+
+    def start(self: SparkDispatcher) -> None:
+        raise LakewardError("It did not start.")
+
+    monkeypatch.setattr(SparkDispatcher, "_start", start)
+    clock = SettableClock()
+    for named in ({}, {"master": "local[*]"}):
+        engines = engines_of(clock=clock, **named)
+        with pytest.raises(LakewardError):
+            choose(engines, DAEMON_SPARK_BYTES).probe()
+        clock.sleep(START_AGAIN_SECONDS - 1)
+        assert isinstance(choose(engines, 2**40), SparkDispatcher if named else LocalDispatcher)
+        assert engines.status.state is SparkState.DOWN
+        if not named:
+            assert engines.status.where_work_runs == (
+                "All jobs run in processes of this machine, since Spark cannot start: its last try failed, and the log "
+                "says why."
+            )
+        clock.sleep(1.0)
+        assert isinstance(choose(engines, DAEMON_SPARK_BYTES), SparkDispatcher)
 
 
 def test_jobs_of_all_tables_share_what_operations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:

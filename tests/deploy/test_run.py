@@ -1,4 +1,5 @@
-"""`make run` for its minute: the page, the metrics and `lakeward inspect` show compactions happening, and why."""
+"""`make run` for its minute: the page, the metrics and `lakeward inspect` show compactions happening as Spark jobs, and
+why."""
 
 from __future__ import annotations
 
@@ -100,7 +101,9 @@ def test_a_minute_of_make_run(demo: Demo, tmp_path: Path, capsys: pytest.Capture
     # A page is of the moment of the daemon's status, which is a few seconds behind what the metrics count.
     demo.wait_until(lambda: "committed" in demo.get("/tables/trips"))
     page = demo.get("/tables/trips")
-    assert "compaction" in page and "committed" in page
+    assert "compaction" in page and "committed" in page and "on Spark" in page
+    assert "All jobs run on Spark, by service.engine = &#34;spark&#34;." in demo.get("/")
+    assert re.search(r'^lakeward_engine_plans_total\{engine="spark",table="trips"\} [1-9]', demo.get("/metrics"), re.M)
     assert re.search(r'^lakeward_decisions_total\{choice="(FULL|LOG)",reason="\w', demo.get("/metrics"), re.MULTILINE)
 
     (table,) = tmp_path.glob("lakeward-run-*/tables/trips")

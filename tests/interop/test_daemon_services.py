@@ -3,12 +3,14 @@ on."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.dispatch import engine_rule
 from lakeward.index.index_type import IndexType
 from tests.daemon.serving import Serving
 from tests.execute.clean.cleaning import completed_cleans, data_files
@@ -53,10 +55,15 @@ def instants(table: HudiTable, ending: str) -> list[str]:
 
 
 def test_one_pass_rolls_back_compacts_and_cleans(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """In this order; the rows are those of before, nothing of the failed write is left, old slices are gone, and Hudi
-    reads, upserts and cleans the table further, with its metadata table right."""
+    """In this order, the compaction as a Spark job, since it counts as large here; the rows are those of before,
+    nothing of the failed write is left, old slices are gone, and Hudi reads, upserts and cleans the table further, with
+    its metadata table right."""
     original = failed(spark, tmp_path_factory, "metadata")
     table = left_alone(original, tmp_path / "tables/orders")
     twin = left_alone(original, tmp_path / "twin")
@@ -66,10 +73,16 @@ def test_one_pass_rolls_back_compacts_and_cleans(
         if not list(path.parent.glob(f"{path.name.partition('.')[0]}_*"))
     }
     before = data_files(table.path)
-    (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path))
+    config = str(tmp_path / "lakeward.toml")
+    Path(config).write_text(CONFIG.format(folder=tmp_path))
+    monkeypatch.setattr(engine_rule, "DAEMON_SPARK_BYTES", 1)
 
-    assert run(["run", "--once", "--config", str(tmp_path / "lakeward.toml")]) == 0
+    assert run(["run", "--once", "--config", config]) == 0
 
+    capfd.readouterr()
+    assert run(["jobs", "--config", config, "--json"]) == 0
+    jobs = json.loads(capfd.readouterr().out)
+    assert [job["figures"]["spark_jobs"] for job in jobs if job["service"] == "compaction"] == [1]
     (rollback,), (compaction,), (clean,) = (instants(table, each) for each in ("rollback", "commit", "clean"))
     assert rollback < compaction < clean
     assert len(completed_cleans(table.path)) == 1

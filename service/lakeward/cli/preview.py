@@ -69,11 +69,12 @@ def engine_rule_of(opened: ConfiguredTable, config: Path | None, stated: StatedP
     """On what `compact` would run its plans now, or the daemon."""
     settings, memory = opened.settings, opened.table.memory
     if _is_of_daemon(config, stated):
+        missing = find_missing_java()
         return rule_of_daemon(
             EngineSetting(settings.service.engine),
             master=settings.spark.where,
             is_named=settings.spark.is_named,
-            missing_java=find_missing_java(),
+            why_no_spark=None if missing is None else missing.what,
             memory_bytes=memory,
             memory_limit_bytes=settings.service.memory,
         )

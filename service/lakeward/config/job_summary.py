@@ -46,6 +46,8 @@ def summarise_job(figures: Mapping[str, Any], *, size: Callable[[float], str] = 
     if of("groups_verified"):
         wrong = f", {format_number(of('groups_mismatched'))} wrong" if of("groups_mismatched") else ", all right"
         parts.append(f"{format_number(of('groups_verified'))} file groups checked{wrong}")
+    if of("spark_jobs"):
+        parts.append("on Spark")
     if of("peak_memory_bytes"):
         parts.append(f"peak {size(of('peak_memory_bytes'))}")
     return " · ".join(parts)

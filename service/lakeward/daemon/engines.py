@@ -26,6 +26,9 @@ from lakeward.dispatch.local import LocalDispatcher, places_of_machine
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.dispatch.spark_memory import SparkMemory
 
+START_AGAIN_SECONDS = 600.0
+"""How long jobs that need not run on Spark do without it once it did not start."""
+
 
 class Engines:
     def __init__(self, settings: Settings, *, on_replaced: Callable[[], None], clock: Clock, log: BoundLogger) -> None:
@@ -39,6 +42,7 @@ class Engines:
         self._has_master_here = remote is None and spark.master.startswith("local")
         self._settings = settings
         self._on_replaced = on_replaced
+        self._clock = clock
         self._log = log
         self._places = places_of_machine(settings.service.memory)
         # Jobs of several tables share the session; without fair scheduling one would starve the others.
@@ -94,10 +98,19 @@ class Engines:
             EngineSetting(self._settings.service.engine),
             master=self._where,
             is_named=self._is_named,
-            missing_java=find_missing_java(),
+            why_no_spark=self._why_no_spark(),
             memory_bytes=memory_bytes,
             memory_limit_bytes=self._settings.service.memory,
         )
+
+    def _why_no_spark(self) -> str | None:
+        missing = find_missing_java()
+        if missing is not None:
+            return missing.what
+        failed_at = self._spark.start_failed_at
+        if failed_at is not None and self._clock.monotonic() - failed_at < START_AGAIN_SECONDS:
+            return "its last try failed, and the log says why"
+        return None
 
     def _warn_without_java(self) -> None:
         """Say that Spark was meant for large jobs, and cannot start; once."""

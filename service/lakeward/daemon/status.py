@@ -154,6 +154,8 @@ class JobFigures:
     """Peak of the operation that needed most."""
     operations_verified: int = 0
     """Operations whose output was checked before any reader could see it."""
+    spark_jobs: int = 0
+    """Spark jobs that did its work; what else was done ran on the daemon's machine."""
     groups_verified: int = 0
     groups_mismatched: int = 0
     files_deleted: int = 0

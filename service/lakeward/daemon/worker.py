@@ -46,7 +46,7 @@ from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
-from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.dispatcher import Dispatcher, Engine
 from lakeward.errors import LakewardError, Refused, VerificationFailed
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.compaction.merging import RunOperation
@@ -349,12 +349,13 @@ class Worker:
         cache = self.caches.of(table.name)
         lately = cache.committed
         number = table.settings.verification_groups
+        dispatcher = self._choosing(table, job)(_bytes_of(cache.backlog, file_groups=number))
         report = verify_sample(
             storage,
             base_path,
             number=number,
             seed=random.SystemRandom().getrandbits(32),
-            dispatcher=self._choosing(table, job)(_bytes_of(cache.backlog, file_groups=number)),
+            dispatcher=dispatcher,
             run_check=self._run_check_at(base_path),
             clock=self._clock,
             timezone=table.settings.timezone,
@@ -367,7 +368,11 @@ class Worker:
             WorkProblem(ProblemKind.VERIFICATION, problem.what, problem.group) for problem in report.problems
         )
         wrong = len({problem.group for problem in report.problems})
-        figures = JobFigures(groups_verified=len(report.groups), groups_mismatched=wrong)
+        figures = JobFigures(
+            groups_verified=len(report.groups),
+            groups_mismatched=wrong,
+            spark_jobs=int(bool(report.groups) and dispatcher.engine is Engine.SPARK),
+        )
         return JobReport(JobResult.COMMITTED if report.groups else JobResult.NOTHING, figures, problems=problems)
 
     # ----------------------------------------------------------------------------------------------- caches
@@ -434,6 +439,7 @@ def _compacted(report: CompactionReport) -> JobReport:
         row_groups_copied=sum(count.row_groups_copied for count in counts),
         peak_memory_bytes=max((plan.peak_memory_bytes for plan in done), default=0),
         operations_verified=sum(bool(operation.digest) for operation in operations),
+        spark_jobs=sum(plan.engine is Engine.SPARK for plan in done),
     )
     ended = (*(plan.instant for plan in report.plans), *(gone.instant for gone in report.unscheduled))
     # A plan that the job itself made and that came to nothing is no progress: the next plan would demand it again.

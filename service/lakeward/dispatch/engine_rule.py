@@ -3,7 +3,7 @@
                                      commands                              daemon
     engine local                     this process, or processes            processes
     engine spark, a master named     Spark                                 Spark
-    engine auto, no Java             by size                               processes
+    engine auto, Spark cannot start  by size                               processes
     engine auto, by size             reads < 64 MiB    this process        reads < bound    processes
                                      reads < 16 GiB    processes           else             Spark
                                      else              Spark               (the bound is lower while a session is up)
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.dispatch.dispatcher import Engine
-from lakeward.errors import LakewardError
 from lakeward.quantities import format_size
 
 IN_PROCESS_BELOW_BYTES = 64 * 1024**2
@@ -128,18 +127,18 @@ def rule_of_daemon(
     *,
     master: str,
     is_named: bool,
-    missing_java: LakewardError | None,
+    why_no_spark: str | None,
     memory_bytes: int,
     memory_limit_bytes: int,
 ) -> EngineRule:
     """The rule of a daemon, by its settings. It merges nothing in its own process, which all tables share.
 
     Args:
-        missing_java: None: there is one.
+        why_no_spark: why a session cannot be started here; None where it probably can.
     """
     setting, said_by = _in_force(StatedSetting(setting, f'service.engine = "{setting}"'), is_named=is_named)
-    if setting is EngineSetting.AUTO and missing_java is not None:
-        setting, said_by = EngineSetting.LOCAL, f"since Spark cannot start: {missing_java.what.rstrip('.')}"
+    if setting is EngineSetting.AUTO and why_no_spark is not None:
+        setting, said_by = EngineSetting.LOCAL, f"since Spark cannot start: {why_no_spark.rstrip('.')}"
     return EngineRule(
         setting,
         said_by,

@@ -149,7 +149,7 @@ class SparkDispatcher:
         self._lock = threading.Lock()
         """Held for as long as a session takes to start or to end."""
         self._session: Session | None = None
-        self._failed_to_start = False
+        self._start_failed_at: float | None = None
         self._silent: Session | None = None
         """The session that did not answer when it was last asked."""
         self._users = 0
@@ -277,7 +277,12 @@ class SparkDispatcher:
     def is_down(self) -> bool:
         """Whether the session did not answer when it was last asked, or could not be started. Waits for no answer."""
         session = self._session
-        return self._failed_to_start if session is None else session is self._silent
+        return self._start_failed_at is not None if session is None else session is self._silent
+
+    @property
+    def start_failed_at(self) -> float | None:
+        """When the last try to start a session failed, by the monotonic clock; None where it did not."""
+        return self._start_failed_at
 
     def stop(self) -> None:
         with self._lock:
@@ -373,7 +378,7 @@ class SparkDispatcher:
             try:
                 self._session = self._start()
             finally:
-                self._failed_to_start = self._session is None
+                self._start_failed_at = self._clock.monotonic() if self._session is None else None
             self._on_started(self._clock.monotonic() - began)
             self._warn(self._session)
         return self._session

@@ -31,7 +31,7 @@ from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, JobFigures, TeeStatus
 from lakeward.daemon.table_cache import TableCache
-from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.dispatcher import Dispatcher, Engine
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -113,11 +113,18 @@ def service_indexes(
         here: one of this machine.
         table_bytes: what the table has.
     """
+    chosen: list[Engine] = []
+
+    def choose_noted(input_bytes: int) -> Dispatcher:
+        dispatcher = choose(input_bytes)
+        chosen.append(dispatcher.engine)
+        return dispatcher
+
     updates = update_indexes(
         base_path,
         table,
         cache.indexes,
-        choose=choose,
+        choose=choose_noted,
         here=here,
         run_update=access.run_update_at(base_path),
         store_url=access.store_url,
@@ -128,7 +135,7 @@ def service_indexes(
         base_path,
         table,
         cache,
-        choose=choose,
+        choose=choose_noted,
         here=here,
         run_comparison=access.run_comparison_at(base_path),
         store_url=access.store_url,
@@ -140,7 +147,7 @@ def service_indexes(
         base_path,
         table,
         cache,
-        choose=partial(choose, table_bytes),
+        choose=partial(choose_noted, table_bytes),
         here=here,
         run_check=access.run_check_at(base_path),
         store_url=access.store_url,
@@ -153,6 +160,7 @@ def service_indexes(
         index_keys_wrong=checks.wrong,
         tee_keys_compared=compared.keys,
         tee_keys_wrong=compared.wrong,
+        spark_jobs=chosen.count(Engine.SPARK),
     )
     problems = (*updates.problems, *compared.problems, *checks.problems)
     did_something = updates.did_something or compared.commits or checks.done
