@@ -110,3 +110,21 @@ def test_work_that_needs_the_driver_here_is_refused_behind_connect() -> None:
     with pytest.raises(UsageError, match="Spark Connect") as error:
         SparkDispatcher("local[2]", memory=tasks.MEMORY, remote="sc://host").driver()
     assert "--master" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("master", "remote", "is_here"),
+    [
+        ("local[2]", None, True),
+        ("local-cluster[2,1,1024]", None, True),
+        ("spark://host:7077", None, False),
+        ("yarn", None, False),
+        ("local[2]", "sc://host", False),
+    ],
+)
+def test_workers_of_a_local_master_see_this_machines_files(master: str, remote: str | None, is_here: bool) -> None:
+    """Before a session runs its master says it, and then that of the session, which may be another one's."""
+    dispatcher = SparkDispatcher(master, memory=tasks.MEMORY, remote=remote)
+    assert dispatcher.is_on_this_machine is is_here
+    dispatcher._session = SimpleNamespace(setting={"spark.master": "spark://other:7077"}.get)
+    assert dispatcher.is_on_this_machine is False
