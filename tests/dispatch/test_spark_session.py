@@ -105,6 +105,7 @@ def test_a_session_that_ended_leaves_nothing(seen: dict[str, Any]) -> None:
 
 @pytest.mark.wide
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_fifty_sessions_leave_nothing(tmp_path: Path) -> None:
     """No thread, file, process, folder, setting of the environment, nor memory that grows with each."""
     script = Path(__file__).with_name("session_leaks.py")
