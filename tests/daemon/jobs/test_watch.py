@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.watch import JobWatch
@@ -84,6 +85,20 @@ def test_waiting_is_told_from_working() -> None:
     assert (progress.step, progress.wait) == ("committing", JobWait("write 001 of 8 s", 58.0))
     watch.phase(Phase.YIELD, 7.0)
     assert not watch.status.is_waiting
+
+
+def test_a_wait_that_lasts_is_in_the_log_once() -> None:
+    """For what, and how long it has waited by then; the next wait is another one."""
+    with capture_logs() as logs:
+        watched = Watched()
+        for _ in range(2):
+            for at in range(30):
+                watched.watch.waiting(f"write 001 of {at} s", float(at))
+                watched.clock.sleep(1.0)
+            watched.watch.phase(Phase.YIELD, 30.0)
+    assert [(entry["event"], entry["step"], entry["seconds"]) for entry in logs] == [
+        ("waiting", "write 001 of 10 s", 10)
+    ] * 2
 
 
 def test_each_second_is_counted_once_as_waited_or_worked() -> None:

@@ -30,6 +30,10 @@ _TAKEN_SECONDS = 10.0
 """How often the store is told how far a job is: a short one costs it nothing."""
 
 
+_LOGGED_SECONDS = 10.0
+"""A wait that lasts is in the log, once; most are over before."""
+
+
 class JobWatch:
     """An `Observer` and a guard."""
 
@@ -56,7 +60,7 @@ class JobWatch:
         self._deleted: DeletedSoFar | None = None
         self._plan_bytes = 0
         self._read_bytes = self._read_bytes_taken = 0
-        self._holds_work = False
+        self._holds_work = self._wait_logged = False
         self._lock = threading.Lock()
         self._counted_until = self._taken_at = clock.monotonic()
         self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
@@ -116,7 +120,13 @@ class JobWatch:
         wait = self._progress.wait
         if wait is None:
             self.count_seconds()
-        self._show(wait=JobWait(text, self._clock.now() - seconds if wait is None else wait.since))
+            self._wait_logged = False
+        since = self._clock.now() - seconds if wait is None else wait.since
+        self._show(wait=JobWait(text, since))
+        waited = self._clock.now() - since
+        if waited >= _LOGGED_SECONDS and not self._wait_logged:
+            self._wait_logged = True
+            self._log.info("waiting", seconds=round(waited), step=text)
 
     def merged(self, state: Merged) -> None:
         if state.input_bytes_total != self._plan_bytes:  # the next of its plans
