@@ -95,7 +95,7 @@ def test_without_java_work_runs_here_and_that_is_said_once(monkeypatch: pytest.M
 
 
 def test_a_spark_that_does_not_start_holds_no_job_up_that_can_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody asked for Spark by name: the job that met it fails once, and until ten minutes are over jobs run in
+    """No operator asked for Spark by name: the job that met it fails once, and until ten minutes are over jobs run in
     processes. Then a large one tries again."""
 
     def start(self: SparkDispatcher) -> None:

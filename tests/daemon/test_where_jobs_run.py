@@ -1,4 +1,4 @@
-"""Where the jobs of a daemon with default settings run, by what they read."""
+"""The engines of a daemon with default settings, by what its jobs read."""
 
 from __future__ import annotations
 
