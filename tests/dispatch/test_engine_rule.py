@@ -66,6 +66,13 @@ def test_jobs_of_the_daemon(
     assert tuple(rule.choose(size, is_up=True).engine for size in sizes) == up
 
 
+def test_a_job_for_which_a_session_was_started_runs_on_it() -> None:
+    """It is asked again where it runs once its plan is written down. Keeps 3 of dispatch/engine_rule."""
+    for rule in (of_daemon(AUTO), of_commands(AUTO)):
+        assert rule.spark_from_while_up <= rule.spark_from
+        assert rule.choose(rule.spark_from, is_up=True).engine is SPARK
+
+
 @pytest.mark.parametrize(
     ("setting", "is_named", "engines"),
     [

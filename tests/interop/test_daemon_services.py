@@ -75,7 +75,8 @@ def test_one_pass_rolls_back_compacts_and_cleans(
     before = data_files(table.path)
     config = str(tmp_path / "lakeward.toml")
     Path(config).write_text(CONFIG.format(folder=tmp_path))
-    monkeypatch.setattr(engine_rule, "DAEMON_SPARK_BYTES", 1)
+    for bound in ("DAEMON_SPARK_BYTES", "DAEMON_SPARK_UP_BYTES"):
+        monkeypatch.setattr(engine_rule, bound, 1)
 
     assert run(["run", "--once", "--config", config]) == 0
 

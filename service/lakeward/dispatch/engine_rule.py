@@ -10,7 +10,8 @@
 
 Touches: nothing.
 Keeps:   1. what an option says wins over what the configuration says, and either over a master that is named;
-         2. a command merges small plans in its own process, a daemon none.
+         2. a command merges small plans in its own process, a daemon none;
+         3. a job for which a session was started runs on it: no bound is higher while one is up.
 """
 
 from __future__ import annotations
