@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -49,6 +49,12 @@ run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing t
 
 test: .venv/ready ## Run the tests that CI runs, real Hudi included
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide" --durations=30
+
+nightly: .venv/ready ## Run everything: all marks, each series whole, COUNT tables by chance judged by Hudi; says what it took
+	@began=$$(date +%s); \
+		LAKEWARD_NIGHTLY=1 LAKEWARD_INTEROP_FULL=$(or $(SEED),$$(date +%Y%m%d)):$(or $(COUNT),30) $(BIN)/python -m pytest -n 2 \
+			--dist worksteal --durations=30; \
+		ended=$$?; echo "make nightly took $$(( ($$(date +%s) - began + 59) / 60 )) minutes"; exit $$ended
 
 # What needs no Hudi, no server, no browser and no minute; of each long series eight (tests/runs.py). CI runs the rest.
 check: lint ## Check in seven minutes what one changes: lint, types, contracts, and the tests that need no Hudi

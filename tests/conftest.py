@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import settings
 
-from tests.runs import runs
+from tests.runs import EXAMPLES, extent, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,8 +27,12 @@ IN_CI = os.environ.get("CI") == "true"
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # The first example of a property may compile a kernel, which no deadline forgives.
-settings.register_profile("lakeward", deadline=None, print_blob=True, max_examples=runs(100))
+settings.register_profile("lakeward", deadline=None, print_blob=True, max_examples=runs(EXAMPLES))
 settings.load_profile("lakeward")
+
+
+def pytest_report_header() -> str:
+    return extent()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeVar
 
 from lakeward.storage.local import TEMPORARY_SUFFIX, LocalStorage
 from tests.called_storage import TEARABLE, WRITES, CalledStorage
-from tests.runs import ASKED
+from tests.runs import ASKED, NIGHTLY
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def faults_of(kind: FaultKind, calls: Sequence[str], where: range | None = None)
     left before it, and a reply lost by a read is a failed read.
 
     Of reads in a row that fail, the first and the last are enough for CI: each of them leaves what the others leave.
-    All of them are had by `make crashes`.
+    All of them are had by `make crashes` and `make nightly`.
 
     Args:
         where: which calls; all of them unless it says otherwise.
@@ -48,7 +48,7 @@ def faults_of(kind: FaultKind, calls: Sequence[str], where: range | None = None)
     wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES, FaultKind.KILL: WRITES}.get(kind)
     numbers = list(where if where is not None else range(len(calls)))
     writes = [calls[number].split()[0] in WRITES for number in numbers]
-    if wanted is None and ASKED is None:
+    if wanted is None and ASKED is None and not NIGHTLY:
         beside = zip(numbers, [True, *writes[:-1]], writes, [*writes[1:], True], strict=True)
         return [Fault(kind, number) for number, before, here, after in beside if before or here or after]
     return [Fault(kind, number) for number in numbers if wanted is None or calls[number].split()[0] in wanted]

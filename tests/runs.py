@@ -1,4 +1,9 @@
-"""How much of a long series is run: all of it, or with LAKEWARD_RUNS_MAX=8 at most so many (`make check` sets it).
+"""How much of a long series is run.
+
+In CI each fourth case of a series (`spread`) and 40 examples of a property (`EXAMPLES`). The first case that is taken
+follows from the commit, so that four commits in a row take about all of them; each run prints it, and
+LAKEWARD_OFFSET=2 takes the same again. LAKEWARD_NIGHTLY=1 runs every case and 300 examples (`make nightly`),
+LAKEWARD_RUNS_MAX=8 at most so many (`make check`).
 
 Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more than CI has time for.
 """
@@ -6,13 +11,45 @@ Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
 
 ASKED = os.environ.get("LAKEWARD_RUNS")
 MOST = os.environ.get("LAKEWARD_RUNS_MAX")
+NIGHTLY = os.environ.get("LAKEWARD_NIGHTLY") == "1"
+EXAMPLES = 300 if NIGHTLY else 40
+STEP = 4
+
+
+def _offset() -> int:
+    """From the environment, or from the commit: where no Git is, the first."""
+    if stated := os.environ.get("LAKEWARD_OFFSET"):
+        return int(stated) % STEP
+    try:
+        head = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(head.stdout, 16) % STEP
+
+
+OFFSET = _offset()
+# The workers of a run take the same cases, also where someone commits meanwhile.
+os.environ["LAKEWARD_OFFSET"] = str(OFFSET)
+
+
+def extent() -> str:
+    """How much this process runs, for the header of a run."""
+    if ASKED is not None or MOST is not None:
+        return f"of each series: LAKEWARD_RUNS={ASKED or ''} LAKEWARD_RUNS_MAX={MOST or ''}"
+    if NIGHTLY:
+        return f"of each series: all, {EXAMPLES} examples of a property"
+    return f"of each series: one case in {STEP}, {EXAMPLES} examples of a property; LAKEWARD_OFFSET={OFFSET} repeats it"
 
 
 def runs(default: int) -> int:
@@ -22,7 +59,11 @@ def runs(default: int) -> int:
 
 
 def spread(cases: Iterable[T]) -> list[T]:
-    """All cases, or as many as may be: the first, the last, and others at equal distances between them."""
+    """One case in four, beginning with the one of this commit; of a short series more, so that four are left, if it has
+    as many. Where a number is asked for: the first, the last, and others at equal distances between them."""
     found = list(cases)
+    if ASKED is None and MOST is None:
+        step = 1 if NIGHTLY else max(1, min(STEP, len(found) // STEP))
+        return found[OFFSET % step :: step]
     asked = min(runs(len(found)), len(found))
     return [found[number * (len(found) - 1) // max(asked - 1, 1)] for number in range(asked)]

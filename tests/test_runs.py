@@ -1,17 +1,54 @@
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from tests import runs
 from tests.runs import spread
 
 
-def test_all_is_run_unless_less_is_asked_for(monkeypatch: pytest.MonkeyPatch):
-    """CI leaves nothing out; what is run of a series reaches from its first case to its last."""
+@pytest.fixture(autouse=True)
+def nothing_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "ASKED", None)
     monkeypatch.setattr(runs, "MOST", None)
+    monkeypatch.setattr(runs, "NIGHTLY", False)
+
+
+def test_four_commits_take_a_whole_series(monkeypatch: pytest.MonkeyPatch):
+    """Whatever the length, no case is out of reach, and four are run where a series has as many."""
+    for length in range(60):
+        taken = []
+        for offset in range(runs.STEP):
+            monkeypatch.setattr(runs, "OFFSET", offset)
+            taken.append(spread(range(length)))
+            assert len(taken[-1]) >= min(4, length)
+        assert {case for each in taken for case in each} == set(range(length))
+    assert taken == [list(range(offset, 59, 4)) for offset in range(4)]
+
+
+def test_nightly_takes_all(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runs, "NIGHTLY", True)
     assert spread(range(20)) == list(range(20))
+    monkeypatch.setattr(runs, "EXAMPLES", 300)
+    assert runs.extent() == "of each series: all, 300 examples of a property"
+
+
+def test_the_offset_is_printed_and_taken_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(runs, "EXAMPLES", 40)
+    monkeypatch.setattr(runs, "OFFSET", 3)
+    assert runs.extent() == "of each series: one case in 4, 40 examples of a property; LAKEWARD_OFFSET=3 repeats it"
+    monkeypatch.setenv("LAKEWARD_OFFSET", "3")
+    assert runs._offset() == 3
+    monkeypatch.delenv("LAKEWARD_OFFSET")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
+    assert runs._offset() == int(head or "0", 16) % 4
+
+
+def test_a_number_that_is_asked_for_reaches_from_the_first_to_the_last(monkeypatch: pytest.MonkeyPatch):
     assert spread([]) == []
+    monkeypatch.setattr(runs, "ASKED", "1000")
+    assert spread(range(20)) == list(range(20))
     monkeypatch.setattr(runs, "ASKED", "4")
     assert spread(range(10)) == [0, 3, 6, 9]
     assert spread("abc") == ["a", "b", "c"]
@@ -21,7 +58,6 @@ def test_all_is_run_unless_less_is_asked_for(monkeypatch: pytest.MonkeyPatch):
 
 def test_what_is_asked_for_is_cut_never_raised(monkeypatch: pytest.MonkeyPatch):
     """A bound leaves a short series as short as it is in CI."""
-    monkeypatch.setattr(runs, "ASKED", None)
     monkeypatch.setattr(runs, "MOST", "8")
     assert (runs.runs(100), runs.runs(2)) == (8, 2)
     assert len(spread(range(100))) == 8

@@ -153,7 +153,7 @@ def test_a_death_in_an_object_store(tmp_path: Path) -> None:
     check_done(fetched(unhurt), index)
     first = next(number for number, call in enumerate(store.writes) if call.endswith("index/finish"))
     has_stated = []
-    for number in spread(range(first, len(store.writes), 3)):
+    for number in range(first, len(store.writes), 3):
         (stopped, index), processes = copied(), ScriptedProcesses()
         process = MemoryObjects(stopped, Fault(FaultKind.KILL, number))
         with suppress(Killed):

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import block_schema, keeping_nested_floats
 from lakeward.format.projection import project
-from tests.runs import runs
 
 
 def promoted(array: pa.Array, target: pa.DataType) -> list[Any]:
@@ -191,7 +190,6 @@ def test_floats_of_which_releases_of_java_make_other_doubles(texts: tuple[float,
         promoted(pa.array([1.5, older], pa.float32()), pa.float64())
 
 
-@settings(max_examples=runs(30), print_blob=True, deadline=None)
 @given(st.data())
 def test_any_changes_of_columns_at_once(data: st.DataObject):
     """Columns added, dropped, moved and widened, at both levels, are what doing it value by value gives."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.format.parquet.base_file import ROW_GROUP_BYTES, ROW_GROUP_ROWS
@@ -14,7 +14,6 @@ from lakeward.format.parquet.stored_row_groups import StoredRowGroup
 from lakeward.format.parquet.thrift_tree import Struct
 from lakeward.merge.copy_through import check_keys, find_untouched, weave
 from lakeward.merge.runs.sort_key import NotSorted
-from tests.runs import runs
 
 
 def group(
@@ -60,7 +59,6 @@ def test_a_file_without_rows() -> None:
     assert untouched([], ["a"]) == []
 
 
-@settings(max_examples=runs(100))
 @given(
     st.lists(st.text("aé\U0001f600\uffff", max_size=3), min_size=1, max_size=12, unique=True),
     st.lists(st.text("aé\U0001f600\uffff", max_size=3), max_size=6),

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
@@ -18,7 +18,6 @@ from lakeward.merge.rules.filling import with_part
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates, RepeatedKeys
 from lakeward.merge.rules.ordering_type import integer_fields
 from lakeward.merge.rules.reference import LogRecord, merge_key, merge_rows
-from tests.runs import runs
 
 SMALL = st.integers(-2, 4)
 ORDERINGS = {
@@ -296,7 +295,6 @@ def texts(rows):
     return [repr(sorted(row.items())) for row in rows]
 
 
-@settings(max_examples=runs(200))
 @given(slices(), st.integers(1, 4), st.integers(1, 4))
 def test_fast_and_slow_agree(slice_, base_rows, log_rows):
     """Both give the same rows in the same order, or both refuse, of any slice, in batches of any size.

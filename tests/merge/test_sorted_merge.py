@@ -8,7 +8,7 @@ from contextlib import closing
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.errors import Unsupported
@@ -106,7 +106,6 @@ def check_agrees(slice_, **more):
     assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
 
 
-@settings(max_examples=runs(200))
 @given(
     slices(),
     st.integers(1, 4),
@@ -131,7 +130,6 @@ def test_it_agrees_with_the_slow_twin(
     check_agrees(slice_, window_bytes=window_bytes, **more)
 
 
-@settings(max_examples=runs(200))
 @given(
     slices(),
     st.sampled_from(PartialUpdates),
@@ -149,7 +147,6 @@ def test_partial_updates_agree_with_the_slow_twin(slice_, partial, base_rows, me
     check_agrees(slice_, window_bytes=window_bytes, **more)
 
 
-@settings(max_examples=runs(200))
 @given(
     slices(),
     st.integers(1, 4),

@@ -35,7 +35,6 @@ from lakeward.task import log_operation as log_operation_module
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
-from tests.runs import runs
 
 SCHEMA = json.dumps(TABLE_SCHEMA)
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
@@ -324,7 +323,7 @@ DELETES = st.lists(st.tuples(KEYS, st.none() | ORDERING), min_size=1, max_size=3
 LOGS = st.lists(st.tuples(st.just("data"), DATA) | st.tuples(st.just("deletes"), DELETES), min_size=2, max_size=6)
 
 
-@settings(max_examples=runs(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     logs=LOGS,
     runs=st.lists(st.integers(2, 8), min_size=1, max_size=2),

@@ -33,7 +33,7 @@ from tests.object_lake import BASE, KINDS, be_proved
 from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
-from tests.runs import runs, spread
+from tests.runs import NIGHTLY, runs, spread
 from tests.write.judged import judged_values
 from tests.write.writing import BUCKETS, values, write
 
@@ -454,7 +454,8 @@ def test_stopped_at_every_write_in_an_object_store(kind: FaultKind, tmp_path: Pa
         return Objects(dict(unhurt.data), unhurt.versions)
 
     writes = run(copied())
-    chosen = spread(range(len(writes))) if kind is not FaultKind.KILL or runs(0) >= 100 else range(5, len(writes), 40)
+    whole = NIGHTLY or runs(0) >= 100 or kind is not FaultKind.KILL
+    chosen = spread(range(len(writes))) if whole else range(5, len(writes), 40)
     for number in chosen:
         objects, processes = copied(), ScriptedProcesses()
         try:

@@ -13,13 +13,12 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.format.avro.decoder import decode_records
 from lakeward.format.avro.program import AvroProgram, BadRecord, compile_schema
 from lakeward.format.avro.schema import parse_schema
-from tests.runs import runs
 
 HEAP_MAX = 1 << 26
 
@@ -130,7 +129,6 @@ def one_column(schema: Any) -> AvroProgram:
     return program_of({"type": "record", "name": "row", "fields": [{"name": "c", "type": schema}]})
 
 
-@settings(max_examples=runs(100), print_blob=True, deadline=None)
 @given(tables())
 def test_equals_fastavro(table: tuple[dict[str, Any], list[dict[str, Any]]]):
     """Any rows of any schema come out as they went in, nulls and empty lists at every level included."""
@@ -144,7 +142,6 @@ def test_equals_fastavro(table: tuple[dict[str, Any], list[dict[str, Any]]]):
     assert decode_generally(program, encode(schema, rows)).equals(batch)
 
 
-@settings(max_examples=runs(100), print_blob=True, deadline=None)
 @given(tables(), st.data())
 def test_damaged_bytes_are_an_error_or_rows(table: tuple[dict[str, Any], list[dict[str, Any]]], data: st.DataObject):
     """Whatever bytes are damaged, nothing is read outside of the record, and the outcome is rows or `BadRecord`; which

@@ -9,13 +9,12 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records, write_number
 from lakeward.format.avro.program import AvroProgram
 from tests.format.avro.test_decoder import decode, one_column, program_of, tables
-from tests.runs import runs
 
 PLENTY = 1 << 20
 
@@ -27,7 +26,6 @@ def encode(program: AvroProgram, rows: list[dict[str, Any]], *, framed: bool = T
     return encoded.data
 
 
-@settings(max_examples=runs(200), print_blob=True, deadline=None)
 @given(tables(), st.data())
 def test_the_decoder_gives_the_rows_back(table: tuple[dict[str, Any], list[dict[str, Any]]], data: st.DataObject):
     """Any rows of any schema come back, wherever in Arrow's buffers they start, nulls and empty lists at every level
@@ -42,7 +40,6 @@ def test_the_decoder_gives_the_rows_back(table: tuple[dict[str, Any], list[dict[
     assert decode(program, encoded.data).equals(batch)
 
 
-@settings(max_examples=runs(200), print_blob=True, deadline=None)
 @given(tables())
 def test_fastavro_reads_the_same(table: tuple[dict[str, Any], list[dict[str, Any]]]):
     """An independent decoder, row by row, uses every byte and finds every value."""
@@ -54,7 +51,6 @@ def test_fastavro_reads_the_same(table: tuple[dict[str, Any], list[dict[str, Any
     assert source.read() == b""
 
 
-@settings(max_examples=runs(100), print_blob=True, deadline=None)
 @given(tables(), st.integers(0, 200))
 def test_as_many_records_as_fit(table: tuple[dict[str, Any], list[dict[str, Any]]], bytes_max: int):
     """Records are never cut; one is written even where it alone is too large."""

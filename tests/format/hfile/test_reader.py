@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, LakewardError, Unsupported
@@ -24,7 +24,6 @@ from tests.format.hfile.hfile_files import (
     protobuf_varint,
     reader,
 )
-from tests.runs import runs
 
 NONE = HFileCodec.NONE
 FORMS = {
@@ -255,7 +254,6 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(data: bytes):
     assert peak < 1_000_000
 
 
-@settings(max_examples=runs(300))
 @given(data=st.data())
 def test_noise_never_does_harm(data: st.DataObject):
     """Bytes overwritten at random, in any form of file, end in an answer or a typed error."""

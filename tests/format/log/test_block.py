@@ -7,13 +7,12 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.log import block as block_module
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content, scan_blocks
-from tests.runs import runs
 
 
 def block(
@@ -180,7 +179,6 @@ def test_unknown_numbers_are_refused_not_skipped():
         scan(block(version=2))
 
 
-@settings(max_examples=runs(300), print_blob=True)
 @given(st.data())
 def test_damage_never_crashes(data: st.DataObject):
     """Whatever bytes are damaged, the answer is blocks, corrupt blocks or one of our errors, and it covers the file."""

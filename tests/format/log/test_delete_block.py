@@ -12,13 +12,12 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, encode_deletes, read_delete_block
-from tests.runs import runs
 
 
 def wrapper(name: str, value_type: Any, field: str = "value") -> dict[str, Any]:
@@ -292,7 +291,6 @@ def _cut_short(content: bytes) -> None:
         read(struct.pack(">ii", 3, len(content) - 7) + content[8:] + b"\x00")
 
 
-@settings(max_examples=runs(200), print_blob=True)
 @given(
     st.lists(
         st.tuples(

@@ -5,7 +5,7 @@ import heapq
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.merge.runs.loser_tree import DONE, FULL, LeafState, LoserTree, Spans
@@ -79,7 +79,6 @@ KEYS = st.one_of(
     st.integers(1, 5),
     st.integers(2, 9),
 )
-@settings(max_examples=150)
 def test_it_merges_as_a_heap_does(runs, batch_rows, room):
     """Rows come out by key, run and place, and are joined where keys are equal. Keeps 1 and 2 of merge/runs/loser_tree.
 
