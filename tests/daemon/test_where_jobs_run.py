@@ -34,7 +34,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Engine]]:
         return run
 
     monkeypatch.setattr(SparkDispatcher, "run", running(Engine.SPARK))
-    monkeypatch.setattr(SparkDispatcher, "probe", lambda self: None)
+    monkeypatch.setattr(SparkDispatcher, "probe", lambda self, *_, **__: None)
     monkeypatch.setattr(LocalDispatcher, "run", running(Engine.LOCAL))
     monkeypatch.setattr(engines_module, "find_missing_java", lambda: None)
     return ran
