@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import threading
 from contextlib import suppress
@@ -25,14 +26,18 @@ TIMEOUT_SECONDS = 60.0
 class Daemon:
     """A process of the cluster, with what it says."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, local: Path, *words: str) -> None:
+        """
+        Args:
+            local: the folder for what executors fetch.
+        """
         kept = ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "TMPDIR")
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         self.lines: list[str] = []
         self._more = threading.Condition()
         self._process = subprocess.Popen(
             [os.path.join(SPARK_HOME, "bin", "spark-class"), *words],
-            env=environment | {"SPARK_HOME": SPARK_HOME, "SPARK_LOCAL_IP": "127.0.0.1"},
+            env=environment | {"SPARK_HOME": SPARK_HOME, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(local)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -86,7 +91,9 @@ class Cluster:
         self._registered = 0
         ensure_java()
         ui = ("--webui-port", "0")
-        self._master = Daemon("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", *ui)
+        self._master = Daemon(
+            folder, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", *ui
+        )
         self.workers_wanted = workers
 
     def __enter__(self) -> Cluster:
@@ -111,7 +118,7 @@ class Cluster:
             folder = self._folder / f"worker-{self._registered}"
             size = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
             words = ("--host", "127.0.0.1", *size, "--work-dir", str(folder), self.url)
-            self._workers[folder] = Daemon("org.apache.spark.deploy.worker.Worker", *words)
+            self._workers[folder] = Daemon(self._folder, "org.apache.spark.deploy.worker.Worker", *words)
         self._master.wait_for("Registering worker", times=self._registered)
 
     def kill_worker(self, place: Path) -> list[psutil.Process]:
@@ -130,3 +137,4 @@ class Cluster:
             with suppress(psutil.NoSuchProcess):
                 process.kill()  # only where it is still the process that was seen
         psutil.wait_procs(self._known, timeout=TIMEOUT_SECONDS)
+        shutil.rmtree(self._folder, ignore_errors=True)  # each executor has unpacked half a GB of packages
