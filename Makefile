@@ -62,7 +62,7 @@ check: lint ## Check in seven minutes what one changes: lint, types, contracts, 
 		-m "not (wide or interop or services or browser or promtool or slow or long)"
 
 interop: .venv/bench ## Run the larger interop set against real Hudi, and what else takes long
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
+	LAKEWARD_NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
 
 simulate: .venv/ready ## Run simulations and model over more seeds, some 20 minutes: make simulate SEEDS=10000 HISTORIES=5000
 	LAKEWARD_RUNS=$(or $(SEEDS),800) $(BIN)/python -m pytest -n 2 --timeout=0 tests/simulation
