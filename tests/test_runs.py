@@ -15,7 +15,7 @@ def nothing_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "NIGHTLY", False)
 
 
-def test_four_commits_take_a_whole_series(monkeypatch: pytest.MonkeyPatch):
+def test_four_offsets_take_a_whole_series(monkeypatch: pytest.MonkeyPatch):
     """Whatever the length, no case is out of reach, and four are run where a series has as many."""
     for length in range(60):
         taken = []
