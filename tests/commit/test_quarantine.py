@@ -152,6 +152,8 @@ def test_a_purge_that_was_stopped_is_ended_by_the_next(base: Path):
                 purged(trial, FaultyStorage(fault))
             left = load_quarantine(LocalStorage(), str(trial)).find(RUN)
             assert left is None or left.problem is None, (kind, fault)
+            is_whole = left is not None and find_missing(LocalStorage(), str(trial), left) == []
+            assert left is None or left.is_purging or is_whole, "a run without its files says that it is purged"
             purged(trial, LocalStorage())
             assert not Path(run_folder(str(trial), RUN)).exists(), (kind, fault)
 
