@@ -219,7 +219,7 @@ def test_where_work_runs_is_said_without_the_token(
 ) -> None:
     """`compact` names the Connect server that merges, and only that; so does the bundle of a wrong result."""
     in_process = InProcessDispatcher()
-    monkeypatch.setattr(SparkDispatcher, "probe", lambda self: None)
+    monkeypatch.setattr(SparkDispatcher, "probe", lambda self, guard: None)
     monkeypatch.setattr(SparkDispatcher, "run", lambda self, *args, **named: in_process.run(*args, **named))
     monkeypatch.setenv("LAKEWARD_CONFIG", str(folder / "lakeward.toml"))
 

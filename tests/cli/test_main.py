@@ -64,7 +64,7 @@ def test_a_small_plan_is_merged_in_process(
 ) -> None:
     """This is the default where no master is named; else it is said that Spark starts, before it does."""
     in_process = InProcessDispatcher()
-    monkeypatch.setattr(SparkDispatcher, "probe", lambda self: None)
+    monkeypatch.setattr(SparkDispatcher, "probe", lambda self, guard: None)
     monkeypatch.setattr(SparkDispatcher, "run", lambda self, *args, **named: in_process.run(*args, **named))
     assert run(["compact", str(table), "--writers", "stopped", *options]) == 0
     err = capfd.readouterr().err
