@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 from benchmarks.indexed_table import LOG_ROWS, Template, base_file_template, log_file_template
 from lakeward.clock import SystemClock
-from lakeward.commit import attempt
+from lakeward.commit import attempt, instant_time
 from lakeward.commit.folder_fencing import FolderFencing
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.lock.table_lock import Fence
@@ -59,7 +59,7 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (ServicedTable, "snapshot", "snapshot"),
     (scheduling, "choose", "plan"),
     (scheduling, "timeline_if_unchanged", "compare"),
-    (scheduling, "load_metadata_timeline", "metadata_timeline"),
+    (ServicedTable, "minter", "times_there"),
     (TimelineFiles, "request", "request"),
     (claim, "find_targets", "find_targets"),
     (publication, "find_targets", "find_targets"),
@@ -69,8 +69,8 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (FolderFencing, "bring_in", "move_in"),
     (attempt, "find_moved_in", "find_losers"),
     (FolderFencing, "complete", "complete"),
-    (scheduling, "next_times", SKEW_WAIT),
-    (attempt, "next_times", SKEW_WAIT),
+    (instant_time, "next_times", SKEW_WAIT),
+    (instant_time.Minter, "_remember", "remember_time"),
     (archiver, "load_history", "history"),
     (archiver, "publish_history", "publish"),
     (archiver, "delete_archived", "delete"),
