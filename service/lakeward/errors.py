@@ -188,21 +188,25 @@ class SpillFailed(LakewardError):
     exit_code = 75
 
 
-class EngineLost(LakewardError):
+class EngineFailure(LakewardError):
+    """What the work was to run on failed; no table is at fault."""
+
+
+class EngineLost(EngineFailure):
     """What the work ran on died under it."""
 
     code = "LW-ENGINE-LOST"
     exit_code = 75
 
 
-class EngineAway(LakewardError):
+class EngineAway(EngineFailure):
     """What the work would run on does not answer."""
 
     code = "LW-ENGINE-AWAY"
     exit_code = 75
 
 
-class EngineNotStarted(LakewardError):
+class EngineNotStarted(EngineFailure):
     """What the work would run on did not start."""
 
     code = "LW-ENGINE-START"

@@ -10,9 +10,7 @@ from lakeward.daemon.scheduling.events import ProblemKind, WorkProblem
 from lakeward.errors import (
     AttemptLost,
     Cancelled,
-    EngineAway,
-    EngineLost,
-    EngineNotStarted,
+    EngineFailure,
     LakewardError,
     LeaseLost,
     LockHeld,
@@ -38,18 +36,7 @@ _KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
     # NotFound: a file went away while we scanned, taken by an archiver, a cleaner or a rollback.
     (
         ProblemKind.TEMPORARY,
-        (
-            LockHeld,
-            LockServiceAway,
-            TryLater,
-            OutcomeUnknown,
-            StoreUnavailable,
-            EngineAway,
-            EngineLost,
-            EngineNotStarted,
-            NotFound,
-            OSError,
-        ),
+        (LockHeld, LockServiceAway, TryLater, OutcomeUnknown, StoreUnavailable, EngineFailure, NotFound, OSError),
     ),
 )
 

@@ -64,7 +64,7 @@ from lakeward.daemon.status import (
 )
 from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import Worker
-from lakeward.errors import Cancelled, EngineAway, EngineLost, EngineNotStarted
+from lakeward.errors import Cancelled, EngineFailure
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
@@ -674,7 +674,7 @@ class Service:
         # What was foreseen, the line of the job's end says.
         foreseen = is_foreseen(error)
         problem = problem_of(error) if foreseen else self._problem(error, table=job.table, job=job.id)
-        if isinstance(error, (EngineLost, EngineAway, EngineNotStarted)):
+        if isinstance(error, EngineFailure):
             self._spark_problem = problem.text
         self._job_ended(job, e.JobOutcome(e.JobResult.FAILED, problems_of(error)), JobReport(e.JobResult.FAILED))
 
