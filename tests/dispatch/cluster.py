@@ -1,6 +1,6 @@
 """A standalone Spark cluster of the installed PySpark on the loopback: a master, and workers that can be killed.
 
-Its processes have nothing of ours in their environment, so that executors find only what an application sends them.
+Its processes have nothing of Lakeward in their environment, so that executors find only what an application sends them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 import pyspark
 
 from lakeward.dispatch.java import ensure_java
+from tests.services import Server
 
 SPARK_HOME = os.path.dirname(pyspark.__file__)
 TIMEOUT_SECONDS = 60.0
@@ -81,7 +81,7 @@ class Daemon:
         self._process.wait()
 
 
-class Cluster:
+class Cluster(Server):
     """Each worker has one core, and a folder of its own below `folder`."""
 
     def __init__(self, folder: Path, workers: int) -> None:
@@ -94,26 +94,16 @@ class Cluster:
         self._master = Daemon(
             folder, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", *ui
         )
-        self.workers_wanted = workers
+        self._workers_wanted = workers
 
-    def __enter__(self) -> Cluster:
-        try:
-            self.url = self._master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
-            self._master.wait_for("New state: ALIVE")
-            self.fill()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    def _start(self) -> None:
+        self.url = self._master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
+        self._master.wait_for("New state: ALIVE")
+        self.fill()
 
     def fill(self) -> None:
         """Start workers in the place of those that were killed."""
-        while len(self._workers) < self.workers_wanted:
+        while len(self._workers) < self._workers_wanted:
             self._registered += 1
             folder = self._folder / f"worker-{self._registered}"
             size = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
