@@ -66,7 +66,7 @@ def build(*, report: Report = lambda done, total: None, is_needed: Callable[[], 
     Raises `LakewardError` where neither folder can be written.
     """
     folder, modules = _writable(), kernel_modules()
-    report(0, _number(modules))  # another build may be at work for a while
+    report(0, sum(_numbers(modules).values()))  # another build may be at work for a while
     with _alone(folder):
         if not is_needed():
             return None
@@ -111,14 +111,16 @@ def kernels_of(module: ast.Module) -> list[ast.FunctionDef]:
     return [each for each in functions if any(ast.unparse(it).startswith("kernel(") for it in each.decorator_list)]
 
 
-def _number(modules: Mapping[str, ast.Module]) -> int:
-    return sum(len(kernels_of(module)) for module in modules.values())
+def _numbers(modules: Mapping[str, ast.Module]) -> dict[str, int]:
+    """How many kernels each module has."""
+    return {name: len(kernels_of(module)) for name, module in modules.items()}
 
 
 def _all_in(folder: Path, modules: Mapping[str, ast.Module], report: Report = lambda done, total: None) -> Built:
-    total, done, compiled = _number(modules), 0, 0
+    numbers, done, compiled = _numbers(modules), 0, 0
+    total = sum(numbers.values())
     for name, number in _compiled_in(folder, modules):
-        done, compiled = done + _number({name: modules[name]}), compiled + number
+        done, compiled = done + numbers[name], compiled + number
         report(done, total)
     return Built(folder, total, compiled)
 
@@ -259,12 +261,12 @@ def _alone(folder: Path) -> Iterator[None]:
 def main() -> int:
     """Build for a process that found no kernels."""
     for_another = COUNTS in sys.argv[1:]
-    report = (lambda done, total: _tell(done=done, total=total)) if for_another else report_on_stderr()
+    report = (lambda done, total: _report_to_parent(done=done, total=total)) if for_another else report_on_stderr()
     try:
         build(report=report, is_needed=lambda: find_compiled() is None)
     except LakewardError as error:
         if for_another:
-            _tell(what=error.what, why=error.why, remedy=error.remedy)
+            _report_to_parent(what=error.what, why=error.why, remedy=error.remedy)
         else:
             print(error, file=sys.stderr)
         return error.exit_code
@@ -273,7 +275,7 @@ def main() -> int:
     return 0
 
 
-def _tell(**what: str | int) -> None:
+def _report_to_parent(**what: str | int) -> None:
     os.write(sys.stdout.fileno(), f"{json.dumps(what)}\n".encode())
 
 
