@@ -90,9 +90,9 @@ def demo(folder: Path) -> dict[str, Any]:
         assert process.stdout is not None, "it is a pipe"
         process.stdout.readline()
         first_line = time.perf_counter() - begin
-        told = process.stdout.read()
+        printed = process.stdout.read()
     if process.returncode != 0:
-        raise subprocess.CalledProcessError(process.returncode, process.args, told)
+        raise subprocess.CalledProcessError(process.returncode, process.args, printed)
     if not figures.exists():
         return {"left_out": "Hudi cannot be fetched here"}
     found: dict[str, Any] = json.loads(figures.read_text())

@@ -27,7 +27,7 @@ class Installed:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of a user who never ran it: nothing in the cache, no state, and nothing told to Numba or Python."""
+        """That of a user who never ran it: nothing in the cache, no state, and no variables for Numba or Python."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
         return kept | {
             "XDG_CACHE_HOME": str(self.packages / "cache"),

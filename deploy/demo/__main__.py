@@ -106,12 +106,12 @@ def demo_with_real_hudi(spark: SparkSession, folder: Path, figures: Path | None,
             instant, hudi_seconds = timed(by_hudi.compact)
         hudi = Compacted(hudi_seconds, merge_seconds(by_hudi.path, instant))
         warm.begin(by_lakeward.path)
-        ours_seconds = warm.ended()
+        our_seconds = warm.ended()
     finally:
         warm.leave()
-    spent.seconds += ours_seconds
+    spent.seconds += our_seconds
     spent.cpu_seconds += cpu_of_children() - cpu
-    ours = Compacted(ours_seconds, merge_seconds(by_lakeward.path, by_lakeward.compactions()[-1]))
+    lakeward_took = Compacted(our_seconds, merge_seconds(by_lakeward.path, by_lakeward.compactions()[-1]))
 
     headline("What a query opens, and what the compactions took")
     read_of_hudi, hudi_read_seconds = timed(by_hudi.digest)
@@ -125,8 +125,8 @@ def demo_with_real_hudi(spark: SparkSession, folder: Path, figures: Path | None,
     answer.add_row("full read by Hudi", *seconds(before_seconds, hudi_read_seconds, read_seconds))
     answer.add_row("rows", *(f"{rows:,}" for rows, _ in (before, read_of_hudi, after)))
     answer.add_row("digest of all rows", *(f"{digest & 0xFFFFFFFF:08x}" for _, digest in (before, read_of_hudi, after)))
-    answer.add_row("compaction, engine warm", "", *seconds(hudi.seconds, ours.seconds))
-    answer.add_row("  of it the merge alone", "", *seconds(hudi.merge_seconds, ours.merge_seconds))
+    answer.add_row("compaction, engine warm", "", *seconds(hudi.seconds, lakeward_took.seconds))
+    answer.add_row("  of it the merge alone", "", *seconds(hudi.merge_seconds, lakeward_took.merge_seconds))
     console.print(answer)
     say(
         "\nA compaction is plan, merge and commit, here of equal copies, by engines that had just compacted another: "
@@ -139,7 +139,7 @@ def demo_with_real_hudi(spark: SparkSession, folder: Path, figures: Path | None,
         f"them. Lakeward's own steps took {spent.seconds:.1f} s in all."
     )
     if figures is not None:
-        write_figures(figures, spent, hudi=hudi, lakeward=ours, command_seconds=command_seconds)
+        write_figures(figures, spent, hudi=hudi, lakeward=lakeward_took, command_seconds=command_seconds)
     return verdict(before == after == read_of_hudi)
 
 
@@ -153,7 +153,7 @@ def add_lakeward(spent: Spent, *words: str) -> float:
 
 
 def cpu_of_children() -> float:
-    """CPU seconds of the processes of ours that have ended; Spark's is none of them, since it runs on."""
+    """CPU seconds of the child processes that have ended; Spark's is none of them, since it runs on."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -44,11 +44,11 @@ _has_failed = False
 
 
 def is_needed() -> bool:
-    """False also where Numba's own variables tell a process of a processor or a place, or to compile nothing."""
+    """False also where Numba's own variables name a processor or a place, or say to compile nothing."""
     if _has_failed:
         return False
-    told = (os.environ.get(f"NUMBA_{name}", "") for name in ("CPU_NAME", "CACHE_LOCATOR_CLASSES", "DISABLE_JIT"))
-    return find_compiled() is None and all(value in ("", "0") for value in told)
+    values = (os.environ.get(f"NUMBA_{name}", "") for name in ("CPU_NAME", "CACHE_LOCATOR_CLASSES", "DISABLE_JIT"))
+    return find_compiled() is None and all(value in ("", "0") for value in values)
 
 
 class KernelProcess:

@@ -79,11 +79,11 @@ def test_without_java_work_runs_here_and_that_is_said_once(monkeypatch: pytest.M
         engines = engines_of()
         assert isinstance(choose(engines, 2**40), LocalDispatcher)
         engines.apply(settings_with())
-        told = engines.status.where_work_runs
+        sentence = engines.status.where_work_runs
         # Java is not missed where Spark is not meant; where it is meant by name its jobs end with that error.
         engines_of(engine="local")
         engines_of(master="spark://elsewhere:7077")
-    assert told.startswith("All jobs run in processes of this machine, since Spark cannot start: No Java 17")
+    assert sentence.startswith("All jobs run in processes of this machine, since Spark cannot start: No Java 17")
     assert logged == [
         {
             "event": "all jobs run in processes of this machine, since Spark cannot start",

@@ -124,7 +124,7 @@ def test_each_choice_has_its_reason(rule: EngineRule, input_bytes: int, is_up: b
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "sentence"),
     [
         (
             of_daemon(AUTO),
@@ -140,6 +140,6 @@ def test_each_choice_has_its_reason(rule: EngineRule, input_bytes: int, is_up: b
         (of_daemon(NONE_ON_SPARK), 'All jobs run in processes of this machine, by service.engine = "local".'),
     ],
 )
-def test_a_sentence_says_where_work_runs(rule: EngineRule, told: str) -> None:
+def test_a_sentence_says_where_work_runs(rule: EngineRule, sentence: str) -> None:
     """The daemon's page shows it."""
-    assert rule.where_work_runs == told
+    assert rule.where_work_runs == sentence

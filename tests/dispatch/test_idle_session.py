@@ -180,7 +180,7 @@ class WithoutExecutors(FakeSession):
     def run_tasks(self, work: Callable[[bytes, int], bytes], specs: Sequence[bytes], **options: Any) -> list[bytes]:
         for _ in range(1000):
             options["on_finished"](0)
-        raise AssertionError("it was not told to stop")
+        raise AssertionError("it was not stopped")
 
 
 def test_a_job_that_waits_for_executors_can_be_told_to_stop(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,20 +27,20 @@ def test_outcomes_come_in_the_order_of_the_specs() -> None:
 ABOUT: ContextVar[str] = ContextVar("about")
 
 
-def test_progress_is_told_while_a_task_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 1 and 2 of dispatch/in_process: another thread tells it, which knows what the work is about."""
+def test_progress_is_reported_while_a_task_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 1 and 2 of dispatch/in_process: another thread reports it, which knows what the work is about."""
     monkeypatch.setattr(in_process, "REPORT_SECONDS", 0.001)
-    told = threading.Event()
+    reported = threading.Event()
     seen: list[tuple[Progress, str]] = []
 
-    def tell(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
         seen.append((progress, ABOUT.get()))
         if len(seen) > 3:
-            told.set()
+            reported.set()
 
     ABOUT.set("orders")
     outcomes = InProcessDispatcher().run(
-        lambda spec, attempt: told.wait(60), [1, 2], description="test", on_progress=tell
+        lambda spec, attempt: reported.wait(60), [1, 2], description="test", on_progress=report
     )
     assert outcomes == [Done(0, True), Done(1, True)]
     assert seen[1] == (Progress(0, 2), "orders") and seen[-1] == (Progress(2, 2), "orders")

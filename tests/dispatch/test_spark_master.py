@@ -28,14 +28,14 @@ def closed_port() -> int:
 def test_a_master_that_does_not_answer_is_called_that(closed_port: int) -> None:
     """Each host that was tried is told, and the remedy, but not the password of the URL."""
     url = f"spark://me:secret@127.0.0.1:{closed_port},127.0.0.2:{closed_port}"
-    with pytest.raises(EngineAway) as told:
+    with pytest.raises(EngineAway) as caught:
         check_master(url)
-    assert told.value.what == (
+    assert caught.value.what == (
         f"No Spark master answers at spark://me:[hidden]@127.0.0.1:{closed_port},127.0.0.2:{closed_port}."
     )
     refused = "Connection refused"
-    assert told.value.why == f"127.0.0.1:{closed_port}: {refused}; 127.0.0.2:{closed_port}: {refused}."
-    assert "--master, spark.master" in told.value.remedy and "Nothing was started." in told.value.remedy
+    assert caught.value.why == f"127.0.0.1:{closed_port}: {refused}; 127.0.0.2:{closed_port}: {refused}."
+    assert "--master, spark.master" in caught.value.remedy and "Nothing was started." in caught.value.remedy
 
 
 @contextmanager
@@ -74,10 +74,10 @@ def answering(answer: bytes) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("host", "told"),
+    ("host", "fault"),
     [(listener, "it accepts connections and does not answer"), (black_hole, "no answer within 1 s")],
 )
-def test_silence_is_told_in_one_time_for_all_hosts(host: Callable[[], ExitStack], told: str) -> None:
+def test_silence_is_found_in_one_time_for_all_hosts(host: Callable[[], ExitStack], fault: str) -> None:
     """However many there are, they are asked side by side."""
     with ExitStack() as stack:
         ports = [stack.enter_context(host()) for _ in range(5)]
@@ -85,7 +85,7 @@ def test_silence_is_told_in_one_time_for_all_hosts(host: Callable[[], ExitStack]
         with pytest.raises(EngineAway) as error:
             check_master("spark://" + ",".join(f"127.0.0.1:{port}" for port in ports), seconds=1.0)
         assert time.monotonic() - began < 2.0
-    assert error.value.why == "; ".join(f"127.0.0.1:{port}: {told}" for port in ports) + "."
+    assert error.value.why == "; ".join(f"127.0.0.1:{port}: {fault}" for port in ports) + "."
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Illegal character\r\n\r\n", b"SSH-2.0-x\r\n", b"short", b""])

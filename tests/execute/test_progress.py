@@ -13,7 +13,7 @@ HALF = Merged(1, 4, 50 * MIB, 100 * MIB, 20 * MIB)
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
-    """What is slow now is not hidden by what was fast; in the first seconds, and where nothing moves, none is told."""
+    """What is slow now is not hidden by what was fast; in the first seconds, and where nothing moves, none is shown."""
     pace, state = MergePace(is_within_slices=True), replace(HALF, input_bytes_total=10_000 * MIB)
     rates = []
     for at in range(40):
@@ -31,8 +31,8 @@ def test_reports_of_many_a_second_cost_no_more() -> None:
     """The pace keeps a few samples a second, however often it is asked."""
     pace = MergePace(is_within_slices=True)
     for number in range(20_000):
-        told = pace.of(replace(HALF, input_bytes=number * 1000), number / 1000)
-    assert told.bytes_per_second == pytest.approx(1_000_000, rel=0.05)
+        shown = pace.of(replace(HALF, input_bytes=number * 1000), number / 1000)
+    assert shown.bytes_per_second == pytest.approx(1_000_000, rel=0.05)
     assert len(pace._read._seen) < 60
 
 

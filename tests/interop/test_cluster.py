@@ -45,12 +45,12 @@ def held(storage, spec, task_attempt, **given):
         os.close(os.open("{folder}/claimed", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return merged
-    with open("{folder}/told", "w") as told:
+    with open("{folder}/report", "w") as report:
         said = dict(attempt=task_attempt, wrote=merged.file_name)
         said |= dict(cwd=os.getcwd(), python=sys.executable, module=operation.__file__)
         said["archive"] = os.listdir("lakeward")
         said["compiled"] = os.path.exists("lakeward/lakeward/compiled/made-for")
-        json.dump(said, told)
+        json.dump(said, report)
     open("{folder}/go")  # for ever: it has no writer
     return merged
 
@@ -68,7 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make executor-env` makes, for an interpreter that has no package of ours."""
+    """What `make executor-env` makes, for an interpreter that has none of these packages."""
     assert subprocess.run([BARE, "-c", "import lakeward"], capture_output=True, check=False).returncode == 1
     archive = tmp_path_factory.mktemp("archive") / "env.tar.gz"
     subprocess.run([sys.executable, "-m", "deploy.executor_env", "--output", archive], cwd=PROJECT, check=True)
@@ -90,9 +90,9 @@ class Held:
     def __init__(self, folder: Path, archive: Path) -> None:
         (folder / "hold").mkdir(parents=True)
         (folder / "hold" / "sitecustomize.py").write_text(HOLD.format(folder=folder))
-        os.mkfifo(folder / "told")
+        os.mkfifo(folder / "report")
         os.mkfifo(folder / "go")
-        self._told = os.open(folder / "told", os.O_RDONLY | os.O_NONBLOCK)
+        self._reports = os.open(folder / "report", os.O_RDONLY | os.O_NONBLOCK)
         self.conf = {
             "spark.archives": f"{archive}#lakeward",
             "spark.executorEnv.PYTHONPATH": f"./lakeward{os.pathsep}{folder / 'hold'}",
@@ -102,11 +102,11 @@ class Held:
     def wait(self) -> dict[str, Any]:
         """What the task said that stopped."""
         poll = select.poll()
-        poll.register(self._told, select.POLLIN)
+        poll.register(self._reports, select.POLLIN)
         assert poll.poll(SECONDS * 1000), "no task of the executors wrote a file"
-        told: dict[str, Any] = json.loads(os.read(self._told, 10_000))
-        os.close(self._told)
-        return told
+        report: dict[str, Any] = json.loads(os.read(self._reports, 10_000))
+        os.close(self._reports)
+        return report
 
 
 def begin(*words: str) -> subprocess.Popen[str]:
@@ -124,13 +124,13 @@ def begin(*words: str) -> subprocess.Popen[str]:
 def kill_the_worker(driver: subprocess.Popen[str], held: Held, cluster: Cluster, table: HudiTable) -> tuple[str, str]:
     """Kill the worker whose task stopped. Returns what the driver printed in the end."""
     try:
-        told = held.wait()
-        place = Path(told["cwd"])
-        assert (told["attempt"], told["python"], told["compiled"]) == (0, BARE, True)
-        assert told["module"] == str(place / "lakeward/lakeward/task/operation.py"), "it is the archive's"
-        assert {"lakeward", "pyarrow", "numba", "fastavro"} <= set(told["archive"])
-        assert not set(SPARK) & set(told["archive"]), "executors have their own"
-        left = {path for path in files(table) if path.endswith(told["wrote"])}
+        report = held.wait()
+        place = Path(report["cwd"])
+        assert (report["attempt"], report["python"], report["compiled"]) == (0, BARE, True)
+        assert report["module"] == str(place / "lakeward/lakeward/task/operation.py"), "it is the archive's"
+        assert {"lakeward", "pyarrow", "numba", "fastavro"} <= set(report["archive"])
+        assert not set(SPARK) & set(report["archive"]), "executors have their own"
+        left = {path for path in files(table) if path.endswith(report["wrote"])}
         assert left, "the task has written it"
         tree = cluster.kill_worker(place)
         printed = driver.communicate(timeout=SECONDS)

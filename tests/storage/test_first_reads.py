@@ -1,4 +1,4 @@
-"""A storage that tells what is read for the first time."""
+"""A storage that counts what is read for the first time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lakeward.storage.local import LocalStorage
 
 def test_what_is_read_again_is_not_told_again(tmp_path: Path) -> None:
     """Another opening of the file counts no more than the first; a second file is another one."""
-    told: list[int] = []
-    storage = FirstReads(LocalStorage(), on_first=told.append)
+    counted: list[int] = []
+    storage = FirstReads(LocalStorage(), on_first=counted.append)
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     storage.create(one, b"x" * (2 * CHUNK_BYTES + 10))
     storage.create(two, b"y" * 5)
     with storage.open_input(one) as file:
         assert len(file.read(CHUNK_BYTES + 1)) == CHUNK_BYTES + 1
-        assert told == [2 * CHUNK_BYTES]
+        assert counted == [2 * CHUNK_BYTES]
         file.seek(0)
         assert len(file.read(10)) == 10
         assert file.read(0) == b""
@@ -32,8 +32,8 @@ def test_what_is_read_again_is_not_told_again(tmp_path: Path) -> None:
     with storage.open_input(two) as file:
         file.read()
         assert file.read() == b""
-    assert told == [2 * CHUNK_BYTES, 10, 5]
-    assert storage.first_bytes == sum(told)
+    assert counted == [2 * CHUNK_BYTES, 10, 5]
+    assert storage.first_bytes == sum(counted)
 
 
 def test_all_of_a_file_is_as_long_as_the_file(tmp_path: Path) -> None:

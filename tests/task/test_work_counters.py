@@ -67,7 +67,7 @@ def test_a_task_writes_its_place_now_and_then(source: str, monkeypatch: pytest.M
 
 
 def test_the_numbers_never_go_down(source: str) -> None:
-    """Keeps 1 of task/work_counters: a second attempt begins with nothing, a place half written tells nothing."""
+    """Keeps 1 of task/work_counters: a second attempt begins with nothing, a place half written counts for nothing."""
     clock = SettableClock()
     with WorkCounters(1, on_this_machine=True) as counters:
         place = counters.place(0)

@@ -82,7 +82,7 @@ def _told() -> Iterator[None]:
         if isinstance(slip, _HelpWanted):
             raise
         words = getattr(getattr(slip, "ctx", None), "command_path", "lakeward")
-        if retired := _told_of_retired(slip):
+        if retired := _find_retired(slip):
             raise retired from slip
         raise UsageError(
             " ".join(slip.format_message().replace("Value error, ", "").split()),
@@ -95,7 +95,7 @@ def _told() -> Iterator[None]:
         raise error from interrupt
 
 
-def _told_of_retired(slip: Any) -> UsageError | None:
+def _find_retired(slip: Any) -> UsageError | None:
     """What to write in the place of an option that the verb had once."""
     name = getattr(slip, "option_name", "")
     option, value = _RETIRED.get(name, ("", ""))

@@ -253,7 +253,7 @@ def _to_the_second(time: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as people write it, in one line: a name with a line break in it could tell of events that never were."""
+    """A value as people write it, in one line: a name with a line break could look like another event."""
     if value is None:
         return ""
     if isinstance(value, (list, tuple)):

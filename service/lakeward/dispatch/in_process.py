@@ -1,6 +1,6 @@
 """Run the work in this process, one spec after the other: for small plans, and for tests that inject faults.
 
-While a task lasts a thread tells how far the work is, since the caller's own is in the task.
+While a task lasts a thread reports how far the work is, since the caller's own is in the task.
 
 Touches: whatever the task touches; a thread of its own, which ends with `run`.
 Keeps:   1. `on_progress` is never called twice at once, and what it raises ends the job, no later than with the task
@@ -58,7 +58,7 @@ class _Meanwhile:
         self._ended = threading.Event()
         self._error: BaseException | None = None
         context = copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._tell,), name="lakeward-progress", daemon=True)
+        self._thread = threading.Thread(target=context.run, args=(self._repeat,), name="lakeward-progress", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -69,7 +69,7 @@ class _Meanwhile:
         if self._error is not None and error is None:
             raise self._error
 
-    def _tell(self) -> None:
+    def _repeat(self) -> None:
         while not self._ended.wait(REPORT_SECONDS):
             try:
                 self._report()

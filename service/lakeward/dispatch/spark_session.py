@@ -10,7 +10,7 @@ each worker loaded pandas (benchmarks/README.md).
 Touches: a JVM that PySpark starts as a child process; the environment of this process (PYSPARK_PYTHON, SPARK_LOCAL_IP
          and SPARK_DRIVER_MEMORY, local only).
 Keeps:   1. a session that was already running in this process is used and never stopped;
-         2. a job that is told to stop has been cancelled before the caller hears of it, if the driver still answers;
+         2. a job that is to stop has been cancelled before the caller hears of it, if the driver still answers;
          3. a job whose driver hangs ends in an error, and no more than one thread waits for the answer of a driver;
          4. a session that was ended or forgotten leaves no process, thread, connection or folder.
 See:     docs/decisions/0099-the-life-of-the-session.md
@@ -211,7 +211,7 @@ class LocalSession:
         if self._process is not None:
             self._process.kill()  # gone, or a hanging process that answers no request
             self._process.wait()
-        # The first time ends where a JVM that is gone cannot be told, before it closes the server for accumulators.
+        # The first time ends where a JVM that is gone does not answer, before it closes the server for accumulators.
         for _ in range(2):
             with suppress(Py4JError, OSError, AttributeError):
                 self._context.stop()

@@ -80,7 +80,7 @@ class Merged:
     bytes_per_second: float | None = None
     """Bytes read in the last seconds; where all is read, those written or verified. None while that says nothing."""
     seconds_left: float | None = None
-    """None while that cannot be told."""
+    """None while that is not known."""
     is_within_slices: bool = True
     """False where the work runs on other machines: then only what is finished is counted."""
 

@@ -1,10 +1,10 @@
-"""A storage that tells how much of its files was read for the first time: what is read again is not told again.
+"""A storage that counts how much of its files was read for the first time: what is read again does not count.
 
 A merge reads some of a base file more than once: its footer, keys of rows that it copies, rows to compare. So bytes
 that are read say nothing of how far it is, and bytes that were never read before do.
 
 Touches: what the storage below it does.
-Keeps:   of a file never more is told than it has, in steps of `CHUNK_BYTES`.
+Keeps:   no more of a file is counted than it has, in steps of `CHUNK_BYTES`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FirstReads(MeteredStorage):
     def __init__(self, storage: Storage, *, on_first: Callable[[int], None] = lambda size: None) -> None:
         """
         Args:
-            on_first: told how many bytes were read for the first time, after each reading that had some; by the thread
+            on_first: gets how many bytes were read for the first time, after each reading that had some; in the thread
                 that read.
         """
         super().__init__(storage)
@@ -55,12 +55,12 @@ class FirstReads(MeteredStorage):
             new = chunks.count(0, first, behind)
             if not new:
                 return
-            told = new * CHUNK_BYTES
+            counted = new * CHUNK_BYTES
             if behind == len(chunks) and not chunks[-1]:
-                told -= behind * CHUNK_BYTES - max(size, end)
+                counted -= behind * CHUNK_BYTES - max(size, end)
             chunks[first:behind] = b"\1" * (behind - first)
-            self.first_bytes += told
-        self._on_first(told)
+            self.first_bytes += counted
+        self._on_first(counted)
 
 
 class _FollowedFile(MeteredFile):

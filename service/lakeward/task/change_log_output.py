@@ -94,7 +94,7 @@ def open_change_log(
     """None where the table captures no changes.
 
     Args:
-        writing: what stands between the writer and its file.
+        writing: wraps the file for its writer.
     """
     mode = spec.supplemental_logging
     if mode is None:

@@ -101,7 +101,7 @@ class NativeLogOutput:
     ) -> None:
         """
         Args:
-            writing: what stands between a writer and its file.
+            writing: wraps the file for its writer.
         """
         self._storage = storage
         self._writing = writing

@@ -7,7 +7,7 @@ Spark puts archives before everything else on the path, PySpark's and its own cl
 read their lists again: that took 0.1 s of CPU, a task. Where the same PySpark is installed as files, which is how `pip`
 installs Spark, it is taken from there.
 
-Touches: what Spark tells it by its pipe; the path that this process imports from.
+Touches: what Spark sends it through its pipe; the path that this process imports from.
 """
 
 from __future__ import annotations

@@ -198,9 +198,13 @@ def test_a_running_job_says_how_far_it_is_and_what_it_waits_for(
     assert "waits since 1970-01-01 00:00:03 UTC: write 20270114, at most 60 s. compaction 20270115: merging" in out
     assert run(["jobs", "--json"]) == 0
     (job,) = json.loads(capfd.readouterr().out)
-    told = job["progress"]
-    assert (told["input_bytes"], told["phase"], told["time"]) == (50 * 2**20, "merging", "1970-01-01T00:00:09.000Z")
-    assert (told["waiting_since"], told["waiting_since_time"]) == (3.0, "1970-01-01T00:00:03.000Z")
+    found = job["progress"]
+    assert (found["input_bytes"], found["phase"], found["time"]) == (
+        50 * 2**20,
+        "merging",
+        "1970-01-01T00:00:09.000Z",
+    )
+    assert (found["waiting_since"], found["waiting_since_time"]) == (3.0, "1970-01-01T00:00:03.000Z")
     assert job["figures"] == {}
 
     store.jobs.end("j1", "committed", None, at=20.0, figures={"read_bytes": 5})

@@ -71,7 +71,7 @@ def test_options_that_contradict_each_other_are_refused(stated: StatedEngine) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("compact", "TABLE", "--local"), "There is no option --local any more.\nWrite --engine local."),
         (("write", "TABLE", "--spark"), "There is no option --spark any more.\nWrite --engine spark."),
@@ -87,8 +87,8 @@ def test_options_that_contradict_each_other_are_refused(stated: StatedEngine) ->
     ],
 )
 def test_options_of_before_name_what_to_write(
-    words: tuple[str, ...], told: str, capfd: pytest.CaptureFixture[str]
+    words: tuple[str, ...], error: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The error says so where the verb takes what is in their place."""
     assert run(list(words)) == 2
-    assert told in capfd.readouterr().err
+    assert error in capfd.readouterr().err

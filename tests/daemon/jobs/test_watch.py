@@ -140,7 +140,7 @@ def test_a_job_that_has_merged_does_not_only_wait() -> None:
 
 
 def test_how_far_it_is_is_taken_now_and_then() -> None:
-    """A short job is never told to the store; a long one every ten seconds."""
+    """A short job is never written to the store; a long one every ten seconds."""
     watched = Watched()
     watched.watch.step("merging")
     assert watched.watch.take_progress() is None

@@ -821,7 +821,7 @@ def test_a_deadline_follows_what_a_job_reads(read_bytes, stuck_after):
 
 def test_a_job_of_unknown_size_has_longer_until_it_says_what_it_reads():
     """A recovery carries out what others planned. What it finds lengthens its deadline, and shortens it never; a job
-    that was told to stop is given no more time."""
+    that was stopped is given no more time."""
     stage = Stage()
     stage.add("a")
     running = stage.view("a").running[0]

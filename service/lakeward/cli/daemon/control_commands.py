@@ -177,8 +177,8 @@ def jobs(
         view.add_row(Text(job.id), NameCell(job.table), *map(Text, cells))
     console.print(view)
     for job in found:
-        if told := _told(job, cleans.get(job.id, ())):
-            console.print(Text(f"{job.id}: {told}"))
+        if described := _described(job, cleans.get(job.id, ())):
+            console.print(Text(f"{job.id}: {described}"))
 
 
 def _doing(job: JobRecord) -> str:
@@ -203,7 +203,7 @@ def _progress_as_json(job: JobRecord) -> dict[str, Any]:
 _TIMES = {"at": "time", "waiting_since": "waiting_since_time"}
 
 
-def _progress_told(job: JobRecord) -> list[str]:
+def _progress_lines(job: JobRecord) -> list[str]:
     progress = _progress_of(job)
     waits = progress.get("waiting_for")
     wait = f"waits since {format_time(progress['waiting_since'])}: {waits}" if waits else ""
@@ -221,7 +221,7 @@ def _deletions_as_json(cleans: Sequence[CleanerProgress] | None) -> dict[str, An
     }
 
 
-def _told(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
+def _described(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
     """What a job did, how far its cleans are while they are not done, and what went wrong."""
     from lakeward.config.job_summary import summarise_job
 
@@ -230,8 +230,8 @@ def _told(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
         for each in cleans
         if each.files < each.files_total
     ]
-    told = (job.instant or "", summarise_job(job.figures), *_progress_told(job), *under_way, job.error or "")
-    return ". ".join(each.rstrip(".") for each in told if each)
+    words = (job.instant or "", summarise_job(job.figures), *_progress_lines(job), *under_way, job.error or "")
+    return ". ".join(each.rstrip(".") for each in words if each)
 
 
 def events(

@@ -27,7 +27,7 @@ from lakeward.errors import Cancelled, LeaseLost
 from lakeward.execute.progress import Count, DeletedSoFar, Merged, Phase
 
 _TAKEN_SECONDS = 10.0
-"""How often the store is told how far a job is: a short one costs it nothing."""
+"""How often the store gets how far a job is: a short one costs it nothing."""
 
 
 _LOGGED_SECONDS = 10.0

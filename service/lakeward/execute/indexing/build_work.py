@@ -55,7 +55,7 @@ class BuildWork:
     on_group: Callable[[int, int], None] = lambda done, of: None
     """Told how many file groups are read, and of how many."""
     on_read: Callable[[int], None] = lambda size: None
-    """Told how many bytes the tasks have read so far, where they run on this machine, before `on_group`."""
+    """Gets how many bytes the tasks have read so far, where they run on this machine, before `on_group`."""
     on_state: Callable[[BuildState], None] = lambda state: None
     """Told how far it is when tasks begin, now and then meanwhile, and when all is read."""
 
