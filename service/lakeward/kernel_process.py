@@ -30,13 +30,16 @@ LINE_SECONDS = 2.0
 
 COUNTS = "--counts"
 
+COMPILING = "compiling kernels, once on this machine"
+"""What a build is called before it counts."""
+
 Report = Callable[[int, int], None]
 """(kernels that are done, all kernels)"""
 
 
 def compiling(done: int, total: int) -> str:
     """How far a build is, in the words that terminal, page and log have for it."""
-    return f"compiling kernels, once on this machine: {done} of {total}"
+    return f"{COMPILING}: {done} of {total}"
 
 
 _has_failed = False

@@ -21,7 +21,7 @@ from lakeward.commit.lock.table_lock import Guard
 from lakeward.daemon.status import Limitation
 from lakeward.errors import Cancelled, LakewardError
 from lakeward.execute.progress import Observer
-from lakeward.kernel_process import Report, compiling
+from lakeward.kernel_process import COMPILING, Report, compiling
 
 LOG_SECONDS = 5.0
 WAIT_SECONDS = 0.5
@@ -44,7 +44,7 @@ class Kernels:
         self._build = build
         self._clock = clock
         self._log = log
-        self._state = "compiling kernels, once on this machine"
+        self._state = COMPILING
         self._problem = ""
         self._is_stopped = False
         self._ended = threading.Event()
