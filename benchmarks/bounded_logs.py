@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import machine, write_report
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
-from lakeward.commit.table_birth import create_table
+from lakeward.base.clock import SystemClock
 from lakeward.format.avro.schema_text import schema_text
+from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
+from lakeward.protocol.table_birth import create_table
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewTable
 from lakeward.table.snapshot import take_snapshot

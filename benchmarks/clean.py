@@ -28,8 +28,8 @@ from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.clean_plan import write_clean_plan
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.instant import parse_instant_time
-from lakeward.plan.clean.planner import plan_clean
-from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy
+from lakeward.services.clean.plan.planner import plan_clean
+from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 from lakeward.table.snapshot import TableSnapshot
 from tests.synthetic_table import TOKEN, completed, minute, snapshot_of

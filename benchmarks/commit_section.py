@@ -41,7 +41,7 @@ from benchmarks.commit_section_process import ARCHIVE
 from benchmarks.indexed_table import COLUMNS, IndexedTable
 from benchmarks.measure import machine, write_report
 from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name, parse_instant_time
-from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.services.compaction.plan.compaction_type import CompactionType
 
 HELD_SECONDS_MAX = 2.0
 RSS_MB_MAX = 1000.0

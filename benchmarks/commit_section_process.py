@@ -28,31 +28,31 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from benchmarks.indexed_table import LOG_ROWS, Template, base_file_template, log_file_template
-from lakeward.clock import SystemClock
-from lakeward.commit import attempt, instant_time
-from lakeward.commit.folder_fencing import FolderFencing
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.lock.table_lock import Fence
-from lakeward.commit.metadata.delta_commit import StagedDeltaCommit
-from lakeward.commit.metadata.writer import DeltaCommitWriter
-from lakeward.commit.owner import Processes
-from lakeward.commit.transition import TimelineFiles
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.archive import archiver
-from lakeward.execute.compaction import claim, publication, scheduling
-from lakeward.execute.compaction.compactor import Compactor
-from lakeward.execute.options import CompactionOptions
-from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.base.clock import SystemClock
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.engine.task.peak_memory import PeakMemory
+from lakeward.protocol import attempt, instant_time
+from lakeward.protocol.folder_fencing import FolderFencing
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.metadata.delta_commit import StagedDeltaCommit
+from lakeward.protocol.metadata.writer import DeltaCommitWriter
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.transition import TimelineFiles
 from lakeward.read.slice_input import MergeCounts
+from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.run import archiver
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run import claim, publication, scheduling
+from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.timeline import load_timeline
-from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.task.peak_memory import PeakMemory
 
 SKEW_WAIT = "skew_wait"
 STEPS: tuple[tuple[Any, str, str], ...] = (

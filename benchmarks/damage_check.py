@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from benchmarks.measure import machine
 from benchmarks.watching import WrittenTable
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.partition import find_partitions

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine, measure, write_report
-from lakeward.dispatch import engine_rule
+from lakeward.engine.dispatch import engine_rule
 from tests.golden_tables import copy_golden
 
 COMPACT = ("compact", "TABLE", "--type", "full", "--writers", "stopped", "--timezone", "UTC", "--json")
@@ -65,10 +65,10 @@ def run(folder: Path, runs: int) -> dict[str, dict[str, Any]]:
 
     for number in range(runs):
         keep("python", [sys.executable, "-c", "pass"])
-        keep("imports", [sys.executable, "-c", "import lakeward.task.workers"])
+        keep("imports", [sys.executable, "-c", "import lakeward.engine.task.workers"])
         if not number:
             os.environ |= {"NUMBA_CACHE_DIR": str(folder / "kernels"), "NUMBA_CPU_NAME": "generic"}
-            keep("imports, kernels compiled", [sys.executable, "-c", "import lakeward.task.workers"])
+            keep("imports, kernels compiled", [sys.executable, "-c", "import lakeward.engine.task.workers"])
             del os.environ["NUMBA_CACHE_DIR"], os.environ["NUMBA_CPU_NAME"]
         for side in ENGINES:
             copy = shutil.copytree(table, folder / f"{side}-{number}", copy_function=shutil.copy2)

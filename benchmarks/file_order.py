@@ -20,8 +20,8 @@ from benchmarks.merge.by_lakeward import operation_spec
 from benchmarks.merge.files import write_slice
 from benchmarks.merge.shape import SHAPES
 from benchmarks.merge.watched import watched
+from lakeward.engine.task.order_check import OrderCheck, check_order
 from lakeward.storage.local import LocalStorage
-from lakeward.task.order_check import OrderCheck, check_order
 
 
 def main() -> int:

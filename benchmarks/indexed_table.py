@@ -25,16 +25,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakeward.clock import SystemClock
-from lakeward.commit.metadata.changes import (
-    NewFile,
-    bloom_filter_sources,
-    by_file_group,
-    column_stats_records,
-    files_records,
-    partition_stats_records,
-)
-from lakeward.commit.metadata.snapshot import take_metadata_snapshot
+from lakeward.base.clock import SystemClock
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.hfile.writer import HFileWriter
@@ -60,6 +51,15 @@ from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
+from lakeward.protocol.metadata.changes import (
+    NewFile,
+    bloom_filter_sources,
+    by_file_group,
+    column_stats_records,
+    files_records,
+    partition_stats_records,
+)
+from lakeward.protocol.metadata.snapshot import take_metadata_snapshot
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import TableConfig
 from tests.golden_tables import copy_golden

@@ -24,18 +24,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine, write_report
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.opening import stopped_writers_options
-from lakeward.commit.owner import Processes
-from lakeward.execute.metadata.services import MetadataServices
-from lakeward.execute.options import CompactionOptions
+from lakeward.base.clock import SystemClock
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.metadata.base_file import write_metadata_base_file
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.log_file import write_metadata_log
 from lakeward.format.metadata.record import RecordIndexRecord
-from lakeward.plan.metadata.trigger import MetadataService
+from lakeward.protocol.lock.opening import stopped_writers_options
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.services.metadata.plan.trigger import MetadataService
+from lakeward.services.metadata.run.services import MetadataServices
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 

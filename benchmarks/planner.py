@@ -19,10 +19,10 @@ from typing import Any
 
 from benchmarks.measure import machine
 from lakeward.format.timeline.compaction_plan import write_compaction_plan
-from lakeward.plan.compaction.explain import explain
-from lakeward.plan.compaction.hybrid_compaction import HybridCompactionPlanGenerator
-from lakeward.plan.compaction.hybrid_options import HybridOptions
-from lakeward.plan.compaction.trigger import Trigger
+from lakeward.services.compaction.plan.explain import explain
+from lakeward.services.compaction.plan.hybrid_compaction import HybridCompactionPlanGenerator
+from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.reader import LogCompaction, WriteProfile
 from tests.synthetic_table import completed, file_group, log_compacted, minute, pending, snapshot_of

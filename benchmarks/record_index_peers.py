@@ -30,17 +30,17 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import keep_report, machine, measure
-from lakeward.clock import SystemClock
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.dispatch.local import places_of_machine
-from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.dispatch.spark_memory import SparkMemory
-from lakeward.execute.indexing.looking_up import look_up_by_job
+from lakeward.base.clock import SystemClock
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.engine.dispatch.local import places_of_machine
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.spark_memory import SparkMemory
 from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.opening import open_index
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.services.indexing.run.looking_up import look_up_by_job
 from lakeward.storage.opening import open_storage
 from lakeward.table.snapshot import take_snapshot
 from tests.hudi.spark import start_spark

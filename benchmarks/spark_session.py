@@ -126,7 +126,7 @@ def memory(pid: int) -> dict[str, float]:
 def part_of(process: psutil.Process) -> str:
     if process.name() == "java":
         return "java"
-    return "spark workers" if "lakeward.task.spark_workers" in process.cmdline() else "others"
+    return "spark workers" if "lakeward.engine.task.spark_workers" in process.cmdline() else "others"
 
 
 if __name__ == "__main__":

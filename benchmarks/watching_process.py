@@ -26,12 +26,12 @@ INTERVAL_SECONDS = 10.0
 
 
 def main() -> int:
-    from lakeward.clock import SystemClock
+    from lakeward.base.clock import SystemClock
     from lakeward.daemon.watcher import Watcher
     from lakeward.format.timeline.instant import format_instant_time
-    from lakeward.plan.compaction.hybrid_compaction import HybridCompactionPlanGenerator
-    from lakeward.plan.compaction.hybrid_options import HybridOptions
-    from lakeward.plan.compaction.trigger import Trigger
+    from lakeward.services.compaction.plan.hybrid_compaction import HybridCompactionPlanGenerator
+    from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+    from lakeward.services.compaction.plan.trigger import Trigger
     from lakeward.storage.opening import open_storage
 
     watcher = Watcher(open_storage, SystemClock())

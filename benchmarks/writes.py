@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import machine, measure, write_report
-from lakeward.clock import SystemClock
-from lakeward.commit.table_birth import create_table
+from lakeward.base.clock import SystemClock
 from lakeward.format.avro.schema_text import schema_text
+from lakeward.protocol.table_birth import create_table
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewTable
 

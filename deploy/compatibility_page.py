@@ -1,4 +1,4 @@
-"""Write the matrix of refusals in docs/compatibility.md, and the reason of each, from the rows of plan/eligibility.
+"""Write the matrix of refusals in docs/compatibility.md, and the reason of each, from the rows of protocol/eligibility.
 
     python -m deploy.compatibility_page
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lakeward.plan.eligibility import ROWS, TableService
+from lakeward.protocol.eligibility import ROWS, TableService
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
 

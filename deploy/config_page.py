@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 from lakeward.config.reference import Key, Section, sections
-from lakeward.plan.compaction.setting_keys import SETTINGS
+from lakeward.services.compaction.plan.setting_keys import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "configuration.md"

@@ -56,7 +56,7 @@ def compile_into(packages: Path) -> None:
     if compiled.exists():
         shutil.copytree(compiled, packages / "lakeward" / "compiled")
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    run("lakeward.kernel_build", environment=clean | {"PYTHONPATH": str(packages)})
+    run("lakeward.base.kernel_build", environment=clean | {"PYTHONPATH": str(packages)})
     assert (packages / "lakeward" / "compiled" / "made-for").exists()
 
 

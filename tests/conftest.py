@@ -17,7 +17,7 @@ from tests.runs import EXAMPLES, extent, runs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.services import PostgresServer, S3Server, Server, ZooKeeperServer
+    from tests.servers import PostgresServer, S3Server, Server, ZooKeeperServer
 
 ServerT = TypeVar("ServerT", bound="Server")
 
@@ -71,7 +71,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgresServer]:
     """A real PostgreSQL, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
-    from tests.services import PostgresServer
+    from tests.servers import PostgresServer
 
     yield from _running(PostgresServer)
 
@@ -88,7 +88,7 @@ def postgresql_url(postgresql_server: PostgresServer) -> Iterator[str]:
 def zookeeper() -> Iterator[ZooKeeperServer]:
     """A real ZooKeeper, one for each pytest process. Where it cannot be had: skipped, but red in CI. Who uses it is
     marked `services`, and has a place of its own there."""
-    from tests.services import ZooKeeperServer
+    from tests.servers import ZooKeeperServer
 
     yield from _running(ZooKeeperServer)
 
@@ -96,7 +96,7 @@ def zookeeper() -> Iterator[ZooKeeperServer]:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """A real S3-compatible server, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
-    from tests.services import S3Server
+    from tests.servers import S3Server
 
     yield from _running(S3Server)
 
@@ -112,7 +112,7 @@ def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _running(server: type[ServerT]) -> Iterator[ServerT]:
-    from tests.services import ServiceMissing
+    from tests.servers import ServiceMissing
 
     with contextlib.ExitStack() as stack:
         try:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import BinaryIO, TypeVar, cast
 
-from lakeward.errors import AlreadyExists, NotFound, VersionChanged
+from lakeward.base.errors import AlreadyExists, NotFound, VersionChanged
 from lakeward.storage.storage import FileStatus, Version
 from tests.faults import Fault, Faulted
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.execute.compaction.compactor import CompactionReport
+from lakeward.engine.task.operation_spec import OperationKind
 from lakeward.format.file_name import NativeLogKind
 from lakeward.format.parquet.base_file import SORTED_BY_KEY
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-from lakeward.task.operation_spec import OperationKind
+from lakeward.services.compaction.run.compactor import CompactionReport
 from tests.format.log.native_log.native_files import SCHEMA, TABLE_JSON, native_name
 from tests.our_reader import read_rows
 from tests.read.native_slices import COMMIT, EVENT, Flush, native, table_row

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lakeward.commit.lock import storage_lock
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import AttemptLost, LakewardError
-from lakeward.execute.compaction.compactor import CompactionReport
-from lakeward.plan.compaction.planner import Planner
+from lakeward.base.errors import AttemptLost, LakewardError
+from lakeward.protocol.lock import storage_lock
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.services.compaction.plan.planner import Planner
+from lakeward.services.compaction.run.compactor import CompactionReport
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from lakeward.storage.storage import FileStatus, Storage, Version

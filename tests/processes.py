@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.commit.owner import Owner, Processes
-from lakeward.commit.stillness import Stillness
+from lakeward.protocol.owner import Owner, Processes
+from lakeward.protocol.stillness import Stillness
 
 
 class LookedOn(Stillness):

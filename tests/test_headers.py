@@ -1,7 +1,7 @@
 """What headers and docstrings promise is held by the tests: each *Keeps* is named, each name is one thing.
 
-A test names a *Keeps* in its docstring, or in that of its file: `Keeps 2 of commit/transition`. Where a header has one
-sentence without a number it is `Keeps of commit/lock/audit`.
+A test names a *Keeps* in its docstring, or in that of its file: `Keeps 2 of protocol/transition`. Where a header has
+one sentence without a number it is `Keeps of protocol/lock/audit`.
 """
 
 import ast
@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 PROJECT = TESTS.parent
 CODE = PROJECT / "service" / "lakeward"
 
-HELD_ROOMS = ("commit/", "merge/", "plan/", "execute/", "state/", "verify/", "daemon/scheduling/scheduler")
+HELD_ROOMS = ("protocol/", "merge/", "services/", "state/", "daemon/scheduling/scheduler")
 
 KEEPS = re.compile(r"^Keeps:(.*?)(?=^\S|^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"^\s*(\d+)\. ", re.MULTILINE)

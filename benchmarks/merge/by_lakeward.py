@@ -12,12 +12,12 @@ from typing import Any
 from benchmarks.merge.files import FILE_ID, INSTANT, SliceFiles
 from benchmarks.merge.shape import ORDERING_COLUMN
 from benchmarks.merge.watched import Watched, watched
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationKind, OperationSpec
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationKind, OperationSpec
 
 
 def by_lakeward(

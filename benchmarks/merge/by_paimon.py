@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from benchmarks.merge.files import SliceFiles
 from benchmarks.merge.shape import KEY_COLUMN, ORDERING_COLUMN
 from benchmarks.merge.watched import Watched, watched
-from lakeward.dispatch.java import ensure_java
+from lakeward.engine.dispatch.java import ensure_java
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from tests.hudi.spark import HudiMissing
 

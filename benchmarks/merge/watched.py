@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import psutil
 
-from lakeward.task.peak_memory import PeakMemory
+from lakeward.engine.task.peak_memory import PeakMemory
 
 SAMPLE_SECONDS = 0.05
 Made = TypeVar("Made")

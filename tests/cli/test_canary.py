@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import typer
 
+from lakeward.base.errors import VerificationFailed
 from lakeward.cli.main import run
 from lakeward.cli.verbs import app
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import VerificationFailed
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.state.migration import migrate
 from tests.cli.leaky_connect import leaky_module
 from tests.golden_tables import copy_golden
@@ -227,7 +227,7 @@ def test_where_work_runs_is_said_without_the_token(
         raise VerificationFailed(f"The rows differ, read through {REMOTE}.", why=f"fs.s3a.secret.key={CANARY}")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.task.entry.run_operation_at", wrong)
+        patched.setattr("lakeward.engine.task.entry.run_operation_at", wrong)
         assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 6
     assert len(list(folder.rglob("replay-*.json"))) == 1
     assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 0

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import resolve_table
 from lakeward.cli.main import run
-from lakeward.commit.lock.file_system_lock import FLINK_LOCK
 from lakeward.config.settings import Settings
-from lakeward.errors import UsageError
+from lakeward.protocol.lock.file_system_lock import FLINK_LOCK
 from tests.golden_tables import copy_golden
 
 NAMED = Settings.model_validate({"tables": [{"path": "/data/orders", "name": "orders"}, {"path": "/data/clicks"}]})

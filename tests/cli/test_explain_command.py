@@ -10,8 +10,8 @@ import pytest
 
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
-from tests.execute.bench import PENDING
 from tests.golden_tables import copy_golden
+from tests.services.bench import PENDING
 
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")
 NEWEST, OLDER, OLDEST = "20261121043709156", "20261121043708181", "20261121043703223"

@@ -12,10 +12,10 @@ from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from tests.crash import metadata_compacting
 from tests.crash.compacting import check_finished
-from tests.execute.metadata.test_compaction import compactions, metadata_leftovers, records
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA
 from tests.object_tables import bring, fetch
+from tests.services.metadata.run.test_compaction import compactions, metadata_leftovers, records
 
 pytestmark = pytest.mark.services
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.errors import Cancelled
 from lakeward.cli.interrupts import interruptible
 from lakeward.cli.main import AFTER_AN_INTERRUPT, run
-from lakeward.errors import Cancelled
+from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.instant import State
-from lakeward.task.entry import run_operation_at
 from tests.crash.compacting import check_readable
-from tests.execute.bench import pending_states
 from tests.golden_tables import copy_golden
+from tests.services.bench import pending_states
 
 
 class Collected:
@@ -51,7 +51,7 @@ def test_an_interrupt_that_python_loses_is_heard_at_the_next_fence(
         return result
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.task.entry.run_operation_at", interrupted)
+        patched.setattr("lakeward.engine.task.entry.run_operation_at", interrupted)
         command = ["compact", str(table), "--engine", "local", "--writers", "stopped", "--timezone", "UTC"]
         assert run(command) == 130
     last = capfd.readouterr().err.splitlines()[-1]
@@ -82,7 +82,7 @@ main()
 
 @pytest.mark.parametrize(
     "module",
-    ["typer", "lakeward.cli.verbs", "lakeward.config.file", "lakeward.execute.compaction.compactor", "numpy"],
+    ["typer", "lakeward.cli.verbs", "lakeward.config.file", "lakeward.services.compaction.run.compactor", "numpy"],
 )
 def test_an_interrupt_while_a_command_starts(tmp_path: Path, module: str) -> None:
     """Keeps 2 of cli/main, Keeps 1 of cli/verb_group: Ctrl-C in the first second is one line and 130."""

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.service_instants import ServiceName
 from tests.crash.compacting import check_finished, check_readable, everything
-from tests.execute.hudi_writes import HudiWrite
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
+from tests.services.hudi_writes import HudiWrite
 
 IN_PROCESS = ("--engine", "local", "--writers", "stopped")
 
@@ -490,7 +490,7 @@ def test_a_spark_that_cannot_start_is_told_before_anything_is_begun(
 ) -> None:
     """No plan is left behind; a dry run, which starts none, is not concerned."""
     if home is None:
-        monkeypatch.setattr("lakeward.dispatch.spark.ensure_java", lambda: None)
+        monkeypatch.setattr("lakeward.engine.dispatch.spark.ensure_java", lambda: None)
     else:
         monkeypatch.setenv("JAVA_HOME", str(table.parent / home))
     before = everything(table)

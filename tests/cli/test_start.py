@@ -18,7 +18,7 @@ from tests.golden_tables import copy_golden
 HEAVY = {
     *("alembic", "apscheduler", "asyncio", "fastavro", "jinja2", "kazoo", "numba", "numpy", "obstore", "pandas"),
     *("psutil", "psycopg", "py4j", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "starlette", "structlog"),
-    *("uvicorn", "lakeward.config.settings", "lakeward.execute", "lakeward.table", "sqlalchemy.dialects.postgresql"),
+    *("uvicorn", "lakeward.config.settings", "lakeward.services", "lakeward.table", "sqlalchemy.dialects.postgresql"),
 }
 """Libraries that take a tenth of a second or more to load, on their own or with others; and what loads several."""
 
@@ -29,16 +29,16 @@ LOADED_FOR = {
     # Of each log that it names, a plan says whether its schema can be merged: Arrow's types.
     "plan {table}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
-        *("lakeward.execute", "numpy", "psutil", "pyarrow"),
+        *("lakeward.services", "numpy", "psutil", "pyarrow"),
     },
     "explain {table}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
-        *("lakeward.execute", "numpy", "psutil", "pyarrow"),
+        *("lakeward.services", "numpy", "psutil", "pyarrow"),
     },
     # In process, as all that is small: neither Spark nor the store, and nothing that only other services need.
     "compact {table} --type full --writers stopped --timezone UTC": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
-        *("lakeward.execute", "numpy", "psutil", "pyarrow", "fastavro", "numba"),
+        *("lakeward.services", "numpy", "psutil", "pyarrow", "fastavro", "numba"),
     },
     "state status --url {store}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table"),
@@ -62,7 +62,7 @@ LOADED_FOR = {
 IN_A_FRESH_PROCESS = """
 import contextlib, io, json, sys
 from lakeward.cli.main import run
-from lakeward.without_pandas import leave_pandas_out
+from lakeward.base.without_pandas import leave_pandas_out
 leave_pandas_out()
 with contextlib.redirect_stdout(io.StringIO()):
     codes = [run(words) for words in json.loads(sys.argv[1])]

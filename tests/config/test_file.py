@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.errors import ConfigurationError
 from lakeward.config.file import ConfigProblem, load_settings, read_config
-from lakeward.errors import ConfigurationError
 from tests.config.config_files import read, settings_of, told, write
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakeward.commit.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.lock.opening import LockOptions
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
+from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.lock.opening import LockOptions
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
 
 
 def settings(**sections: Any) -> Settings:

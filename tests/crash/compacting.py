@@ -8,22 +8,22 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from lakeward.clock import Clock
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.orphan_files import AGE_SECONDS_MIN
-from lakeward.commit.owner import Processes
-from lakeward.commit.seen_times import FOLDER as MINTED
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.clean.reserve import PLACE as RESERVE
-from lakeward.execute.compaction.compactor import CompactionReport, Compactor
-from lakeward.execute.options import CompactionOptions
+from lakeward.base.clock import Clock
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.operation import run_operation
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.timeline.instant import State, parse_instant
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import Planner, planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.orphan_files import AGE_SECONDS_MIN
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.seen_times import FOLDER as MINTED
+from lakeward.services.clean.run.reserve import PLACE as RESERVE
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
 from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.task.operation import run_operation
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
 from tests.golden_tables import expected_rows

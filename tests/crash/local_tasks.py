@@ -9,17 +9,17 @@ import time
 from functools import partial
 from pathlib import Path
 
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.lock.table_lock import Guard
-from lakeward.commit.owner import Processes
-from lakeward.dispatch.local import LocalDispatcher, Places
-from lakeward.execute.compaction.compactor import CompactionReport, Compactor
-from lakeward.execute.compaction.merging import RunOperation
-from lakeward.execute.options import CompactionOptions
+from lakeward.base.clock import SystemClock
+from lakeward.engine.dispatch.local import LocalDispatcher, Places
+from lakeward.engine.task.entry import run_operation_at
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
+from lakeward.services.compaction.run.merging import RunOperation
 from lakeward.storage.local import LocalStorage
-from lakeward.task.entry import run_operation_at
-from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import FULL
 
 

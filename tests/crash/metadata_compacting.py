@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakeward.format.metadata.key import bloom_filter_key, column_stats_key
 from lakeward.format.timeline.instant import State
-from lakeward.plan.compaction.planner import Planner
+from lakeward.services.compaction.plan.planner import Planner
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import load_indexed_columns
 from lakeward.table.listing import ListingSource

@@ -20,16 +20,16 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["SPARK_HOME"] = os.path.dirname(pyspark.__file__)
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
-from lakeward.clock import SystemClock  # noqa: E402
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions  # noqa: E402
-from lakeward.commit.owner import Processes  # noqa: E402
-from lakeward.dispatch.spark import SparkDispatcher  # noqa: E402
-from lakeward.execute.compaction.compactor import Compactor  # noqa: E402
-from lakeward.execute.options import CompactionOptions  # noqa: E402
+from lakeward.base.clock import SystemClock  # noqa: E402
+from lakeward.engine.dispatch.spark import SparkDispatcher  # noqa: E402
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions  # noqa: E402
+from lakeward.protocol.options import CompactionOptions  # noqa: E402
+from lakeward.protocol.owner import Processes  # noqa: E402
+from lakeward.services.compaction.run.compactor import Compactor  # noqa: E402
 from lakeward.storage.local import LocalStorage  # noqa: E402
 from tests.crash.compacting import FULL  # noqa: E402
 from tests.crash.zombie_task import run_twice  # noqa: E402
-from tests.dispatch import tasks  # noqa: E402
+from tests.engine.dispatch import tasks  # noqa: E402
 
 table, scratch = sys.argv[1:]
 spark = SparkDispatcher("local-cluster[2,1,1024]", {"spark.executor.memory": "1g"}, memory=tasks.MEMORY)

@@ -14,15 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import LakewardError
 from lakeward.cli.interrupts import interruptible
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.opening import LockOptions
-from lakeward.commit.owner import Processes
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.errors import LakewardError
-from lakeward.execute.compaction.compactor import Compactor
-from lakeward.execute.options import CompactionOptions
-from lakeward.task.operation import run_operation
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.operation import run_operation
+from lakeward.protocol.lock.opening import LockOptions
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.services.compaction.run.compactor import Compactor
 from tests.crash.compacting import FULL, LOG
 from tests.faults import FaultyStorage
 

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import LakewardError
-from lakeward.execute.archive import archiver
+from lakeward.base.errors import LakewardError
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.services.archive.run import archiver
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
 from tests.crash.test_clean import kinds
-from tests.execute.archive.archiving import all_instants, archive, archived_rows, completed, history_of
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden, expected_rows
 from tests.memory_objects import MemoryObjects, Objects
@@ -27,6 +25,8 @@ from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
+from tests.services.archive.run.archiving import all_instants, archive, archived_rows, completed, history_of
+from tests.services.metadata.run.compacting_metadata import serviced_table
 
 pytestmark = pytest.mark.crash
 
@@ -66,7 +66,7 @@ def check_archived(base: Path, golden: str, before: Path, whole: Path) -> None:
 @pytest.mark.parametrize("golden", TABLES)
 def test_archiving_survives_every_fault(golden: str, kind: FaultKind, tmp_path: Path) -> None:
     """Whatever call fails, dies, tears or loses its reply: running again ends it. Keeps 3 and 4 of
-    execute/archive/archiver."""
+    services/archive/run/archiver."""
     table = copy_golden(golden, tmp_path / "table")
     unhurt = FaultyStorage()
     whole = Path(shutil.copytree(table, tmp_path / "whole", copy_function=shutil.copy2))
@@ -92,7 +92,7 @@ def test_archiving_survives_every_fault(golden: str, kind: FaultKind, tmp_path: 
 
 @pytest.mark.parametrize("kind", kinds(KINDS, in_check=(FaultKind.KILL,)))
 def test_archiving_in_an_object_store_survives_every_fault(kind: FaultKind, tmp_path: Path) -> None:
-    """The same where nothing is renamed. Keeps 3 of execute/archive/archiver."""
+    """The same where nothing is renamed. Keeps 3 of services/archive/run/archiver."""
     table = copy_golden("v9", tmp_path / "table")
     objects = Objects()
     bring(table, MemoryObjects(objects), BASE)

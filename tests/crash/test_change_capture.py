@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from tests.crash.capturing import (
     change_logs,
     check_captured,

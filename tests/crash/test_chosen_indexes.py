@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.index.choices import publish_choice, publish_compared
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.index.index_type import IndexType
 from lakeward.index.tee import ComparedCommit, Tee, cut_over, read_tee
+from lakeward.protocol.index.choices import publish_choice, publish_compared
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of

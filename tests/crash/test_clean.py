@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from tests.crash import metadata_compacting
 from tests.crash.compacting import age_temporary_files, check_readable, everything, is_leftover
-from tests.execute.clean.cleaning import NATIVE, choose_old, clean, compacted, completed_cleans, data_files
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import expected_rows
 from tests.memory_objects import MemoryObjects, Objects
@@ -25,6 +24,7 @@ from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
+from tests.services.clean.run.cleaning import NATIVE, choose_old, clean, compacted, completed_cleans, data_files
 
 pytestmark = pytest.mark.crash
 
@@ -57,7 +57,8 @@ def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[o
 @pytest.mark.parametrize("kind", kinds(FaultKind, in_check=(FaultKind.KILL, FaultKind.BEFORE)))
 @pytest.mark.parametrize("golden", TABLES)
 def test_a_clean_survives_every_fault(golden: str, kind: FaultKind, tmp_path: Path):
-    """Whatever call fails, dies, tears or loses its reply: running again ends it. Keeps 2 of execute/clean/cleaner."""
+    """Whatever call fails, dies, tears or loses its reply: running again ends it. Keeps 2 of
+    services/clean/run/cleaner."""
     table = compacted(golden, tmp_path / "table")
     unhurt = FaultyStorage()
     whole = Path(shutil.copytree(table, tmp_path / "whole", copy_function=shutil.copy2))

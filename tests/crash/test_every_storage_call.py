@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.errors import LakewardError
-from lakeward.plan.compaction.planner import Planner
+from lakeward.base.errors import LakewardError
+from lakeward.services.compaction.plan.planner import Planner
 from tests.crash.compacting import (
     FULL,
     LOG,
@@ -128,7 +128,7 @@ def test_unscheduling_survives_every_fault(
     kind: FaultKind, service: Service, judge: Judge, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """A plan with a dead attempt at it: in the end both are there, or the plan alone, or neither; rows never change.
-    Keeps 3 of execute/compaction/unscheduling."""
+    Keeps 3 of services/compaction/run/unscheduling."""
     processes = ScriptedProcesses()
     dying = copy_golden("v9", tmp_path / "dying")
     before = everything(dying)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.timeline.instant import State
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
 from tests.crash.compacting import age_temporary_files, compact, compactor, everything, is_leftover, state_of
 from tests.crash.metadata_compacting import check_agrees
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of

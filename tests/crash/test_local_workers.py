@@ -11,16 +11,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lakeward.commit.owner import Processes
-from lakeward.errors import Cancelled, TaskFailed
+from lakeward.base.errors import Cancelled, TaskFailed
+from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.instant import State
-from lakeward.task.entry import run_operation_at
+from lakeward.protocol.owner import Processes
 from tests.crash.compacting import check_finished, check_readable, compact, everything, is_leftover
 from tests.crash.local_tasks import compact_locally, held_open, killed_at_the_end
 from tests.crash.other_process import wait_until
-from tests.execute.bench import pending_states
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
+from tests.services.bench import pending_states
 
 pytestmark = pytest.mark.crash
 
@@ -65,8 +65,8 @@ def test_an_attempt_stopped_while_a_worker_writes(tmp_path: Path) -> None:
 
 
 def test_a_command_killed_while_its_worker_writes(tmp_path: Path) -> None:
-    """Keeps 3 of dispatch/local: the worker, whose parent can tell it nothing any more, ends itself; the next run rolls
-    the attempt back and carries the plan out."""
+    """Keeps 3 of engine/dispatch/local: the worker, whose parent can tell it nothing any more, ends itself; the next
+    run rolls the attempt back and carries the plan out."""
     base, said = copy_golden("v9", tmp_path / "table"), tmp_path / "said"
     environment = os.environ | {"PYTHONPATH": REPOSITORY}
     with subprocess.Popen(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.timeline.instant import State
 from tests.crash.compacting import age_temporary_files, compact, compactor, everything, left_of, state_of
 from tests.crash.metadata_compacting import SERVICES, Service, check_finished, check_readable
@@ -92,7 +92,7 @@ def test_publishing_survives_every_fault(service: Service, kind: FaultKind, tmp_
 )
 def test_taking_back_survives_every_fault(service: Service, kind: FaultKind, tmp_path: Path, spark: SparkSession):
     """A process dies between the metadata table's commit and the table's, and its plan is unscheduled: in the end
-    nothing of the instant is left in either, and no reader saw a difference. Keeps 4 of commit/attempt."""
+    nothing of the instant is left in either, and no reader saw a difference. Keeps 4 of protocol/attempt."""
     calls = calls_of(service, tmp_path)
     processes = ScriptedProcesses()
     dying = copy_golden(GOLDEN, tmp_path / "dying")

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
-from lakeward.commit.owner import Processes
-from lakeward.errors import LakewardError, LockHeld, TryLater
+from lakeward.base.errors import LakewardError, LockHeld, TryLater
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
+from lakeward.protocol.owner import Processes
 from tests.crash.compacting import age_temporary_files, compact
 from tests.crash.metadata_compacting import SERVICES, Service, check_finished, check_readable
 from tests.crash.other_process import DEADLINE_SECONDS, OtherProcess, age, process, wait_until
@@ -36,7 +36,7 @@ from tests.processes import ScriptedProcesses
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from tests.services import ZooKeeperServer
+    from tests.servers import ZooKeeperServer
 
 T = TypeVar("T")
 

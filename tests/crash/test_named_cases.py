@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.owner import Processes
-from lakeward.errors import LockHeld, TryLater
+from lakeward.base.errors import LockHeld, TryLater
 from lakeward.format.timeline.instant import State
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.owner import Processes
 from tests.crash.compacting import age_temporary_files, check_finished, check_readable, compact, everything, instants
 from tests.crash.other_process import age, process
 from tests.crash.stopping_process import hear_interrupts

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.timeline.instant import State
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import Planner, planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files, compact, everything, instants, is_leftover
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.commit.heartbeat import find_intent
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
+from lakeward.protocol.heartbeat import find_intent
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.write.request import FileSizes, IndexKind
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files

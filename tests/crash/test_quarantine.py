@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import LakewardError
-from lakeward.execute.clean.cleaner import Cleaner
-from lakeward.execute.clean.undoing import undo_clean
+from lakeward.base.errors import LakewardError
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.services.clean.run.cleaner import Cleaner
+from lakeward.services.clean.run.undoing import undo_clean
 from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import load_quarantine
 from tests.crash import metadata_compacting
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.execute.clean.cleaning import choose_old, clean, compacted, completed_cleans, data_files
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import expected_rows
 from tests.memory_objects import MemoryObjects, Objects
@@ -28,6 +26,8 @@ from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
+from tests.services.clean.run.cleaning import choose_old, clean, compacted, completed_cleans, data_files
+from tests.services.metadata.run.compacting_metadata import serviced_table
 
 pytestmark = pytest.mark.crash
 
@@ -94,7 +94,7 @@ def prepared(golden: str, step: str, folder: Path) -> Path:
 @pytest.mark.parametrize("step", STEPS)
 def test_no_byte_is_lost(step: str, golden: str, kind: FaultKind, tmp_path: Path):
     """Whatever call goes wrong, each file is somewhere as it was, readers see the same rows, and the next run ends it.
-    Keeps 3 of execute/clean/undo_run."""
+    Keeps 3 of services/clean/run/undo_run."""
     table = prepared(golden, step, tmp_path / "table")
     before = contents(table)
     unhurt = FaultyStorage()

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.file_name import is_change_log
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import FileSizes, IndexKind
 from tests.crash import metadata_compacting
@@ -239,7 +239,7 @@ def test_a_write_in_an_object_store_survives_every_fault(
     shape: str, after: dict[str, str], kind: FaultKind, tmp_path: Path
 ) -> None:
     """The same where attempts are kept apart by commit intents: what one stated is rolled forward. Keeps 5 of
-    execute/rollback/rolling_back."""
+    services/rollback/run/rolling_back."""
     table = written(shape, tmp_path / "table")
     objects = Objects()
     bring(table, MemoryObjects(objects), BASE)

@@ -6,10 +6,10 @@ import os
 import time
 from pathlib import Path
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
+from lakeward.engine.task.entry import run_operation_at
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.storage.local import LocalStorage
-from lakeward.task.entry import run_operation_at
-from lakeward.task.operation_spec import OperationResult, OperationSpec
 
 TIMEOUT_SECONDS = 120.0
 

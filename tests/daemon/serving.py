@@ -12,7 +12,6 @@ from typing import TypeVar
 import structlog
 from prometheus_client import CollectorRegistry
 
-from lakeward.commit.owner import Processes
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
@@ -29,15 +28,16 @@ from lakeward.daemon.service import Service, limits_of
 from lakeward.daemon.status import ConfigStatus, ServicePhase, ServiceStatus, SparkStatus
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.entry import check_slice_at, run_operation_at
+from lakeward.engine.task.operation_spec import OperationResult
+from lakeward.protocol.owner import Processes
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.timeline.service_instants import ServiceName
-from lakeward.task.entry import check_slice_at, run_operation_at
-from lakeward.task.operation_spec import OperationResult
 from tests.clocks import SkippingClock
 
 Result = TypeVar("Result")

@@ -31,7 +31,6 @@ from lakeward.daemon.status import (
     TableStatus,
     TeeStatus,
 )
-from lakeward.execute.progress import Merged
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
@@ -39,9 +38,10 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
-from lakeward.plan.clean.decision import ConsumerHold
-from lakeward.plan.compaction.decision import Choice, Decision, Reason
-from lakeward.plan.metadata.trigger import MetadataTrigger
+from lakeward.protocol.progress import Merged
+from lakeward.services.clean.plan.decision import ConsumerHold
+from lakeward.services.compaction.plan.decision import Choice, Decision, Reason
+from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
 NOW = 1_800_000_000.0

@@ -20,12 +20,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lakeward.base.kernel_process import Report
 from lakeward.cli.main import run
 from lakeward.config.settings import Settings, SparkSettings
 from lakeward.daemon import app as daemon_app
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RECORD_OPTIONS
-from lakeward.kernel_process import Report
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 from tests.index.following import places, truth

@@ -10,19 +10,19 @@ import structlog
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.errors import LakewardError, UsageError
 from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
 from lakeward.daemon import engines as engines_module
 from lakeward.daemon.engines import START_AGAIN_SECONDS, Engines
 from lakeward.daemon.status import SparkState
-from lakeward.dispatch import machine
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.dispatch.engine_rule import DAEMON_SPARK_BYTES, DAEMON_SPARK_UP_BYTES
-from lakeward.dispatch.local import LocalDispatcher
-from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import LakewardError, UsageError
+from lakeward.engine.dispatch import machine
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.engine.dispatch.engine_rule import DAEMON_SPARK_BYTES, DAEMON_SPARK_UP_BYTES
+from lakeward.engine.dispatch.local import LocalDispatcher
+from lakeward.engine.dispatch.spark import SparkDispatcher
 from tests.clocks import SettableClock
-from tests.dispatch.fake_session import FakeSession
+from tests.engine.dispatch.fake_session import FakeSession
 
 TIMEOUT_SECONDS = 30.0
 MEMORY = 512 * 1024**2
@@ -54,7 +54,7 @@ def java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_size_decides_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the rule of dispatch/engine_rule; processes are as many at once as have their memory within
+    """It is the rule of engine/dispatch/engine_rule; processes are as many at once as have their memory within
     `service.memory`. While a session is up, smaller jobs go there."""
     engines = engines_of()
     assert isinstance(choose(engines, 0), LocalDispatcher)

@@ -11,10 +11,10 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from lakeward.base.errors import Cancelled, LakewardError
+from lakeward.base.kernel_process import Report
 from lakeward.daemon.kernels import Kernels
-from lakeward.errors import Cancelled, LakewardError
-from lakeward.execute.progress import Silent
-from lakeward.kernel_process import Report
+from lakeward.protocol.progress import Silent
 from tests.clocks import SettableClock
 
 

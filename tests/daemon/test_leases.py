@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lakeward.commit.owner import Owner, Processes
+from lakeward.base.errors import StoreUnavailable
 from lakeward.daemon.leases import Leases
-from lakeward.errors import StoreUnavailable
+from lakeward.protocol.owner import Owner, Processes
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import structlog
 
+from lakeward.base.printable import HIDDEN
 from lakeward.config.settings import LogFormat, LogLevel
 from lakeward.daemon.log import LIBRARIES, Redactor, configure_logging, log_context
-from lakeward.printable import HIDDEN
 
 CANARY = 'c4n4ry/with "quotes" & ünï%'
 URL = "postgresql+psycopg://lakeward:c4n4ryInUrl@db.example:5432/lakeward"

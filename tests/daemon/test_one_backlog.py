@@ -15,8 +15,8 @@ from lakeward.daemon.web.pages import GroupQuery, Pages, summarise
 from tests.crash.compacting import LOG
 from tests.daemon.scrape import value
 from tests.daemon.serving import Serving
-from tests.execute.bench import Bench
 from tests.golden_tables import copy_golden
+from tests.services.bench import Bench
 
 
 def test_every_place_shows_one_backlog_after_a_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

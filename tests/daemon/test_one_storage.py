@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from lakeward.base.quantities import format_size
 from lakeward.cli.main import run
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.pages import GroupQuery, Pages
-from lakeward.plan.storage_states import FileState
-from lakeward.quantities import format_size
+from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import join
 from tests.daemon.scrape import value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lakeward.base.errors import StoreUnavailable
 from lakeward.daemon.outbox import Letter, Outbox, send
-from lakeward.errors import StoreUnavailable
 
 
 class Post:

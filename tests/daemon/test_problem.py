@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from lakeward import errors
+from lakeward.base import errors
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.scheduling.events import ProblemKind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
-from lakeward.clock import SystemClock
 from lakeward.daemon.rebuild import RebuildReport, rebuild_store
 from lakeward.state.migration import migrate
 from lakeward.state.records import DecisionRecord, JobRecord

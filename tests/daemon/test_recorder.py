@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import structlog
 
+from lakeward.base.errors import StoreUnavailable
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.status import JobEnd, JobFigures
-from lakeward.errors import StoreUnavailable
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock

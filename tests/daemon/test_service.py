@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from lakeward.base.errors import Cancelled, StoreUnavailable, TryLater
+from lakeward.base.quantities import format_time
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
@@ -24,24 +26,22 @@ from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.dispatch.spark_memory import SparkMemory
-from lakeward.errors import Cancelled, StoreUnavailable, TryLater
-from lakeward.execute.progress import Merged
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.spark_memory import SparkMemory
+from lakeward.engine.task.operation_spec import OperationResult
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.quantities import format_time
+from lakeward.protocol.progress import Merged
 from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_storage
-from lakeward.task.operation_spec import OperationResult
 from tests.clocks import SkippingClock
 from tests.daemon.jobs.test_cleaning import AT_ONCE
 from tests.daemon.serving import InProcess, Serving
-from tests.execute.clean.cleaning import completed_cleans
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
+from tests.services.clean.run.cleaning import completed_cleans
 
 
 @pytest.fixture
@@ -471,7 +471,7 @@ def test_a_master_that_is_away_is_no_fault_of_the_table(
     no Spark. Once it answers, the work is done."""
     table = copy_golden("v9", root / "orders")
     before = completed(table)
-    monkeypatch.setattr("lakeward.dispatch.spark.ensure_java", lambda: None)
+    monkeypatch.setattr("lakeward.engine.dispatch.spark.ensure_java", lambda: None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         master = f"spark://127.0.0.1:{server.getsockname()[1]}"
     spark = SparkDispatcher(master, memory=SparkMemory(1, 1, 1))

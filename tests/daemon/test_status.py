@@ -7,7 +7,7 @@ import pytest
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import Hold, JobOutcome, JobResult, ProblemKind, TableState, WorkProblem
 from lakeward.daemon.status import JobEnd, JobProgress, end_of
-from lakeward.execute.progress import DeletedSoFar, Merged
+from lakeward.protocol.progress import DeletedSoFar, Merged
 from tests.daemon.synthetic_status import NOW, backlog, table
 
 

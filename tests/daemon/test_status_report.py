@@ -13,7 +13,7 @@ from lakeward.daemon.scheduling.events import Hold, ParkedGroup, TableState
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.status_report import limitations, table_detail, table_status
-from lakeward.plan.compaction.decision import Reason
+from lakeward.services.compaction.plan.decision import Reason
 from lakeward.state.records import (
     ControlKind,
     ControlRecord,

@@ -45,7 +45,7 @@ def store_that_goes_away(request: pytest.FixtureRequest, tmp_path: Path) -> Iter
         with opened(f"sqlite:///{path}") as store:
             yield store, replace, lambda: os.replace(tmp_path / "aside", path)
         return
-    from tests.services import PostgresServer
+    from tests.servers import PostgresServer
 
     with PostgresServer() as server:
 

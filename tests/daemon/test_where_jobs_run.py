@@ -12,11 +12,11 @@ import structlog
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon import engines as engines_module
 from lakeward.daemon.engines import Engines
-from lakeward.dispatch import engine_rule
-from lakeward.dispatch.dispatcher import Engine
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.local import LocalDispatcher
-from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch import engine_rule
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.local import LocalDispatcher
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.protocol.progress import Engine
 from tests.daemon.serving import InProcess, Serving
 from tests.golden_tables import copy_golden
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.commit.transition import ServiceAction
+from lakeward.base.errors import Cancelled, Refused, TryLater, VerificationFailed
 from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon import worker as module
 from lakeward.daemon.reports import JobReport, PlanReport
@@ -18,18 +18,18 @@ from lakeward.daemon.scheduling.events import Job, JobResult
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
-from lakeward.errors import Cancelled, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport, Compactor
-from lakeward.execute.progress import Count, Observer, Silent
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
-from lakeward.plan.compaction.decision import Choice, Decision, PlanOutcome, Reason
+from lakeward.protocol.progress import Count, Observer, Silent
+from lakeward.protocol.transition import ServiceAction
+from lakeward.services.compaction.plan.decision import Choice, Decision, PlanOutcome, Reason
+from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
+from lakeward.services.verification.sample_verification import SampleReport
 from lakeward.table.file_system_view import GroupId
-from lakeward.verify.sample_verification import SampleReport
 from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
-from tests.execute.bench import GROUP
-from tests.execute.hudi_writes import HudiWrite, roll_back
 from tests.golden_tables import copy_golden
+from tests.services.bench import GROUP
+from tests.services.hudi_writes import HudiWrite, roll_back
 
 
 def proceed() -> None:
@@ -197,15 +197,15 @@ def test_a_file_of_the_metadata_table_that_does_not_hold_what_was_written_is_a_f
 ) -> None:
     """Rows may be at stake: what verification finds is never passed over."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
-    monkeypatch.setattr("lakeward.execute.metadata.compaction.read_digest", lambda *arguments: b"another")
+    monkeypatch.setattr("lakeward.services.metadata.run.compaction.read_digest", lambda *arguments: b"another")
     with pytest.raises(VerificationFailed):
         bench.run(JobKind.METADATA_COMPACTION)
 
 
 def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What earlier compactions replaced goes in a job of its own, which compacts nothing; nor does the other clean."""
-    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
-    monkeypatch.setattr("lakeward.plan.metadata.trigger.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.trigger.RETAINED_COMMITS", 1)
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
     metadata = bench.plan().demand.metadata
     assert metadata is not None and metadata.is_due and metadata.may_clean

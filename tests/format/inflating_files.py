@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
+from lakeward.engine.task.peak_memory import PeakMemory
 from lakeward.format.parquet.base_file import open_base_file
-from lakeward.task.peak_memory import PeakMemory
 
 KEY = "_hoodie_record_key"
 KB = 1024

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeward.errors import UntrustedName
+from lakeward.base.errors import UntrustedName
 from lakeward.format.file_name import (
     HFILE,
     BaseFileName,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.java_properties import dump_properties, parse_properties
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.partition_metadata import PartitionMetadata, is_partition_metadata, read_partition_metadata
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import fastavro
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.avro.container import read_record
 from lakeward.format.avro.primitive import encode_bytes, encode_long
 from lakeward.format.timeline.clean_metadata import read_clean_metadata

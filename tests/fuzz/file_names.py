@@ -6,7 +6,7 @@ import contextlib
 import posixpath
 from datetime import UTC
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.file_name import (
     check_relative_path,
     is_native_log,

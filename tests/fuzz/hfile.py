@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.reader import HFileReader
 from tests.format.hfile.hfile_files import HBASE, Form, hfile

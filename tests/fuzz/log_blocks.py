@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.log.block import BlockType, CorruptBlock, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block

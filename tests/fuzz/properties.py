@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.format.partition_metadata import read_partition_metadata
 from lakeward.table.table_config import TableConfig

@@ -10,7 +10,7 @@ import zlib
 
 import pyarrow as pa
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.writer import HFileWriter

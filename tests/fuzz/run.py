@@ -28,7 +28,7 @@ LAKEWARD = Path(lakeward.__file__).parent
 
 def compiled_modules() -> list[str]:
     """Modules with compiled kernels, which cannot be instrumented."""
-    sources = (path for path in LAKEWARD.rglob("*.py") if "from lakeward.kernel import" in path.read_text())
+    sources = (path for path in LAKEWARD.rglob("*.py") if "from lakeward.base.kernel import" in path.read_text())
     return [".".join(path.relative_to(LAKEWARD.parent).with_suffix("").parts) for path in sources]
 
 

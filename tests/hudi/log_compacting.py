@@ -12,16 +12,16 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lakeward.execute.compaction.commit_metadata import log_compaction_commit
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
+from lakeward.services.compaction.run.commit_metadata import log_compaction_commit
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from tests.our_reader import scan
 
 STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"

@@ -19,8 +19,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from lakeward.dispatch.java import ensure_java
-from lakeward.dispatch.spark_session import WORKERS_MODULE
+from lakeward.engine.dispatch.java import ensure_java
+from lakeward.engine.dispatch.spark_session import WORKERS_MODULE
 
 HUDI_VERSION = "1.2.0"
 OLDEST_VERSION = "1.1.1"

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.indexing.build_work import BuildWork
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.key_checkpoint import make_checkpoint
 from lakeward.index.out_of_use import FOLDER
+from lakeward.services.indexing.run.build_work import BuildWork
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.task.key_checkpoint import make_checkpoint
 
 
 def build_folder(base: Path) -> Path:

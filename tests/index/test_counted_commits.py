@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.index.counted_commits import counted_commits
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import TableConfig

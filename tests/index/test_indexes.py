@@ -7,7 +7,7 @@ import tarfile
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused
+from lakeward.base.errors import Refused
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.location import LOCATIONS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.index import key_checkpoints
 from lakeward.index.key_checkpoints import KeyCheckpoint, list_checkpoints, read_keys, slice_digest, write_keys
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused
+from lakeward.base.errors import Refused
 from lakeward.index.index import HashedIndex, PartEffort, record_locations
 from lakeward.index.key_changes.marked_keys import CHANGES
 from lakeward.index.location import LOCATIONS

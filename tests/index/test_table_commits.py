@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, Refused, VerificationFailed
-from lakeward.execute.restore.restoring import restore
+from lakeward.base.errors import BrokenFile, Refused, VerificationFailed
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.index.index import Indexed
 from lakeward.index.key_changes.group_changes import CommitChanges, Compared, ReadAnew, TableFiles, choose_changes
@@ -17,18 +16,19 @@ from lakeward.index.key_changes.marked_keys import IS_THERE
 from lakeward.index.key_changes.reading import KeyReader
 from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, TableCommit, commits_behind, staleness
 from lakeward.index.location import RECORD_KEY
+from lakeward.services.together.restore.run.restoring import restore
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.crash import compacting
 from tests.crash.compacting import compact
-from tests.execute.archive.archiving import archive, folder_of
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.index.following import STORAGE, memory_index, places, told, truth, update
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
+from tests.services.archive.run.archiving import archive, folder_of
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.writing import BUCKETS, COLUMNS, Row, new_table, write
 
 NOTHING = Indexed()

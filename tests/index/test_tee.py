@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.index.choices import publish_choice, publish_compared
-from lakeward.errors import BrokenFile, Conflict, Refused, Unsupported
+from lakeward.base.errors import BrokenFile, Conflict, Refused, Unsupported
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import manifest_path
 from lakeward.index.tee import TEE_FORM, ComparedCommit, Tee, cut_back, cut_over, read_tee, tee_folder
+from lakeward.protocol.index.choices import publish_choice, publish_compared
 from lakeward.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -83,8 +83,9 @@ def test_the_shadow_takes_the_place(base: str, tee: Tee) -> None:
 
 
 def test_two_at_once(base: str, tee: Tee) -> None:
-    """Keeps 1, 2 and 3 of commit/index/choices: of two that choose at once one does, and choices are never taken back;
-    of two that compare the word of one counts; what was compared of a choice that holds no more counts for nothing."""
+    """Keeps 1, 2 and 3 of protocol/index/choices: of two that choose at once one does, and choices are never taken
+    back; of two that compare the word of one counts; what was compared of a choice that holds no more counts for
+    nothing."""
     choice = Tee(primary=IndexType.METADATA, shadow=IndexType.RECORD)
     held = publish_choice(STORAGE, base, tee, choice)
     with pytest.raises(Conflict, match="meanwhile"):

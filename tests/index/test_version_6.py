@@ -16,13 +16,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import LakewardError, Refused
-from lakeward.execute.indexing.build_work import build_state, make_missing
+from lakeward.base.errors import LakewardError, Refused
 from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex
+from lakeward.services.indexing.judge.key_change_listing import changes_between
+from lakeward.services.indexing.run.build_work import build_state, make_missing
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.verify.index.key_change_listing import changes_between
 from lakeward.write.request import IndexKind
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.index.builds import in_process
@@ -85,8 +85,8 @@ def test_each_step_of_hudis(tmp_path: Path, name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", STOPS)
 def test_an_update_is_stopped_at_every_call(tmp_path: Path, kind: FaultKind) -> None:
-    """Keeps 1 of execute/indexing/advancing: over commits that were archived unseen, the next one comes to the same,
-    and lookups are right meanwhile."""
+    """Keeps 1 of services/indexing/run/advancing: over commits that were archived unseen, the next one comes to the
+    same, and lookups are right meanwhile."""
     life = RecordedLife("merged", tmp_path)
     life.state(life.find("a write is under way"))
     record(life.base, "stopped", 1.0).build()
@@ -231,8 +231,8 @@ def test_another_version_in_between(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_upgraded(tmp_path: Path, is_archived: bool) -> None:
-    """Keeps 2 of execute/indexing/advancing: an index of a table that was upgraded reads it once more, all of it where
-    commits may have been archived that it lacks, and follows its commits from then on."""
+    """Keeps 2 of services/indexing/run/advancing: an index of a table that was upgraded reads it once more, all of it
+    where commits may have been archived that it lacks, and follows its commits from then on."""
     life = RecordedLife("copied", tmp_path)
     first = life.find("upsert [40, 41] in p0")
     life.state(0 if is_archived else first - 1)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import NotFound, Refused
+from lakeward.base.errors import NotFound, Refused
 from lakeward.index.index import Indexed, WritableIndex, record_locations
 from lakeward.index.location import LOCATIONS
 from lakeward.index.seen_timeline import SeenTimeline

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
-from lakeward.execute.indexing.building import build_index, update_and_tidy
-from lakeward.execute.indexing.updating import IndexUpdate
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import OwnIndex
 from lakeward.index.overlay import OVERLAY_BYTES_MAX, current_index
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_index import RecordIndex
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.services.indexing.run.building import build_index, update_and_tidy
+from lakeward.services.indexing.run.updating import IndexUpdate
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot

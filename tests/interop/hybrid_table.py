@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
 from tests.hudi.metadata_table import INDEXES, WITHOUT_METADATA
 from tests.hudi.model import Row, TableModel
 from tests.hudi.table import HudiTable, Rows

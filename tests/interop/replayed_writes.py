@@ -19,11 +19,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakeward.commit.attempt_files import attempt_folder
-from lakeward.commit.metadata.changes import NewFile
-from lakeward.commit.metadata.indexed_by_write import indexed_by_write
-from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
-from lakeward.commit.metadata.writer import DeltaCommitWriter
 from lakeward.format.avro.schema import without_meta_columns
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.metadata.base_file_stats import read_column_stats
@@ -32,6 +27,11 @@ from lakeward.format.metadata.key import column_stats_key
 from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
 from lakeward.format.metadata.record import ColumnStatsRecord, MetadataRecord
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.protocol.attempt_files import attempt_folder
+from lakeward.protocol.metadata.changes import NewFile
+from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
+from lakeward.protocol.metadata.write_changes import ChangedKeys, WriteChanges
+from lakeward.protocol.metadata.writer import DeltaCommitWriter
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from tests.hudi.table import HudiTable, TableShape

@@ -11,9 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.clock import SystemClock
-from lakeward.commit.index.filter_cache_writer import drop_filter_cache
-from lakeward.execute.indexing.filter_caching import rebuild_filter_cache
+from lakeward.base.clock import SystemClock
 from lakeward.format.parquet import base_file
 from lakeward.index.base_files import BaseFiles
 from lakeward.index.bloom.bloom_index import BloomIndex
@@ -21,6 +19,8 @@ from lakeward.index.bloom.file_keys import KeyRange
 from lakeward.index.bloom.metadata_filters import MetadataFilters
 from lakeward.index.index import record_locations
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.protocol.index.filter_cache_writer import drop_filter_cache
+from lakeward.services.indexing.run.filter_caching import rebuild_filter_cache
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from tests.hudi.table import HudiTable, TableShape

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.savepoints import read_savepoints
 from lakeward.table.timeline.timeline import load_timeline
 from lakeward.write import write as write_rows
-from tests.execute.clean.cleaning import clean, data_files
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.hybrid_table import OPTIONS
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_compaction import assert_verified
+from tests.services.clean.run.cleaning import clean, data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,16 +11,16 @@ from lakeward.cli.configured_table import open_table
 from lakeward.cli.explained import Explained
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.metadata.log_file import metadata_blocks
-from lakeward.plan.explaining.file_explanation import FileExplanation, Gone
-from lakeward.plan.storage_states import FileState
+from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
+from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.storage.local import LocalStorage
 from tests.crash.metadata_compacting import check_agrees
-from tests.execute.clean.cleaning import clean, completed_cleans, data_files
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, INDEXES, written_records
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
+from tests.services.clean.run.cleaning import clean, completed_cleans, data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

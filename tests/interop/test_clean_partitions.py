@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.table.listing import ListingSource
 from tests.crash.metadata_compacting import check_agrees, snapshot_of
-from tests.execute.clean.cleaning import completed_cleans
 from tests.hudi.table import HudiTable, Rows, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
 from tests.interop.test_clean_plan import COW_WITH_METADATA, Story, hudi_cleans, partition_gone, rows
+from tests.services.clean.run.cleaning import completed_cleans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

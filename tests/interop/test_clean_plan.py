@@ -1,7 +1,7 @@
 """Hudi's cleaner on a copy of each table deletes what our plan names, by each policy.
 
-What we keep beyond that (decision 0030) Hudi's defaults do not bring about; `tests/plan/clean/clean.cases` has it.
-For the policy by hours the instants of the first writes are moved into the past, in names and in what names them.
+What we keep beyond that (decision 0030) Hudi's defaults do not bring about; `tests/services/clean/plan/clean.cases` has
+it. For the policy by hours the instants of the first writes are moved into the past, in names and in what names them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.plan.clean.planner import plan_clean
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
-from lakeward.plan.eligibility import TableService, find_refusals
+from lakeward.protocol.eligibility import TableService, find_refusals
+from lakeward.services.clean.plan.planner import plan_clean
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.storage.storage import join
 from tests.hudi.log_compacting import log_compact, plan_log_compaction
 from tests.hudi.metadata_table import INDEXES

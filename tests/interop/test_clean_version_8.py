@@ -1,6 +1,6 @@
 """Cleans of tables of version 8: ours and those of Hudi 1.0.2, which wrote them, and what it makes of an undo.
 
-With statistics in their metadata table none of ours is made (`execute/clean/cleaner.py`), so here they have none.
+With statistics in their metadata table none of ours is made (`services/clean/run/cleaner.py`), so here they have none.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.execute.clean.undoing import undo_clean
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.run.undoing import undo_clean
 from lakeward.storage.local import LocalStorage
 from tests.conftest import IN_CI
-from tests.execute.clean.cleaning import clean, completed_cleans, data_files
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.hudi.golden_version_8 import by_default, rows_of
 from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
@@ -25,6 +23,8 @@ from tests.hudi.table import Rows
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_clean_plan import RETAIN, planned_at
 from tests.processes import ScriptedProcesses
+from tests.services.clean.run.cleaning import clean, completed_cleans, data_files
+from tests.services.metadata.run.compacting_metadata import serviced_table
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 

@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from deploy.executor_env import SPARK
-from lakeward.commit.seen_times import FOLDER as MINTED
-from lakeward.dispatch.spark_master import check_master
+from lakeward.engine.dispatch.spark_master import check_master
+from lakeward.protocol.seen_times import FOLDER as MINTED
 from tests.deploy.tools import PROJECT
-from tests.dispatch.cluster import Cluster
+from tests.engine.dispatch.cluster import Cluster
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.test_living_with_hudi import rows, values
 
@@ -35,7 +35,7 @@ GROUPS = 4
 
 HOLD = """
 import json, os, sys
-from lakeward.task import operation
+from lakeward.engine.task import operation
 
 merge_slice = operation.merge_slice
 

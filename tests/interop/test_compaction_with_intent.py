@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import Conflict
-from lakeward.execute.metadata.removal import remove_metadata
+from lakeward.base.errors import Conflict
 from lakeward.format.timeline.instant import State
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.services.metadata.run.removal import remove_metadata
 from tests.clocks import SkippingClock
 from tests.faults import Fault, FaultKind, Killed
 from tests.golden_tables import expected_rows

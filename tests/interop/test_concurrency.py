@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.instant import State, parse_instant
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import FaultyStorage, Killed
@@ -50,7 +50,7 @@ from tests.soak.writer import OPTIONS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.services import ZooKeeperServer
+    from tests.servers import ZooKeeperServer
 
 T = TypeVar("T")
 

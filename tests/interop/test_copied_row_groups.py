@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.local import LocalDispatcher
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.local import LocalDispatcher
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationSpec
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
@@ -21,8 +23,6 @@ from lakeward.merge import copy_through
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationSpec
 from tests.golden_tables import copy_golden
 from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.spark import OLDEST_VERSION_OF_8

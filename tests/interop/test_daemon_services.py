@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.dispatch import engine_rule
+from lakeward.engine.dispatch import engine_rule
 from lakeward.index.index_type import IndexType
 from tests.daemon.serving import Serving
-from tests.execute.clean.cleaning import completed_cleans, data_files
 from tests.hudi.table import HudiTable, TableShape
 from tests.index.following import truth
 from tests.interop.test_followed_index import MOVING
 from tests.interop.test_rollback import CLEANED, check_right, failed, left_alone, rows
+from tests.services.clean.run.cleaning import completed_cleans, data_files
 from tests.write.own_record_index import located
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.interop.lakeward_cli import lakeward
-from tests.services import PostgresServer
+from tests.servers import PostgresServer
 from tests.soak.writer import TABLES, expected_rows, rows_after_each_step
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]

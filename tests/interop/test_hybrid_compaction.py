@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.spark import SparkDispatcher
 from tests.hudi.client import carry_out_log_compaction, schedule_log_compaction
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION

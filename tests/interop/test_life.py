@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.execute.rollback.failed_tables import fail_last_write
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
+from tests.services.rollback.run.failed_tables import fail_last_write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

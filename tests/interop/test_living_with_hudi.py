@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.commit.heartbeat import Heartbeat
-from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.commit.owner import Processes
-from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.protocol.heartbeat import Heartbeat
+from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.owner import Processes
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from tests.hudi.log_compacting import log_compact
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact

@@ -20,13 +20,13 @@ from lakeward.format.timeline.clean_metadata import CleanMetadata, read_clean_me
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.format.timeline.instant import Instant, State, parse_instant
 from lakeward.storage.local import LocalStorage
-from tests.execute.metadata.compacting_metadata import clean_metadata, compact_metadata
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, OPTIONS
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
 from tests.processes import ScriptedProcesses
+from tests.services.metadata.run.compacting_metadata import clean_metadata, compact_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,7 +211,7 @@ def test_hudi_ends_a_clean_that_we_died_over(
 ):
     """Some files are deleted, and the plan is on the metadata table's timeline, begun. Hudi's writers work beside it,
     and once they would clean it themselves they delete the others; what they list is right all the while."""
-    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
     clean = FaultyStorage()
     trial = twins.by_us.copy_to(tmp_path / "trial")
     before = data_files(trial)
@@ -247,7 +247,7 @@ def test_hudi_cleans_where_we_stopped(
     spark: SparkSession, twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It asks the last clean, which is ours, from where on something can be deleted, and deletes what is old since."""
-    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
     table = twins.by_us.copy_to(tmp_path / "table")
     assert clean_metadata(table.path, LocalStorage()) is not None
     ours, before = len(cleans(table)), data_files(table)

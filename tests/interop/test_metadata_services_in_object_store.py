@@ -15,9 +15,6 @@ import pytest
 
 from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
-from tests.execute.metadata.compacting_metadata import compact_metadata
-from tests.execute.metadata.test_cleaning import files, older_files
-from tests.execute.metadata.test_compaction import base_files, compactions, metadata_leftovers
 from tests.golden_tables import expected_rows
 from tests.hudi.golden_metadata import OPTIONS
 from tests.hudi.table import HudiTable, TableShape
@@ -26,7 +23,10 @@ from tests.metadata_golden import GOLDEN, METADATA_TIMELINE
 from tests.object_lake import carry_out
 from tests.object_tables import bring_back, fetch
 from tests.processes import ScriptedProcesses
-from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
+from tests.services.metadata.run.compacting_metadata import compact_metadata
+from tests.services.metadata.run.test_cleaning import files, older_files
+from tests.services.metadata.run.test_compaction import base_files, compactions, metadata_leftovers
+from tests.services.verification.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ def warm(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def one_commit_retained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes our cleans retain one commit instead of twenty, which no golden table has."""
-    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
 
 
 @pytest.mark.parametrize("service", [COMPACT, CLEAN], ids=lambda service: service.name)

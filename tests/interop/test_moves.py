@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lakeward.write
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.write.request import FileSizes, IndexKind
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward as command

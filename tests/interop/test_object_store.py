@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.commit.lock.storage_lock import LockFile, parse_lock_file
-from lakeward.commit.owner import Processes
+from lakeward.protocol.lock.storage_lock import LockFile, parse_lock_file
+from lakeward.protocol.owner import Processes
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from tests.golden_tables import copy_golden, expected_rows

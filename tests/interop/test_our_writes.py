@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeward.write
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.write.request import IndexKind
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.table import HudiTable, TableShape

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.execute.clean.cleaner import CleanedTable
-from lakeward.execute.clean.orphans import look, set_orphans_aside
-from lakeward.execute.clean.purging import purge_quarantine
-from lakeward.execute.clean.undoing import undo_clean
-from lakeward.plan.clean.orphans import OrphanKeeper, OrphanProof
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.services.clean.plan.orphans import OrphanKeeper, OrphanProof
+from lakeward.services.clean.run.cleaner import CleanedTable
+from lakeward.services.clean.run.orphans import look, set_orphans_aside
+from lakeward.services.clean.run.purging import purge_quarantine
+from lakeward.services.clean.run.undoing import undo_clean
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from lakeward.table.quarantine import load_quarantine
 from tests.crash.metadata_compacting import check_agrees
-from tests.execute.clean.cleaning import clean, completed_cleans, data_files
-from tests.execute.metadata.compacting_metadata import serviced_table
-from tests.execute.rollback.failed_tables import fail_last_write
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, INDEXES
 from tests.hudi.table import HudiTable, TableShape
@@ -28,6 +25,9 @@ from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
+from tests.services.clean.run.cleaning import clean, completed_cleans, data_files
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.services.rollback.run.failed_tables import fail_last_write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

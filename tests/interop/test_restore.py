@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.errors import LakewardError
-from lakeward.execute.restore.restoring import restore
+from lakeward.base.errors import LakewardError
 from lakeward.format.avro.container import read_record
+from lakeward.services.together.restore.run.restoring import restore
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.conftest import IN_CI
-from tests.execute.clean.cleaning import clean
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.golden_version_8 import by_default
 from tests.hudi.other_release import OtherRelease
@@ -27,6 +25,8 @@ from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
 from tests.processes import LookedOn, ScriptedProcesses
+from tests.services.clean.run.cleaning import clean
+from tests.services.metadata.run.compacting_metadata import serviced_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,13 +13,13 @@ from py4j.protocol import Py4JJavaError
 
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
-from tests.execute.rollback.failed_tables import fail_last_write, roll_back
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import INDEXES
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
 from tests.processes import ScriptedProcesses
+from tests.services.rollback.run.failed_tables import fail_last_write, roll_back
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

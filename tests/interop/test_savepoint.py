@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import TableConfig, load_table_config
 from lakeward.table.timeline.cleans import Clean, read_cleans

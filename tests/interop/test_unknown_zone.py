@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
-from tests.execute.test_unknown_zone import times
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_compaction import assert_verified
 from tests.interop.test_file_system_view import hudis, ours
 from tests.metadata_golden import DATA_TIMELINE, METADATA_TIMELINE
+from tests.services.test_unknown_zone import times
 
 if TYPE_CHECKING:
     from pathlib import Path

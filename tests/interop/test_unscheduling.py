@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
-from lakeward.commit.owner import Processes
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.compaction.compactor import Compactor
-from lakeward.execute.compaction.unscheduling import Unscheduled
-from lakeward.execute.options import CompactionOptions
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.base.clock import SystemClock
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
+from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import Compactor
+from lakeward.services.compaction.run.unscheduling import Unscheduled
 from lakeward.storage.local import LocalStorage
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.hudi.table import HudiTable, TableShape
 
 if TYPE_CHECKING:

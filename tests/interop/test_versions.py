@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.format.file_name import is_native_log
 from lakeward.write.request import IndexKind
 from tests.crash.capturing import capture_changes

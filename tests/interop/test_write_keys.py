@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.java_properties import parse_properties
 from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
 from lakeward.write.keys.bucket import bucket_numbers

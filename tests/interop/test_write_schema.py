@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import lakeward.write
-from lakeward.errors import LakewardError, Unsupported, UsageError
+from lakeward.base.errors import LakewardError, Unsupported, UsageError
 from lakeward.format.avro.column_names import find_bad_names
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.write.flow import keying

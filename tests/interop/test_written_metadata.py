@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lakeward.commit.metadata import writer
-from lakeward.commit.metadata.key_sorting import KeySorter
 from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
 from lakeward.format.metadata.record import (
     BloomFilterRecord,
@@ -26,6 +24,8 @@ from lakeward.format.metadata.record import (
     SecondaryIndexRecord,
     StatsRecord,
 )
+from lakeward.protocol.metadata import writer
+from lakeward.protocol.metadata.key_sorting import KeySorter
 from lakeward.write.request import FileSizes, IndexKind
 from tests.hudi.metadata_table import INDEXES, WITHOUT_METADATA
 from tests.hudi.table import HudiTable, TableShape

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.format.timeline.instant import State
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config

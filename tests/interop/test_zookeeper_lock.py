@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, implicit_base_path
-from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
-from lakeward.commit.owner import Processes
-from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import LockHeld
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import LockHeld
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.protocol.lock.zookeeper_lock import ZooKeeperLock, implicit_base_path
+from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
+from lakeward.protocol.owner import Processes
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tests.services import ZooKeeperServer
+    from tests.servers import ZooKeeperServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.services, pytest.mark.slow]
 

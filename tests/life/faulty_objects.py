@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import BinaryIO, TypeVar, cast
 
-from lakeward.errors import AlreadyExists, NotFound, VersionChanged
+from lakeward.base.errors import AlreadyExists, NotFound, VersionChanged
 from lakeward.storage.storage import FileStatus, Version, parent
 from tests.faults import Fault, Faulted
 from tests.simulation.memory_storage import MemoryStorage

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.table.metadata.listing import compare_with_storage, load_listing
 from tests.life.reader import GroupId, Readers, look
 from tests.life.rows import present

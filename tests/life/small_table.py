@@ -19,35 +19,35 @@ from pathlib import Path
 from types import TracebackType
 from unittest.mock import patch
 
-from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.errors import AlreadyExists
-from lakeward.execute.archive.archiver import Archiver, ArchiveReport
-from lakeward.execute.clean.choosing import CleanChoice
-from lakeward.execute.clean.cleaner import Cleaner, CleanReport
-from lakeward.execute.clean.orphans import OrphanReport, set_orphans_aside
-from lakeward.execute.clean.undoing import UndoneClean, undo_clean
-from lakeward.execute.compaction.compactor import CompactionReport, Compactor
-from lakeward.execute.metadata.services import MetadataDone, MetadataServices
-from lakeward.execute.options import CompactionOptions
-from lakeward.execute.restore.restoring import Restored, restore
-from lakeward.execute.rollback.rolling_back import RollbackReport, find_decisions, roll_back_writes
-from lakeward.execute.savepoint.saving import create_savepoint, delete_savepoint
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.base.errors import AlreadyExists
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
-from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.clean.options import CleanOptions
-from lakeward.plan.clean.policy import CleanPolicy
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
-from lakeward.plan.rollback import Step
+from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.rollback import Step
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.run.archiver import Archiver, ArchiveReport
+from lakeward.services.clean.plan.options import CleanOptions
+from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.cleaner import Cleaner, CleanReport
+from lakeward.services.clean.run.orphans import OrphanReport, set_orphans_aside
+from lakeward.services.clean.run.undoing import UndoneClean, undo_clean
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
+from lakeward.services.metadata.run.services import MetadataDone, MetadataServices
+from lakeward.services.rollback.run.rolling_back import RollbackReport, find_decisions, roll_back_writes
+from lakeward.services.savepoint.run import create_savepoint, delete_savepoint
+from lakeward.services.together.restore.run.restoring import Restored, restore
 from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SettableClock
@@ -524,8 +524,8 @@ class NoRenewal:
 @contextmanager
 def without_threads() -> Iterator[None]:
     with (
-        patch("lakeward.commit.lock.table_lock.Renewal", NoRenewal),
-        patch("lakeward.execute.life_cycle.Renewal", NoRenewal),
+        patch("lakeward.protocol.lock.table_lock.Renewal", NoRenewal),
+        patch("lakeward.protocol.life_cycle.Renewal", NoRenewal),
         decoding_once(),
     ):
         yield

@@ -19,10 +19,10 @@ from functools import cache
 
 import pytest
 
-from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, NotFound, Refused, TryLater, UsageError
-from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
-from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.base.errors import AttemptLost, Conflict, LakewardError, LockHeld, NotFound, Refused, TryLater, UsageError
+from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.compaction.plan.compaction_type import CompactionType
 from tests.called_storage import WRITES
 from tests.life.faulty_memory import FaultyMemory
 from tests.life.model import Life

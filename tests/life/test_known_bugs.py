@@ -24,21 +24,21 @@ from typing import Any
 
 import pytest
 
-from lakeward.commit import attempt
-from lakeward.commit.folder_fencing import FolderFencing
-from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.commit.transition import TimelineFiles
-from lakeward.errors import AttemptLost, LockHeld, Refused, TryLater
-from lakeward.execute.archive import archiver
-from lakeward.execute.clean import clean_run
-from lakeward.execute.rollback import rolling_back
-from lakeward.plan import archiving
-from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.archiving import KeptFor
-from lakeward.plan.clean import planner
-from lakeward.plan.clean.decision import Keeper, KeepReason
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
-from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.base.errors import AttemptLost, LockHeld, Refused, TryLater
+from lakeward.protocol import attempt
+from lakeward.protocol.folder_fencing import FolderFencing
+from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.transition import TimelineFiles
+from lakeward.services.archive.plan import archiving
+from lakeward.services.archive.plan.archiving import KeptFor
+from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.run import archiver
+from lakeward.services.clean.plan import planner
+from lakeward.services.clean.plan.decision import Keeper, KeepReason
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.run import clean_run
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.rollback.run import rolling_back
 from lakeward.table import file_system_view
 from tests.life.faulty_memory import FaultyMemory
 from tests.life.model import Broken, Life

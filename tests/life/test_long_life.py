@@ -9,9 +9,9 @@ import random
 
 import pytest
 
-from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
-from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.compaction.plan.compaction_type import CompactionType
 from tests.life.model import Life
 from tests.life.small_table import BASE, TIMELINE, Kind, SmallTable, without_threads
 from tests.runs import runs

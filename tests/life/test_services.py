@@ -23,13 +23,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lakeward.errors import Conflict, LakewardError, LockHeld, Refused, TryLater
-from lakeward.execute.archive.archiver import ArchiveReport
-from lakeward.execute.clean.cleaner import CleanReport
-from lakeward.execute.clean.orphans import OrphanReport
-from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
-from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.base.errors import Conflict, LakewardError, LockHeld, Refused, TryLater
+from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.run.archiver import ArchiveReport
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.run.cleaner import CleanReport
+from lakeward.services.clean.run.orphans import OrphanReport
+from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.storage.storage import Storage
 from tests.faults import Fault, FaultKind, Killed
 from tests.life import small_table

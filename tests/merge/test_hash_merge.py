@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.log.change_log import ChangeOperation
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.logs.log_fold import LogFold

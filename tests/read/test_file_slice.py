@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported, UntrustedName
+from lakeward.base.errors import BrokenFile, Unsupported, UntrustedName
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import parse_log_file
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, LakewardError
+from lakeward.base.errors import BrokenFile, LakewardError
 from lakeward.format.log import block as log_block
 from lakeward.format.log.block import MAGIC, BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.memory_budget import INTERPRETER_BYTES, MemoryBudget, total_for_row
 from lakeward.read.slice_query import REWRITE
 from tests.read.log_files import data_block, row

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, UntrustedName
+from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.merge.rules.records import record_keys
 from lakeward.read.made_keys import check_keys_can_be_made, made_keys, with_made_keys, without_made_keys

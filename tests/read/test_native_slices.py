@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import NativeLogKind
 from lakeward.format.log.native_log.data_file import NativeDataWriter

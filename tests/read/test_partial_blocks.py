@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
+from lakeward.engine.task.verification import OutputSample, check_sample
 from lakeward.format.avro.schema import table_schema
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.file_slice import MergedSlice
 from lakeward.read.slice_query import SliceQuery
-from lakeward.task.verification import OutputSample, check_sample
 from tests.read.log_files import BLOCK_SCHEMA, META, TABLE_SCHEMA, data_block, delete_block, row
 from tests.read.test_file_slice import make, rows_of
 from tests.read.test_log_run import make as make_run

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakeward.engine.task.verification import OutputSample, check_sample
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.read.slice_query import REWRITE
 from lakeward.storage.local import LocalStorage
-from lakeward.task.verification import OutputSample, check_sample
 from tests import native_log_judge as judge
 from tests.read.native_slices import COMMIT, EVENT, NEWEST, Flush, inline, lay_out, native
 from tests.read.test_native_slices import KEYS, compacted, digest_of, random_flush, rows_of

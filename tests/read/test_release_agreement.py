@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey
 from lakeward.format.log.delete_block import encode_deletes

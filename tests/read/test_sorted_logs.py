@@ -14,6 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeward.engine.task.slice_check import check_slice
+from lakeward.engine.task.slice_check_spec import SliceCheck
+from lakeward.engine.task.verification import OutputSample, check_counts, check_sample
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read import sorted_logs
@@ -22,9 +25,6 @@ from lakeward.read.predicate import Between, Predicate
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.read.slice_query import REWRITE, SliceQuery
 from lakeward.storage.local import LocalStorage
-from lakeward.task.slice_check import check_slice
-from lakeward.task.slice_check_spec import SliceCheck
-from lakeward.task.verification import OutputSample, check_counts, check_sample
 from tests import native_log_judge as judge
 from tests.read.native_slices import COMMIT, EVENT, Flush, inline, lay_out, native
 from tests.read.test_native_slices import KEYS, digest_of, random_flush, rows_of

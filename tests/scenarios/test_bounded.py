@@ -13,8 +13,8 @@ from random import Random
 import pytest
 
 from lakeward.config.job_kind import JobKind
-from lakeward.plan.clean.policy import CleanPolicy
-from lakeward.task.slice_check_spec import CheckedSlice
+from lakeward.engine.task.slice_check_spec import CheckedSlice
+from lakeward.services.clean.plan.policy import CleanPolicy
 from tests.daemon import serving
 from tests.our_reader import scan
 from tests.scenarios.test_promises import BASE_BYTES, CHANCE, MINUTE, STEP, ByDefault, SizedTable

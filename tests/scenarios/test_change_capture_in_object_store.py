@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import AttemptLost, LockLost
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationResult, OperationSpec
+from lakeward.base.errors import AttemptLost, LockLost
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from tests.crash.capturing import capture_changes, change_logs, check_captured, check_capturing
 from tests.crash.compacting import FULL, compactor
 from tests.faults import FaultKind

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.heartbeat import Heartbeat
-from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import AlreadyExists, AttemptLost, LakewardError, LockLost
+from lakeward.base.errors import AlreadyExists, AttemptLost, LakewardError, LockLost
+from lakeward.engine.task.operation_output import open_operation_output, output_path
+from lakeward.engine.task.operation_spec import OperationSpec
 from lakeward.format.timeline.instant import State
+from lakeward.protocol.heartbeat import Heartbeat
+from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
-from lakeward.task.operation_output import open_operation_output, output_path
-from lakeward.task.operation_spec import OperationSpec
 from tests.crash.compacting import (
     FULL,
     LOG,
@@ -56,7 +56,7 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_service_survives_every_fault(kind: FaultKind, service: Service, lake: Lake) -> None:
     """Whatever write fails, dies or loses its reply: no row is ever lost, and running again finishes. Keeps 2 of
-    execute/compaction/publication."""
+    services/compaction/run/publication."""
     survive(kind, service, lake)
 
 
@@ -215,8 +215,8 @@ class StoppedPublishing(MemoryObjects):
 def test_a_late_rollback_takes_nothing_of_a_successor(lake: Lake) -> None:
     """t0 A rolls a dead attempt back, and is stopped before whatever write of that; t1 B takes over, begins at the same
     instant, states its intent, and dies as it creates the commit; t2 A wakes up, and goes on to its end; t3 C comes.
-    In the end there is one commit, also when B's request arrives only now. Keeps 2 and 4 of commit/fencing; Keeps 1
-    and 3 of commit/intent_fencing."""
+    In the end there is one commit, also when B's request arrives only now. Keeps 2 and 4 of protocol/fencing; Keeps 1
+    and 3 of protocol/intent_fencing."""
     processes = ScriptedProcesses()
     dying = lake.store()
 

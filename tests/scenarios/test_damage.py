@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import DamagedFiles
-from lakeward.execute.compaction.publication import ACCEPTED_DAMAGE
+from lakeward.base.errors import DamagedFiles
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
-from lakeward.plan.compaction.decision import Choice, Reason
+from lakeward.services.compaction.plan.decision import Choice, Reason
+from lakeward.services.compaction.run.publication import ACCEPTED_DAMAGE
 from lakeward.storage.local import LocalStorage
 from lakeward.table.damaged_file import DamageKind
 from lakeward.table.timeline.service_instants import PLANNED_BY
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import FULL, LOG, check_finished, everything
-from tests.execute.bench import GROUP, PENDING, Bench
 from tests.faults import Fault, FaultKind, FaultyStorage
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
+from tests.services.bench import GROUP, PENDING, Bench
 
 TWIN = "0bf517f7-02cc-4e03-aec7-b7450919b7fd-0"
 
@@ -106,7 +106,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_group_is_excluded_and_the_others_go_on(bench: Bench, name: str, planner: object) -> None:
     """No file is written for it and none taken away; when its file comes back it is merged like the other one. Keeps 1
-    of execute/compaction/log_checks."""
+    of services/compaction/run/log_checks."""
     whole = files_of(bench.base)
     DAMAGE[name](bench.base)
     before = files_of(bench.base)

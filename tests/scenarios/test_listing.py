@@ -11,11 +11,11 @@ from lakeward.format.metadata.record import FileEntry, FilesRecord
 from lakeward.table.damaged_file import DamageKind
 from lakeward.table.listing import ListingSource, listing_source
 from tests.crash.compacting import instants
-from tests.execute.bench import Bench
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import GOLDEN
 from tests.our_reader import read_rows
-from tests.verify.metadata_damage import change_record
+from tests.services.bench import Bench
+from tests.services.verification.metadata_damage import change_record
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_both_listings_make_the_same_plan(bench: Bench, tmp_path: Path) -> None:
 )
 def test_a_group_that_the_listing_has_wrong_is_in_no_plan(bench: Bench, damage: str, kind: DamageKind) -> None:
     """A plan would miss rows for good, or name files that do not exist: the group is frozen, and no instant begins.
-    The Keeps of execute/compaction/choosing."""
+    The Keeps of services/compaction/run/choosing."""
 
     def is_partition(record: object) -> bool:
         return isinstance(record, FilesRecord) and not record.is_all_partitions

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.heartbeat import find_intent
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.errors import Conflict, LakewardError
-from lakeward.execute.metadata.removal import remove_metadata
+from lakeward.base.errors import Conflict, LakewardError
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.timeline.instant import State
+from lakeward.protocol.heartbeat import find_intent
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.services.metadata.run.removal import remove_metadata
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything
 from tests.crash.metadata_compacting import SERVICES as OF_METADATA

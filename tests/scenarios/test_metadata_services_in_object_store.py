@@ -11,25 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit import intent_fencing
-from lakeward.commit.attempt import Attempt, Publication, metadata_place
-from lakeward.commit.attempt_files import COMMIT_FILE
-from lakeward.commit.heartbeat import find_intent
-from lakeward.commit.staged_commit import named_files
-from lakeward.commit.transition import MetadataAction
-from lakeward.errors import AttemptLost, Conflict, LakewardError, TryLater
-from lakeward.execute.metadata.removal import remove_metadata
-from lakeward.execute.metadata.services import MetadataServices
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.base.errors import AttemptLost, Conflict, LakewardError, TryLater
 from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.protocol import intent_fencing
+from lakeward.protocol.attempt import Attempt, Publication, metadata_place
+from lakeward.protocol.attempt_files import COMMIT_FILE
+from lakeward.protocol.heartbeat import find_intent
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.staged_commit import named_files
+from lakeward.protocol.transition import MetadataAction
+from lakeward.services.metadata.run.removal import remove_metadata
+from lakeward.services.metadata.run.services import MetadataServices
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything
-from tests.execute.metadata.compacting_metadata import compact_metadata, serviced_table
-from tests.execute.metadata.test_cleaning import files, older_files
-from tests.execute.metadata.test_compaction import compactions, metadata_leftovers, records, scan_metadata
 from tests.faults import Fault, FaultKind, Killed
 from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import METADATA, METADATA_TIMELINE
@@ -37,7 +34,10 @@ from tests.object_lake import BASE, KINDS
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
-from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
+from tests.services.metadata.run.compacting_metadata import compact_metadata, serviced_table
+from tests.services.metadata.run.test_cleaning import files, older_files
+from tests.services.metadata.run.test_compaction import compactions, metadata_leftovers, records, scan_metadata
+from tests.services.verification.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
 
 GOLDEN = ("v9_metadata", "v8_metadata")
 
@@ -46,7 +46,7 @@ GOLDEN = ("v9_metadata", "v8_metadata")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Lake]]:
     with pytest.MonkeyPatch.context() as patch:
         # One commit is retained, instead of twenty, which no golden table has.
-        patch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
+        patch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
         yield {}
 
 
@@ -244,7 +244,7 @@ def is_nth(number: int, store: MemoryObjects, write: str) -> bool:
 def test_who_completes_while_it_is_taken_over_has_completed(service: Service, lake_of: LakeOf) -> None:
     """t0 B sees that A is dead, and is about to shut it out; t1 A, who was only stopped, publishes and tidies up; t2 B
     finds no intent, for the heartbeat is gone, but must not roll back what is complete. Keeps 3 of
-    commit/attempt."""
+    protocol/attempt."""
     lake = lake_of(service)
     # The last write before the commit intent.
     processes = lake.died(lambda write: write.endswith("compaction.inflight" if service is COMPACT else "/commit"))
@@ -319,7 +319,7 @@ def test_an_intent_that_was_not_stated_cannot_be_any_more(service: Service, lake
 
 def test_an_intent_that_does_not_fit_any_more_waits(lake_of: LakeOf) -> None:
     """A log that was merged is gone: an operator restored the metadata table. Without one, nothing is left of it. Keeps
-    2 of execute/metadata/recovery."""
+    2 of services/metadata/run/recovery."""
     lake = lake_of(COMPACT)
     processes = lake.died(states_intent)
     (slice_,) = scan_metadata(lake.before).slices["files"]

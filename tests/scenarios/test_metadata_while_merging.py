@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile, Conflict, Unsupported
+from lakeward.base.errors import BrokenFile, Conflict, Unsupported
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.format.timeline.instant import State, format_instant_time
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import everything
-from tests.execute.bench import Bench
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import (
     DATA_TIMELINE,
@@ -25,6 +24,7 @@ from tests.metadata_golden import (
     timeline,
 )
 from tests.our_reader import read_rows
+from tests.services.bench import Bench
 
 DEFINITIONS = ".hoodie/.index_defs/index.json"
 
@@ -69,7 +69,7 @@ def newer_definitions(base: Path) -> None:
 def test_what_we_cannot_write_to_is_refused_before_anything_is_written(
     bench: Bench, error: type[Exception], change: object
 ) -> None:
-    """No plan is left behind. Keeps of commit/metadata/snapshot."""
+    """No plan is left behind. Keeps of protocol/metadata/snapshot."""
     change(bench.base)  # type: ignore[operator]
     before = everything(bench.base)
     with pytest.raises(error):
@@ -79,7 +79,7 @@ def test_what_we_cannot_write_to_is_refused_before_anything_is_written(
 
 def test_times_are_greater_than_all_on_both_timelines(bench: Bench) -> None:
     """The plan's and both completion times, also where the metadata table was serviced last, by a faster clock. Keeps 3
-    of execute/compaction/publication."""
+    of services/compaction/run/publication."""
     (serviced,) = (bench.base / METADATA_TIMELINE).glob("20261121142629352_*.commit")
     ahead = format_instant_time(int((bench.clock.now() + 2) * 1000), UTC)
     serviced.rename(serviced.with_name(f"20261121142629352_{ahead}.commit"))

@@ -17,11 +17,11 @@ import pytest
 
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
+from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.engine.task.slice_check_spec import CheckedSlice
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
-from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.task.slice_check_spec import CheckedSlice
 from tests.daemon import serving
 from tests.daemon.serving import Serving
 from tests.our_reader import scan

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.errors import Cancelled, LakewardError, LeaseLost, LockHeld, VerificationFailed
-from lakeward.execute.progress import Count, Phase
+from lakeward.base.errors import Cancelled, LakewardError, LeaseLost, LockHeld, VerificationFailed
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.format.timeline.instant import State
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationResult, OperationSpec
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.progress import Count, Phase
 from tests.crash.compacting import FULL, LOG, check_finished, check_log_compacted, check_readable, everything
-from tests.execute.bench import GROUP, Bench, pending_states
 from tests.golden_tables import copy_golden
+from tests.services.bench import GROUP, Bench, pending_states
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_stopped_at_every_call_of_the_guard(planner: object, tmp_path: Path) -> 
     """The guard stops us before each fence and in each report: what was not published yet is rolled back, and the next
     run finishes.
 
-    Keeps 2 of execute/compaction/merging; Keeps 1 of execute/serviced_table.
+    Keeps 2 of services/compaction/run/merging; Keeps 1 of protocol/serviced_table.
     """
     count = Bench(copy_golden("v9", tmp_path / "count"))
     never = StopAt(10**9, LeaseLost())
@@ -95,7 +95,7 @@ def test_an_attempt_that_cannot_be_rolled_back_is_left_for_the_next_run(bench: B
 
 def test_a_rollback_is_not_stopped_by_what_stopped_the_work(bench: Bench) -> None:
     """The lease stays lost while another process holds the lock for a moment: what was begun is rolled back all the
-    same. Keeps 2 of execute/serviced_table."""
+    same. Keeps 2 of protocol/serviced_table."""
     lock = bench.base / ".hoodie/lock"
 
     def lose(spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -119,7 +119,7 @@ def test_a_rollback_is_not_stopped_by_what_stopped_the_work(bench: Bench) -> Non
 
 def test_a_failure_names_its_file_group(bench: Bench) -> None:
     """The next plan can exclude it; the name survives the way back from an executor. Keeps 1 of
-    execute/compaction/merging."""
+    services/compaction/run/merging."""
 
     def fail(spec: OperationSpec, task_attempt: int) -> OperationResult:
         raise VerificationFailed("bad", why="It is.")

@@ -13,11 +13,11 @@ import pytest
 
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.read.file_slice import open_slice
+from lakeward.read.row_lookup import sample_keys
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
-from lakeward.verify.row_lookup import sample_keys
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.read.log_files import block

@@ -12,24 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError, Refused
-from lakeward.execute.compaction.unscheduling import StillScheduled
+from lakeward.base.errors import LakewardError, Refused
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.decision import Choice, Reason
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.read.log_scan import scan_slice_heads
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.decision import Choice, Reason
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.unscheduling import StillScheduled
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.crash.compacting import age_temporary_files, compact, everything, is_leftover
-from tests.execute.bench import Bench
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import GOLDEN, copy_golden
 from tests.metadata_golden import set_property
 from tests.object_lake import Lake, carry_out
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
+from tests.services.bench import Bench
 
 EXPECTED = json.loads((GOLDEN / "v6_oldest" / "expected.json").read_text())
 PLANNED = EXPECTED["instant"]

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.clock import SystemClock
-from lakeward.errors import Conflict
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import Conflict
+from lakeward.engine.task.operation import run_operation
+from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.format.avro.schema import required_columns
 from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
 from lakeward.format.parquet.base_file import read_required
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.decision import Choice, Reason
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
-from lakeward.task.operation import run_operation
-from lakeward.task.operation_spec import OperationResult, OperationSpec
-from lakeward.verify.metadata_check import SampleSize
-from lakeward.verify.table_verification import verify_table
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.decision import Choice, Reason
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.verification.metadata_check import SampleSize
+from lakeward.services.verification.table_verification import verify_table
 from tests.crash.compacting import everything
-from tests.execute.bench import NOTHING, Bench
 from tests.golden_tables import GOLDEN as GOLDEN_TABLES
 from tests.golden_tables import copy_golden
 from tests.hudi.metadata_table import MADE_BY_COMPACTIONS, comparable_records
 from tests.metadata_golden import DATA_TIMELINE, METADATA, set_property
 from tests.our_reader import read_rows, scan
+from tests.services.bench import NOTHING, Bench
 
 GOLDEN = "v8"
 EXPECTED = json.loads((GOLDEN_TABLES / GOLDEN / "expected.json").read_text())

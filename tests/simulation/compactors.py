@@ -10,8 +10,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from lakeward.commit.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
-from lakeward.errors import (
+from lakeward.base.errors import (
     AttemptLost,
     Conflict,
     LakewardError,
@@ -22,12 +21,13 @@ from lakeward.errors import (
     Refused,
     TryLater,
 )
-from lakeward.execute.compaction.compactor import Compactor
-from lakeward.execute.options import CompactionOptions
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.decision import PlanOutcome
-from lakeward.plan.compaction.planner import Planner, planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.options import CompactionOptions
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.decision import PlanOutcome
+from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import Compactor
 from tests.faults import Killed
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
 from tests.simulation.memory_storage import MemoryStorage

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import delete
 
+from lakeward.base.errors import StoreUnavailable
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.settings import (
@@ -51,11 +52,10 @@ from lakeward.daemon.service import Service, limits_of
 from lakeward.daemon.table_cache import TableCache
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
-from lakeward.errors import StoreUnavailable
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.plan.clean.policy import CleanPolicyKind
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.decision import Choice
+from lakeward.services.clean.plan.policy import CleanPolicyKind
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.decision import Choice
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.schema import metadata, store_identity
 from lakeward.state.store import Store, open_store

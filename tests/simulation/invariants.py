@@ -20,10 +20,10 @@ import posixpath
 import re
 from collections import defaultdict
 
-from lakeward.commit.folder_fencing import ENDED
-from lakeward.commit.heartbeat import EXPIRY_SECONDS, INTERVAL_SECONDS
-from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.format.timeline.clean_plan import read_clean_plan
+from lakeward.protocol.folder_fencing import ENDED
+from lakeward.protocol.heartbeat import EXPIRY_SECONDS, INTERVAL_SECONDS
+from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import (
     BASE_FILE,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import BinaryIO
 
-from lakeward.errors import AlreadyExists, NotFound
+from lakeward.base.errors import AlreadyExists, NotFound
 from lakeward.storage.storage import FileStatus, parent
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, TypeVar
 
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from tests.called_storage import WRITES, CalledStorage
 from tests.faults import Killed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import RenamingStorage, Storage
 from tests.simulation.memory_storage import MemoryStorage

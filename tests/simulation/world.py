@@ -27,11 +27,11 @@ from types import TracebackType
 from typing import Any
 from unittest.mock import patch
 
-from lakeward.commit.owner import MAX_ATTEMPT, Owner, Processes
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.format.avro.container import read_record
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
 from lakeward.format.timeline.instant import parse_instant
+from lakeward.protocol.owner import MAX_ATTEMPT, Owner, Processes
 from tests.faults import Killed
 
 START = 1_767_225_600.0  # 2026-01-01, UTC
@@ -416,8 +416,8 @@ def simulated(world: World) -> Iterator[None]:
                 self.last_failure = failure
 
     with (
-        patch("lakeward.commit.lock.table_lock.Renewal", SimulatedRenewal),
-        patch("lakeward.execute.life_cycle.Renewal", SimulatedRenewal),
+        patch("lakeward.protocol.lock.table_lock.Renewal", SimulatedRenewal),
+        patch("lakeward.protocol.life_cycle.Renewal", SimulatedRenewal),
         decoding_once(),
     ):
         yield

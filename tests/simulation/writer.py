@@ -24,16 +24,16 @@ from functools import partial
 
 import fastavro
 
-from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK
-from lakeward.errors import AlreadyExists
+from lakeward.base.errors import AlreadyExists
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import planner_of
-from lakeward.plan.compaction.selection import GroupFilter
+from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import TableConfig
 from tests.metadata_golden import rollback_plan

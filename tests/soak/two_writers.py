@@ -37,10 +37,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
-from lakeward.errors import Conflict, LockHeld, TryLater
+from lakeward.base.errors import Conflict, LockHeld, TryLater
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import State, parse_instant
+from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.write.entry import write as write_rows
 from tests.hudi.table import HudiTable, TableShape
 from tests.soak.writer import OPTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.state.access import TEXT_LENGTH_MAX
 from lakeward.state.records import (
     EventRecord,

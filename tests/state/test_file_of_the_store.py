@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion
+from lakeward.base.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion
 from lakeward.state import engine
 from lakeward.state.migration import migrate
 from lakeward.state.store import Store, open_store

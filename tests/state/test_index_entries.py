@@ -11,7 +11,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import StoreVersion, TryLater, Unsupported, UsageError
+from lakeward.base.errors import StoreVersion, TryLater, Unsupported, UsageError
 from lakeward.state import index_entries
 from lakeward.state.engine import Database, open_database, parse_store_url
 from lakeward.state.index_entries import IndexEntries, create_entries, drop_entries, list_indexes, open_entries
@@ -19,7 +19,7 @@ from lakeward.state.migration import migrate
 from lakeward.state.postgres_arrays import Binaries, Integers, binary_cursor, integers, texts
 from lakeward.state.store import open_store
 from tests.clocks import SkippingClock
-from tests.services import DroppingProxy, PostgresServer
+from tests.servers import DroppingProxy, PostgresServer
 
 pytestmark = pytest.mark.services
 

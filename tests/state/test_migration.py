@@ -19,7 +19,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from lakeward.errors import StoreVersion
+from lakeward.base.errors import StoreVersion
 from lakeward.state import migration
 from lakeward.state.engine import Database, open_database
 from lakeward.state.migration import SchemaState, find_scripts, migrate, schema_status

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import StoreBroken
+from lakeward.base.errors import StoreBroken
 from lakeward.state.migration import migrate
 from lakeward.state.records import ParkedRecord
 from lakeward.state.salvage import salvage

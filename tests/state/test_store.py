@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.state.records import (
     AttemptRecord,
     EventRecord,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.errors import NoCredentials
+from lakeward.base.errors import NoCredentials
 from lakeward.storage.credentials import check_credentials
 from lakeward.storage.object_url import Provider
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import AlreadyExists, NotFound
+from lakeward.base.errors import AlreadyExists, NotFound
 from lakeward.storage import exclusive_rename
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.place import Place

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import AlreadyExists, LakewardError, NotFound, UsageError
+from lakeward.base.errors import AlreadyExists, LakewardError, NotFound, UsageError
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.storage.storage import join, parent

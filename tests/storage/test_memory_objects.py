@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from lakeward.storage.storage import RenamingStorage, Version, VersionedStorage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.storage.object_client import clients_of
 from lakeward.storage.object_url import parse_object_url
 

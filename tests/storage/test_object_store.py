@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.errors import AlreadyExists, NotFound, VersionChanged
+from lakeward.base.errors import AlreadyExists, NotFound, VersionChanged
 from lakeward.storage import object_store
 from lakeward.storage.object_store import PART_BYTES, ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from lakeward.storage.storage import Version
 
 if TYPE_CHECKING:
-    from tests.services import DroppingS3, S3Server
+    from tests.servers import DroppingS3, S3Server
 
 pytestmark = pytest.mark.services
 
@@ -27,7 +27,7 @@ def store_at(url: str) -> ObjectStore:
 @pytest.fixture
 def dropping(s3_server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DroppingS3]:
     """The way to the server loses replies."""
-    from tests.services import DroppingS3
+    from tests.servers import DroppingS3
 
     proxy = DroppingS3(s3_server)
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)

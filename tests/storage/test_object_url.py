@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.storage.object_url import Provider, is_object_url, parse_object_url
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import RenamingStorage, VersionedStorage

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LinkInTable, UntrustedName
+from lakeward.base.errors import LinkInTable, UntrustedName
 from lakeward.storage import place
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.opening import open_root, open_storage

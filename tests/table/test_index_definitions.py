@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import Unsupported, UntrustedName
+from lakeward.base.errors import Unsupported, UntrustedName
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns, load_index_definitions, load_indexed_columns

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import UsageError
-from lakeward.plan.clean.planner import plan_clean
-from lakeward.plan.clean.policy import CleanPolicy
-from lakeward.plan.eligibility import find_all_refusals
-from lakeward.plan.explaining.file_explanation import FileExplainer, FileFacts, find_path
-from lakeward.plan.explaining.file_sentences import explain_in_sentences
+from lakeward.base.errors import UsageError
+from lakeward.protocol.eligibility import find_all_refusals
+from lakeward.services.clean.plan.planner import plan_clean
+from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, find_path
+from lakeward.services.together.explaining.file_sentences import explain_in_sentences
 from lakeward.storage.local import LocalStorage
 from lakeward.table.damaged_file import DamageKind
 from lakeward.table.file_system_view import sort_files

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported, UsageError
+from lakeward.base.errors import BrokenFile, Unsupported, UsageError
 from lakeward.format.java_properties import parse_properties
 from lakeward.table.new_keys import KeyGeneratorKind, NewTimestamps, TimestampType
 from lakeward.table.new_table import COPY_ON_WRITE, NewIndex, NewIndexes, NewTable

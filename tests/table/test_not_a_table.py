@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import NoCredentials, NotATable
+from lakeward.base.errors import NoCredentials, NotATable
 from lakeward.storage.local import LocalStorage
 from lakeward.table.not_a_table import check_is_table
 from tests.golden_tables import copy_golden

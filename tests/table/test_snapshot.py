@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from lakeward.errors import NotATable
+from lakeward.base.errors import NotATable
 from lakeward.format.avro.container import write_record
 from lakeward.format.timeline.commit_metadata import (
     CommitMetadata,

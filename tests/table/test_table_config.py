@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile, NotATable, UntrustedName
+from lakeward.base.errors import BrokenFile, NotATable, UntrustedName
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import LoadedConfig, TableConfig, load_table_config
 

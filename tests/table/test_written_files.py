@@ -17,6 +17,8 @@ from lakeward.format.timeline.commit_metadata import (
     write_commit_metadata,
 )
 from lakeward.format.timeline.instant import Instant, State
+from lakeward.services.verification.metadata_check import SampleSize
+from lakeward.services.verification.table_verification import verify_table
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind
@@ -25,8 +27,6 @@ from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.timeline.timeline import Timeline
 from lakeward.table.watching.incremental_view import DAMAGED_SECONDS, IncrementalView
 from lakeward.table.written_files import WrittenBy, find_damage
-from lakeward.verify.metadata_check import SampleSize
-from lakeward.verify.table_verification import verify_table
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.synthetic_table import completed, pending

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-from lakeward.execute.indexing.building import build_index, update_and_tidy
 from lakeward.index.external.entry_store import EntryStore
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.overlay import current_index
+from lakeward.services.indexing.run.building import build_index, update_and_tidy
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.tagging.choosing import OpenIndex

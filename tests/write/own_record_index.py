@@ -12,12 +12,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter, moved_record_index
-from lakeward.execute.indexing.building import build_index, update_and_tidy
-from lakeward.execute.indexing.updating import IndexUpdate
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_options import RecordOptions
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter, moved_record_index
+from lakeward.services.indexing.run.building import build_index, update_and_tidy
+from lakeward.services.indexing.run.updating import IndexUpdate
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot

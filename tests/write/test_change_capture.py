@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import Refused, VerificationFailed
+from lakeward.base.errors import Refused, VerificationFailed
+from lakeward.engine.task.change_log_output import ChangeLogOutput
 from lakeward.format.file_name import is_change_log
 from lakeward.format.log.change_log import read_changes
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
-from lakeward.task.change_log_output import ChangeLogOutput
 from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
 from tests.clocks import SkippingClock

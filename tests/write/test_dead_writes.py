@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.heartbeat import find_intent
-from lakeward.errors import AttemptLost, Conflict
+from lakeward.base.errors import AttemptLost, Conflict
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import State, parse_instant
+from lakeward.protocol.heartbeat import find_intent
 from tests.faults import Fault, FaultKind, Killed
 from tests.memory_objects import MemoryObjects, Objects
 from tests.object_lake import BASE
@@ -27,7 +27,7 @@ TIMELINE = f"{BASE}/.hoodie/timeline"
 
 def test_a_writer_that_wakes_up_publishes_nothing(tmp_path: Path) -> None:
     """It was judged dead and rolled back by the next write, which is complete. Keeps 1 of
-    execute/rollback/finishing."""
+    services/rollback/run/finishing."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a")], **BUCKETS)
     processes = ScriptedProcesses()
@@ -69,7 +69,7 @@ def fetched(objects: Objects) -> Path:
 
 
 def test_an_intent_is_completed(stated: tuple[Objects, str, ScriptedProcesses]) -> None:
-    """The next write does so before it begins. Keeps 5 of execute/rollback/rolling_back."""
+    """The next write does so before it begins. Keeps 5 of services/rollback/run/rolling_back."""
     objects, instant, processes = stated
     write(BASE, [("k2", 1, "p", "c")], storage=MemoryObjects(objects), processes=processes, **BUCKETS)
     base = fetched(objects)
@@ -78,7 +78,7 @@ def test_an_intent_is_completed(stated: tuple[Objects, str, ScriptedProcesses]) 
 
 
 def test_an_intent_that_fits_no_more_is_left(stated: tuple[Objects, str, ScriptedProcesses]) -> None:
-    """Another engine wrote to the same file group since. Keeps 2 of execute/rollback/finishing."""
+    """Another engine wrote to the same file group since. Keeps 2 of services/rollback/run/finishing."""
     objects, instant, processes = stated
     store = MemoryObjects(objects)
     intent = find_intent(store, BASE, instant)

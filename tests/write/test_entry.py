@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakeward.write
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
-from lakeward.errors import Refused, UsageError
-from lakeward.execute.indexing.building import build_index
+from lakeward.base.errors import Refused, UsageError
 from lakeward.index.record.record_options import RecordOptions
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.services.indexing.run.building import build_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import WriteOperation

@@ -17,11 +17,11 @@ from lakeward.write.request import FileSizes, IndexKind
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
 from tests.crash.metadata_compacting import check_agrees
-from tests.execute.versions.test_changing import change
 from tests.faults import FaultyStorage
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
+from tests.services.together.versions.run.test_changing import change
 from tests.write.writing import Row, new_table, write
 
 KEYS = [f"k{number:02}" for number in range(40)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.table.table_config import TableConfig
 from lakeward.write.index_choice import IndexChoice, choose_index
 from lakeward.write.request import IndexKind

@@ -14,33 +14,33 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import Refused
-from lakeward.execute.archive.archiver import Archiver
-from lakeward.execute.clean.cleaner import Cleaner
-from lakeward.execute.restore.restoring import restore
-from lakeward.execute.rollback.rolling_back import find_decisions, roll_back_writes
-from lakeward.execute.savepoint.saving import create_savepoint, delete_savepoint
-from lakeward.execute.serviced_table import ServicedTable
-from lakeward.execute.versions.changing import change_version
+from lakeward.base.errors import Refused
 from lakeward.format.file_name import is_native_log
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import Planner, planner_of
-from lakeward.plan.compaction.selection import GroupFilter
-from lakeward.plan.rollback import Step
+from lakeward.protocol.rollback import Step
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.archive.run.archiver import Archiver
+from lakeward.services.clean.run.cleaner import Cleaner
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.rollback.run.rolling_back import find_decisions, roll_back_writes
+from lakeward.services.savepoint.run import create_savepoint, delete_savepoint
+from lakeward.services.together.restore.run.restoring import restore
+from lakeward.services.together.versions.run.changing import change_version
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind
 from tests.crash.compacting import FULL, LOG, age_temporary_files, compact
 from tests.crash.metadata_compacting import check_agrees
-from tests.execute.archive.archiving import SOON
-from tests.execute.clean.cleaning import choose_old
-from tests.execute.metadata.compacting_metadata import serviced_table
-from tests.execute.versions.layouts import Conversion
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import METADATA
 from tests.our_reader import scan
 from tests.processes import LookedOn, ScriptedProcesses
 from tests.runs import runs
+from tests.services.archive.run.archiving import SOON
+from tests.services.clean.run.cleaning import choose_old
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.services.together.versions.run.layouts import Conversion
 from tests.write.test_histories import INDEXES, History
 from tests.write.writing import Row, new_table
 

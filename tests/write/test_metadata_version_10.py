@@ -17,15 +17,15 @@ from lakeward.format.metadata.record import (
     PartitionStatsRecord,
     RecordIndexRecord,
 )
+from lakeward.services.verification.metadata_check import SampleSize, check_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.verify.metadata_check import SampleSize, check_metadata
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
-from tests.execute.metadata.compacting_metadata import compact_metadata
 from tests.our_reader import scan
+from tests.services.metadata.run.compacting_metadata import compact_metadata
 from tests.write.writing import Row, new_table, rows_of, write
 
 FIRST: list[Row] = [("k1", 5, "p", "a"), ("k2", 5, "p", None), ("k3", 5, "q", "a"), ("k4", 5, "q", "a")]

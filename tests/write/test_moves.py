@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused, Unsupported
+from lakeward.base.errors import Refused, Unsupported
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index import record_locations

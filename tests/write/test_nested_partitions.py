@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import BrokenFile, LakewardError, Refused, UsageError
 from lakeward.cli.main import run
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.opening import stopped_writers_options
-from lakeward.commit.owner import Processes
-from lakeward.errors import BrokenFile, LakewardError, Refused, UsageError
-from lakeward.execute.metadata.removal import remove_metadata
-from lakeward.execute.restore.restoring import restore
+from lakeward.protocol.lock.opening import stopped_writers_options
+from lakeward.protocol.owner import Processes
+from lakeward.services.metadata.run.removal import remove_metadata
+from lakeward.services.together.inspection import inspect_table
+from lakeward.services.together.restore.run.restoring import restore
+from lakeward.services.verification.table_verification import check_table
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.watching.incremental_view import IncrementalView
-from lakeward.verify.inspection import inspect_table
-from lakeward.verify.table_verification import check_table
 from tests.clocks import SkippingClock
-from tests.execute.metadata.compacting_metadata import serviced_table
-from tests.execute.rollback.failed_tables import fail_last_write, roll_back
 from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
 from tests.processes import LookedOn, ScriptedProcesses
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.services.rollback.run.failed_tables import fail_last_write, roll_back
 from tests.write.test_writing import everything
 from tests.write.writing import Row, new_table, values, write
 
@@ -149,7 +149,7 @@ def test_no_partition_is_named_as_the_folder_of_the_timeline(base: Path, path: s
 
 
 def test_the_metadata_table_stays_where_it_alone_knows_of_them(base: Path) -> None:
-    """Disabling it would hide rows, and a restore takes it away. Keeps 3 of execute/metadata/removal."""
+    """Disabling it would hide rows, and a restore takes it away. Keeps 3 of services/metadata/run/removal."""
     first = scan(base).timeline.completed_writes[0].time
     write(base, [("k1", 2, "p/x", "b")])
     before = everything(base)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.clock import Clock
-from lakeward.errors import Refused, UsageError
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Refused, UsageError
 from lakeward.index import overlay
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
@@ -23,13 +23,13 @@ from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultyStorage
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.following import truth
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.own_index import build, catch_up, located, opened, opener
 from tests.write.writing import Row, new_table, rows_of, write
 

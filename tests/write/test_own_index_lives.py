@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind
 from lakeward.write.tagging.choosing import OpenIndex

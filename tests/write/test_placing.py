@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from lakeward.errors import Refused, TryLater, UsageError
+from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.table.file_group import FrozenGroup

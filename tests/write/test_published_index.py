@@ -10,21 +10,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Conflict, Refused, StoreUnavailable
-from lakeward.execute.restore.restoring import restore
+from lakeward.base.errors import Conflict, Refused, StoreUnavailable
 from lakeward.index.overlay import current_index
+from lakeward.services.together.restore.run.restoring import restore
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.own_index import OwnIndexPart
 from lakeward.write.request import FileSizes, IndexKind
 from tests.crash.compacting import compact
 from tests.crash.metadata_compacting import check_agrees
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import FaultyStorage
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.following import places, truth
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.own_index import build, catch_up, located, located_alone, opened, opener
 from tests.write.test_writing import CLOCK, write_while
 from tests.write.writing import Row, new_table, rows_of, values, write
@@ -174,7 +174,7 @@ def test_a_commit_that_the_index_lacks_came_before(base: Path, entries: MemoryEn
 
 def test_what_went_before_a_commit_that_is_undone(base: Path, entries: MemoryEntries) -> None:
     """Another writer takes k1 away; a write by the index brings it back elsewhere; then the index takes in the former,
-    and the latter is undone: k1 is nowhere again. Keeps 2 of execute/indexing/updating."""
+    and the latter is undone: k1 is nowhere again. Keeps 2 of services/indexing/run/updating."""
     theirs = write(base, [("k1", 2, "p", "theirs")], "delete", clock=CLOCK).instant
     write_by(base, entries, [("k1", 3, "r", "ours")])
     catch_up(base, entries)

@@ -11,25 +11,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
-from lakeward.errors import IndexMoved, LakewardError, Refused
-from lakeward.execute.clean.cleaner import Cleaner
+from lakeward.base.errors import IndexMoved, LakewardError, Refused
 from lakeward.index.index import HashedIndex
 from lakeward.index.overlay import current_index
 from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RecordOptions
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.services.clean.run.cleaner import Cleaner
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.own_index import AGAIN_MAX
 from lakeward.write.request import FileSizes
 from tests.called_storage import WRITES
-from tests.execute.clean.cleaning import choose_old
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.index.following import places, truth
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
+from tests.services.clean.run.cleaning import choose_old
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.own_record_index import STORAGE, build_anew, built, catch_up, located, opened, write_by
 from tests.write.test_writing import CLOCK
 from tests.write.writing import Row, rows_of, write

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.errors import Conflict
+from lakeward.base.errors import Conflict
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
 from lakeward.write.handles.handle import sort_target
@@ -17,10 +17,10 @@ from lakeward.write.request import IndexKind
 from lakeward.write.sorting import sort_slices
 from tests.clocks import SkippingClock
 from tests.crash.metadata_compacting import check_agrees
-from tests.execute.metadata.compacting_metadata import serviced_table
-from tests.execute.versions.test_converting import base_files, is_sorted, turn_over
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.services.together.versions.run.test_converting import base_files, is_sorted, turn_over
 from tests.write.writing import new_table, write
 
 KEYS = [f"k{number}" for number in range(12)]

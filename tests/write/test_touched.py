@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, parse_instant
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.instant_content import InstantContents

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
 from tests.crash.metadata_compacting import check_agrees
-from tests.execute.versions.test_changing import change
 from tests.our_reader import read_rows, scan
+from tests.services.together.versions.run.test_changing import change
 from tests.write.judged import judged_rows, judged_values
 from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 

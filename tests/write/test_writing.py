@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.commit.heartbeat_line import heartbeat_path
-from lakeward.errors import Cancelled, Conflict, LakewardError, Refused, TryLater, UsageError
+from lakeward.base.errors import Cancelled, Conflict, LakewardError, Refused, TryLater, UsageError
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.partition_metadata import read_partition_metadata
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.protocol.heartbeat_line import heartbeat_path
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import COMMIT_TIME_ORDERING
 from lakeward.write.flow.in_process import InProcessFlow
@@ -26,12 +26,12 @@ from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything as all_files
-from tests.execute.metadata.compacting_metadata import serviced_table
-from tests.execute.rollback.failed_tables import roll_back
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.services.rollback.run.failed_tables import roll_back
 from tests.write.writing import BUCKETS, COLUMNS, Row, new_table, rows_of, values, write
 
 CLOCK = SkippingClock()
@@ -354,7 +354,7 @@ def test_a_table_whose_rows_have_other_paths_is_refused(tmp_path: Path) -> None:
 
 def test_the_first_records_make_a_partition_of_the_metadata_table(tmp_path: Path) -> None:
     """Each that has logs, by the instant that brought them; one that is there stays. Keeps 7 of
-    commit/metadata/delta_commit."""
+    protocol/metadata/delta_commit."""
     base = new_table(tmp_path / "t")
     first = write(base, FIRST)
     found = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeward.clock import Clock
-from lakeward.commit.owner import Processes
-from lakeward.commit.table_birth import create_table
+from lakeward.base.clock import Clock
 from lakeward.format.avro.schema_text import schema_text
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.table_birth import create_table
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.new_table import MERGE_ON_READ, NewTable
@@ -21,8 +21,8 @@ from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.writing import WriteReport, write_rows
 from tests.clocks import SkippingClock
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.processes import ScriptedProcesses
+from tests.services.metadata.run.compacting_metadata import serviced_table
 
 COLUMNS = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string()), ("v", pa.string())])
 """The columns of tables of our own making."""

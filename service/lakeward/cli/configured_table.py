@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import watched_tables
 from lakeward.config.short_name import find_by_short_name, names_of
-from lakeward.did_you_mean import did_you_mean
-from lakeward.errors import UsageError
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings, Settings, TableSettings
@@ -69,7 +69,7 @@ class ConfiguredTable:
 
     def snapshot(self, *, timezone: str | None) -> TableSnapshot:
         """A scan of the whole table, listed by what its configuration says."""
-        from lakeward.clock import SystemClock
+        from lakeward.base.clock import SystemClock
         from lakeward.table.listing import listing_source
         from lakeward.table.snapshot import take_snapshot
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import Refused, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.plan import StatedPlan
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
-from lakeward.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.plan.compaction.decision import PlanOutcome
-    from lakeward.plan.metadata.trigger import MetadataTrigger
+    from lakeward.services.compaction.plan.decision import PlanOutcome
+    from lakeward.services.metadata.plan.trigger import MetadataTrigger
 
 
 @with_option_groups
@@ -75,8 +75,8 @@ def explain(
 def _explain_file(opened: ConfiguredTable, given: str, timezone: str | None, *, as_json: bool) -> bool:
     from lakeward.cli.explained import Explained
     from lakeward.cli.views.explained import file_as_json, judged_by_as_json
-    from lakeward.plan.explaining.file_explanation import Gone
-    from lakeward.plan.explaining.file_sentences import explain_in_sentences
+    from lakeward.services.together.explaining.file_explanation import Gone
+    from lakeward.services.together.explaining.file_sentences import explain_in_sentences
 
     explained = Explained(opened, timezone=timezone)
     found = explained.file(given)
@@ -91,7 +91,7 @@ def _explain_file(opened: ConfiguredTable, given: str, timezone: str | None, *, 
 def _explain_instant(opened: ConfiguredTable, time: str, timezone: str | None, *, as_json: bool) -> bool:
     from lakeward.cli.explained import Explained
     from lakeward.cli.views.explained import instant_as_json, judged_by_as_json
-    from lakeward.plan.explaining.instant_explanation import instant_in_sentences
+    from lakeward.services.together.explaining.instant_explanation import instant_in_sentences
 
     explained = Explained(opened, timezone=timezone)
     found = explained.instant(time)
@@ -121,8 +121,8 @@ def _explain_table(
     from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
     from lakeward.config.settings import Writers
     from lakeward.config.standing import standing_of
-    from lakeward.plan.compaction.decision import PlanOutcome
-    from lakeward.plan.eligibility import TableService
+    from lakeward.protocol.eligibility import TableService
+    from lakeward.services.compaction.plan.decision import PlanOutcome
 
     trigger: MetadataTrigger | None = None
     beside_writers = opened.locks.writers is Writers.SHARE

@@ -11,30 +11,30 @@ import posixpath
 from dataclasses import replace
 from functools import cached_property
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import NotFound, Refused, UsageError
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.pinned_files import find_pinned
-from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
 from lakeward.config.settings import Writers
-from lakeward.errors import NotFound, Refused, UsageError
-from lakeward.execute.archive.preview import archive_plan_of
-from lakeward.execute.clean.choosing import CleanChoice, find_retention
-from lakeward.execute.stuck_services import Judge
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
-from lakeward.plan.archiving import ArchivePlan
-from lakeward.plan.clean.decision import CleanOutcome
-from lakeward.plan.clean.policy import CleanPolicy
-from lakeward.plan.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
-from lakeward.plan.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
-from lakeward.plan.explaining.judged_by import JudgedBy
-from lakeward.plan.rollback import RollbackDecision
-from lakeward.plan.savepointing import Pinned
-from lakeward.plan.storage_states import StorageStates, storage_states
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.rollback import RollbackDecision
+from lakeward.protocol.stuck_services import Judge
 from lakeward.read.slice_input import MERGED_BY_KEY
+from lakeward.services.archive.plan.archiving import ArchivePlan
+from lakeward.services.archive.run.preview import archive_plan_of
+from lakeward.services.clean.plan.decision import CleanOutcome
+from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.run.choosing import CleanChoice, find_retention
+from lakeward.services.savepoint.plan import Pinned
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
+from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
+from lakeward.services.together.explaining.judged_by import JudgedBy
+from lakeward.services.together.explaining.storage_states import StorageStates, storage_states
 from lakeward.storage.storage import is_absolute, join
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot

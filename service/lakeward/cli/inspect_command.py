@@ -5,9 +5,9 @@ Touches: stdout; the table, reading only.
 
 from __future__ import annotations
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
 
 
 def inspect(
@@ -20,7 +20,7 @@ def inspect(
     """Show version, layout, timeline, file groups, pending work, and what would be refused. Reads only."""
     from lakeward.cli.views.inspect import render
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.verify.inspection import inspect_table
+    from lakeward.services.together.inspection import inspect_table
 
     opened = open_table(table, config)
     zone = timezone or opened.table.timezone

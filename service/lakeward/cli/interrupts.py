@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lakeward.commit.lock.table_lock import Guard
-from lakeward.errors import Cancelled
+from lakeward.base.errors import Cancelled
+from lakeward.protocol.lock.table_lock import Guard
 
 
 @contextmanager

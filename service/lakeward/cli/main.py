@@ -19,8 +19,8 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from lakeward.errors import Cancelled, LakewardError, storage_failure
-from lakeward.without_pandas import leave_pandas_out
+from lakeward.base.errors import Cancelled, LakewardError, storage_failure
+from lakeward.base.without_pandas import leave_pandas_out
 
 AFTER_AN_INTERRUPT = "Nothing half-done stays visible; the next run ends what was begun."
 """What is true wherever Ctrl-C came, where no attempt says that it was rolled back."""
@@ -52,8 +52,8 @@ def run(arguments: Sequence[str]) -> int:
 def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
     import orjson
 
+    from lakeward.base.printable import printable
     from lakeward.cli.views.terminal import shown
-    from lakeward.printable import printable
 
     known = _known_secrets(arguments)
     if "--debug" in arguments:
@@ -82,15 +82,15 @@ def _print_traceback(
 ) -> None:
     import traceback
 
+    from lakeward.base.printable import printable
     from lakeward.cli.views.terminal import shown
-    from lakeward.printable import printable
 
     print(shown(printable("".join(traceback.format_exception(kind, error, trace)), known)), file=sys.stderr)
 
 
 def _known_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
     """Whatever text of others an error brings along, these are in none that is printed."""
-    from lakeward.printable import encodings, secrets_around
+    from lakeward.base.printable import encodings, secrets_around
 
     return encodings(secrets_around(os.environ, arguments))
 

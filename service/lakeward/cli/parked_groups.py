@@ -16,13 +16,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, LakewardError, Unsupported, VerificationFailed
+from lakeward.base.printable import printable
+from lakeward.base.quantities import format_iso_time, format_time
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, LakewardError, Unsupported, VerificationFailed
-from lakeward.plan.compaction.decision import Reason
-from lakeward.printable import printable
-from lakeward.quantities import format_iso_time, format_time
+from lakeward.services.compaction.plan.decision import Reason
 from lakeward.state.records import ParkedRecord
 from lakeward.table.file_system_view import GroupId
 

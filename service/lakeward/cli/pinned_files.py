@@ -6,7 +6,7 @@ Touches: the table, reading only: one read for each savepoint.
 from __future__ import annotations
 
 from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.plan.savepointing import Pinned, pinned_by
+from lakeward.services.savepoint.plan import Pinned, pinned_by
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.savepoints import read_savepoints
 

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.options.engine import StatedEngine
@@ -28,21 +29,20 @@ from lakeward.cli.services.metadata_compact import (
 from lakeward.cli.views.engines import engines_as_json, render_engines
 from lakeward.cli.views.plan import plan_as_json, render_plan
 from lakeward.cli.views.terminal import Terminal
-from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
 from lakeward.config.settings import Writers
-from lakeward.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.java import find_missing_java
-from lakeward.execute.compaction.compactor import Compactor
-from lakeward.execute.compaction.preview import Preview
-from lakeward.plan.compaction.decision import PlanOutcome
-from lakeward.plan.compaction.trigger import Trigger
-from lakeward.plan.metadata.trigger import MetadataTrigger
+from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.java import find_missing_java
+from lakeward.engine.task.entry import run_operation_at
+from lakeward.protocol.owner import Processes
+from lakeward.services.compaction.plan.decision import PlanOutcome
+from lakeward.services.compaction.plan.trigger import Trigger
+from lakeward.services.compaction.run.compactor import Compactor
+from lakeward.services.compaction.run.preview import Preview
+from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.timeline.timeline import load_timeline
-from lakeward.task.entry import run_operation_at
 
 
 def show_preview(

@@ -1,6 +1,6 @@
 """`lakeward table create TABLE`: a new table, which Hudi's writers go on with.
 
-Touches: stdout, stderr; the file that tells the schema; the new table, through `commit/table_birth.py`.
+Touches: stdout, stderr; the file that tells the schema; the new table, through `protocol/table_birth.py`.
 Keeps:   nothing is written with --dry-run, nor where there is anything already.
 """
 
@@ -103,8 +103,8 @@ def create(
     is named here, must be what is said here, or Hudi refuses them. Where the command was interrupted, give it again
     with the same words: there is no table before it is whole.
     """
-    from lakeward.clock import SystemClock
-    from lakeward.commit.table_birth import TableThere, check_is_free, create_table
+    from lakeward.base.clock import SystemClock
+    from lakeward.protocol.table_birth import TableThere, check_is_free, create_table
     from lakeward.storage.opening import open_storage
     from lakeward.table.new_keys import KeyGeneratorKind
     from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
@@ -156,8 +156,8 @@ def _rows_of(storage: Storage, base_path: str) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from lakeward.clock import SystemClock
-    from lakeward.errors import LakewardError
+    from lakeward.base.clock import SystemClock
+    from lakeward.base.errors import LakewardError
     from lakeward.storage.storage import join
     from lakeward.table.snapshot import take_snapshot
 
@@ -182,7 +182,7 @@ def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str
 
     import pyarrow as pa
 
-    from lakeward.errors import UsageError
+    from lakeward.base.errors import UsageError
     from lakeward.format.avro.meta_columns import META_COLUMNS
     from lakeward.format.avro.schema_text import schema_text
     from lakeward.format.parquet.columns import read_columns

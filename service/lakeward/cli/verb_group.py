@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lakeward.errors import Cancelled, UsageError
+from lakeward.base.errors import Cancelled, UsageError
 
 _ENGINE = "--engine"
 _RETIRED = {

@@ -73,7 +73,7 @@ app.add_typer(state_app, name="state")
 @app.command(cls=Verb)
 def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the versions of Lakeward and of what must agree on every machine."""
-    from lakeward.dispatch.dispatcher import own_versions
+    from lakeward.engine.dispatch.dispatcher import own_versions
 
     versions = own_versions()
     if as_json:

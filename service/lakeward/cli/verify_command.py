@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
 
 PROBLEMS_EXIT = 6
 
@@ -40,8 +40,8 @@ def verify(
     """Check a table and its metadata table against its files. Reads only; exit 6 if anything is wrong."""
     from lakeward.cli.views.terminal import Terminal
     from lakeward.cli.views.verify import render_verification, verification_as_json
-    from lakeward.verify.metadata_check import SampleSize
-    from lakeward.verify.table_verification import verify_table
+    from lakeward.services.verification.metadata_check import SampleSize
+    from lakeward.services.verification.table_verification import verify_table
 
     opened = open_table(table, config)
     report = verify_table(

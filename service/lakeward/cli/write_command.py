@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import Refused, UsageError
+from lakeward.base.quantities import parse_memory, parse_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.bloom_filter import StatedBloomFilter
 from lakeward.cli.options.engine import StatedEngine
@@ -21,8 +23,6 @@ from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import AWAY, DebugOption, JsonOption
-from lakeward.errors import Refused, UsageError
-from lakeward.quantities import parse_memory, parse_size
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.options.engine import CommandEngines
-    from lakeward.execute.serviced_table import ServicedTable
     from lakeward.index.index_type import IndexType
+    from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.write.flow.flow import Flow
     from lakeward.write.tagging.choosing import OpenIndex
@@ -298,8 +298,8 @@ def _open_rows(
 
 def _is_here(files: Sequence[str], engines: CommandEngines, *, memory_bytes: int) -> bool:
     """Whether this process sorts the rows: it was told to, or nothing else was said and they surely fit."""
-    from lakeward.dispatch.dispatcher import Engine
-    from lakeward.dispatch.engine_rule import EngineSetting
+    from lakeward.engine.dispatch.engine_rule import EngineSetting
+    from lakeward.protocol.progress import Engine
     from lakeward.write.flow.in_process import fits_in_process
     from lakeward.write.input.files import STANDARD_INPUT
 

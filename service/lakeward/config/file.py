@@ -29,14 +29,14 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.errors import ConfigurationError
+from lakeward.base.printable import HIDDEN, names_secret, printable_url
+from lakeward.base.quantities import write_duration
 from lakeward.config.reference import key_of, kind_of, model_of
 from lakeward.config.rules import BrokenRule, find_broken_rules
 from lakeward.config.settings import KeyPath, Settings, TableOverride
 from lakeward.config.toml_positions import Position, find_positions
-from lakeward.did_you_mean import did_you_mean
-from lakeward.errors import ConfigurationError
-from lakeward.printable import HIDDEN, names_secret, printable_url
-from lakeward.quantities import write_duration
 
 PREFIX = "LAKEWARD__"
 """Prefix of environment variables that set a key."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lakeward.quantities import format_number, format_size
+from lakeward.base.quantities import format_number, format_size
 
 
 def summarise_job(figures: Mapping[str, Any], *, size: Callable[[float], str] = format_size) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from lakeward.base.errors import LakewardError
 from lakeward.config.file import ConfigProblem, Reading, no_tables
 from lakeward.config.settings import KeyPath, Settings
-from lakeward.errors import LakewardError
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.not_a_table import check_is_table
 

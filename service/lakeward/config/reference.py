@@ -18,9 +18,9 @@ import orjson
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from lakeward.base.printable import HIDDEN
+from lakeward.base.quantities import write_duration, write_size
 from lakeward.config.settings import SettingKind, Settings, TableOverride
-from lakeward.printable import HIDDEN
-from lakeward.quantities import write_duration, write_size
 
 
 @dataclass(frozen=True, slots=True)

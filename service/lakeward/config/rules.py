@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.errors import LakewardError
+from lakeward.base.quantities import write_duration, write_size
 from lakeward.config.listen_address import is_loopback
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.settings import (
@@ -20,13 +23,10 @@ from lakeward.config.settings import (
     base_path_of,
 )
 from lakeward.config.window import Window, longest_closed
-from lakeward.did_you_mean import did_you_mean
-from lakeward.errors import LakewardError
-from lakeward.plan.archive_settings import TRIGGER
-from lakeward.plan.compaction.objective import due_from
-from lakeward.plan.compaction.planner import planner_of, trigger_of
-from lakeward.plan.compaction.selection import GroupFilter
-from lakeward.quantities import write_duration, write_size
+from lakeward.services.archive.plan.settings import TRIGGER
+from lakeward.services.compaction.plan.objective import due_from
+from lakeward.services.compaction.plan.planner import planner_of, trigger_of
+from lakeward.services.compaction.plan.selection import GroupFilter
 
 LEASE_TICKS_MIN = 5
 """A lease is renewed at ticks; so many chances to do it, or a slow store hands tables to and fro."""

@@ -36,32 +36,44 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
-from lakeward.commit.lock.opening import LockOptions, stopped_writers_options
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.base.errors import UsageError
+from lakeward.base.printable import printable_url
+from lakeward.base.quantities import OPERATION_BYTES_MIN, check_memory, parse_duration, parse_size, write_size
+from lakeward.base.state_folder import state_folder
 from lakeward.config.codec import Codec
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.job_kind import JobKind
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
-from lakeward.errors import UsageError
 from lakeward.format.bloom_size import ROW_BYTES_LIMIT, ROW_BYTES_MAX
 from lakeward.index.record.record_options import LookupMode, LookupOptions, RecordOptions
 from lakeward.index.update_choice import UpdateOptions
-from lakeward.plan.archive_settings import CLEANED, KEEP_MAX, KEEP_MIN, TRIGGER, ArchiveOptions, archive_options_of
-from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
-from lakeward.plan.clean.options import CleanOptions
-from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
-from lakeward.plan.clean.settings import clean_policy_of, is_incremental, merge_clean_settings, says_what_is_kept
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.planner import merge_settings
-from lakeward.plan.compaction.yielding import WritersConflict, YieldOptions, YieldThen
-from lakeward.plan.metadata.compact_after import AUTO, MetadataCompactAfter
-from lakeward.plan.silence import SILENT_AFTER_SECONDS
-from lakeward.printable import printable_url
-from lakeward.quantities import OPERATION_BYTES_MIN, check_memory, parse_duration, parse_size, write_size
-from lakeward.state_folder import state_folder
+from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
+from lakeward.protocol.lock.opening import LockOptions, stopped_writers_options
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.protocol.silence import SILENT_AFTER_SECONDS
+from lakeward.protocol.yielding import WritersConflict, YieldOptions, YieldThen
+from lakeward.services.archive.plan.settings import (
+    CLEANED,
+    KEEP_MAX,
+    KEEP_MIN,
+    TRIGGER,
+    ArchiveOptions,
+    archive_options_of,
+)
+from lakeward.services.clean.plan.consumer import WatermarkPlace, parse_place
+from lakeward.services.clean.plan.options import CleanOptions
+from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.settings import (
+    clean_policy_of,
+    is_incremental,
+    merge_clean_settings,
+    says_what_is_kept,
+)
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import merge_settings
+from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
 from lakeward.table.timeline.timezone import parse_zone

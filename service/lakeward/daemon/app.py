@@ -35,8 +35,9 @@ import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client import CollectorRegistry
 
-from lakeward.clock import Clock, SystemClock
-from lakeward.commit.owner import Processes
+from lakeward.base.clock import Clock, SystemClock
+from lakeward.base.kernel_process import KernelProcess, is_needed
+from lakeward.base.printable import names_secret, secrets_around
 from lakeward.config.file import load_settings, no_tables, wrong_configuration
 from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
@@ -58,14 +59,13 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.worker import Worker
-from lakeward.kernel_process import KernelProcess, is_needed
-from lakeward.printable import names_secret, secrets_around
+from lakeward.engine.task.entry import check_slice_at, run_operation_at
+from lakeward.protocol.owner import Processes
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.timeline.service_instants import ServiceName, daemon_of
-from lakeward.task.entry import check_slice_at, run_operation_at
 
 CONTROLS_SECONDS = 2.0
 """How soon a pause or a cancellation is heard."""

@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from lakeward.base.errors import LakewardError
 from lakeward.config.settings import Settings
-from lakeward.errors import LakewardError
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import BACKUP_FILE, PROPERTIES_FILE, hoodie_folder
 

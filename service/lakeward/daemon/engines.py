@@ -1,5 +1,5 @@
 """Engines for the daemon's data jobs: one Spark session for all of them, or processes of this machine for those that
-are small (`dispatch/engine_rule`).
+are small (`engine/dispatch/engine_rule`).
 
 Touches: a Spark session and child processes, which start with the first job that needs them; the log.
 Keeps:   1. operations of all jobs in processes of this machine, and of a master here whose size is not said, take no
@@ -15,16 +15,17 @@ from collections.abc import Callable
 
 from structlog.stdlib import BoundLogger
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 from lakeward.config.settings import Settings
 from lakeward.daemon.status import SparkState, SparkStatus
-from lakeward.dispatch import machine
-from lakeward.dispatch.dispatcher import Dispatcher, Engine
-from lakeward.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
-from lakeward.dispatch.java import find_missing_java
-from lakeward.dispatch.local import LocalDispatcher, places_of_machine
-from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.dispatch.spark_memory import SparkMemory
+from lakeward.engine.dispatch import machine
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
+from lakeward.engine.dispatch.java import find_missing_java
+from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.spark_memory import SparkMemory
+from lakeward.protocol.progress import Engine
 
 START_AGAIN_SECONDS = 600.0
 """How long jobs that need not run on Spark do without it once it did not start."""

@@ -16,12 +16,12 @@ from typing import Protocol
 
 from structlog.stdlib import BoundLogger
 
-from lakeward.clock import Clock
-from lakeward.commit.lock.table_lock import Guard
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Cancelled, LakewardError
+from lakeward.base.kernel_process import COMPILING, Report, compiling
 from lakeward.daemon.status import Limitation
-from lakeward.errors import Cancelled, LakewardError
-from lakeward.execute.progress import Observer
-from lakeward.kernel_process import COMPILING, Report, compiling
+from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.progress import Observer
 
 LOG_SECONDS = 5.0
 WAIT_SECONDS = 0.5

@@ -11,8 +11,9 @@ The database's clock says when a lease is over, and a clock can be set, or wake 
 given back is taken only when its row also stayed as it is, while we looked on, for as long as a holder works without a
 renewal: by then the holder has stopped by itself. Who runs beside it has looked on all the time and loses none.
 
-A daemon that ran on this machine and is provably dead (`commit/owner.py`: host, boot, process namespace, process id and
-its start) holds nothing any more: what it held is given back for it at once. Of another machine's nothing is guessed.
+A daemon that ran on this machine and is provably dead (`protocol/owner.py`: host, boot, process namespace, process id
+and its start) holds nothing any more: what it held is given back for it at once. Of another machine's nothing is
+guessed.
 
 A lease only saves work: what keeps two daemons from publishing twice is the protocol on the table (room `commit`).
 
@@ -34,9 +35,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from lakeward.clock import Clock
-from lakeward.commit.owner import Processes, parse_owner
-from lakeward.commit.stillness import Stillness
+from lakeward.base.clock import Clock
+from lakeward.protocol.owner import Processes, parse_owner
+from lakeward.protocol.stillness import Stillness
 from lakeward.state import lease as terms
 from lakeward.state.lease import HeldLease
 from lakeward.state.records import DaemonRecord

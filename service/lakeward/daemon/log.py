@@ -32,8 +32,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.types import EventDict, WrappedLogger
 
+from lakeward.base.printable import HIDDEN, encodings, names_secret, printable, secrets_in
 from lakeward.config.settings import LogFormat, LogLevel
-from lakeward.printable import HIDDEN, encodings, names_secret, printable, secrets_in
 
 LIBRARIES: Mapping[str, int] = {
     "alembic": logging.WARNING,

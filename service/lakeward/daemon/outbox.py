@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
+from lakeward.base.errors import StoreBroken, StoreUnavailable, StoreVersion
 
 AWAY = (StoreUnavailable, StoreBroken, StoreVersion, OSError)
 """Errors that say nothing about what was to be remembered, so that it is sent again."""

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from lakeward.clock import Clock
-from lakeward.commit.lock.table_lock import Guard
-from lakeward.commit.owner import Processes
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
 from lakeward.config.standing import Standing, standing_of
@@ -33,18 +32,19 @@ from lakeward.daemon.scheduling.events import Demand, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import BrokenFile, LakewardError, Unsupported
-from lakeward.execute.metadata.trigger import scan_trigger
-from lakeward.execute.pending_work import PendingWork, pending_work
-from lakeward.execute.serviced_table import ServicedTable, planned_at
-from lakeward.execute.stuck_services import Judge
+from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import State, parse_instant_time
-from lakeward.plan.compaction.decision import PlanOutcome, Reason
-from lakeward.plan.eligibility import TableService
-from lakeward.plan.metadata.trigger import MetadataTrigger
-from lakeward.plan.refusal import refuse
-from lakeward.plan.stuck import is_begun_service
+from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.pending_work import PendingWork, pending_work
+from lakeward.protocol.refusal import refuse
+from lakeward.protocol.serviced_table import ServicedTable, planned_at
+from lakeward.protocol.stuck import is_begun_service
+from lakeward.protocol.stuck_services import Judge
+from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
+from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.metadata.run.trigger import scan_trigger
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot

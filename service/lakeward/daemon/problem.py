@@ -6,8 +6,7 @@ Keeps:   an error that was not foreseen is a failure like others: the table back
 
 from __future__ import annotations
 
-from lakeward.daemon.scheduling.events import ProblemKind, WorkProblem
-from lakeward.errors import (
+from lakeward.base.errors import (
     AttemptLost,
     Cancelled,
     EngineFailure,
@@ -26,7 +25,8 @@ from lakeward.errors import (
     VerificationFailed,
     storage_failure,
 )
-from lakeward.printable import printable
+from lakeward.base.printable import printable
+from lakeward.daemon.scheduling.events import ProblemKind, WorkProblem
 
 _KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
     (ProblemKind.CANCELLED, (Cancelled,)),

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.errors import LakewardError, StoreBroken, StoreVersion
 from lakeward.daemon.observation import observe_jobs, observe_plans
-from lakeward.errors import LakewardError, StoreBroken, StoreVersion
 from lakeward.state.engine import parse_store_url, shown_url
 from lakeward.state.migration import migrate
 from lakeward.state.salvage import Salvaged, salvage

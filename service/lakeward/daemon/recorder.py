@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from structlog.stdlib import BoundLogger
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.problem import problem_of
@@ -30,8 +30,8 @@ from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobFigures, JobStatus, StorageSample
-from lakeward.execute.progress import DeletedSoFar
-from lakeward.plan.compaction.decision import Decision
+from lakeward.protocol.progress import DeletedSoFar
+from lakeward.services.compaction.plan.decision import Decision
 from lakeward.state.records import (
     AttemptRecord,
     CleanerProgress,

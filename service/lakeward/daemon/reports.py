@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lakeward.daemon.scheduling.events import Demand, JobResult, WorkProblem
 from lakeward.daemon.status import JobFigures, StorageSample
-from lakeward.plan.compaction.decision import PlanOutcome
+from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.state.records import ObservedPlan
 from lakeward.table.timeline.service_instants import ServiceInstant
 from lakeward.table.timeline.writer_conflicts import WriterConflict

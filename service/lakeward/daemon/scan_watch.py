@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakeward.base.errors import Cancelled
 from lakeward.daemon.metrics.specs import WatchedStep
-from lakeward.errors import Cancelled
 
 
 @dataclass(frozen=True, slots=True)

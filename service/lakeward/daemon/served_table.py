@@ -11,9 +11,9 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import Schedule
-from lakeward.plan.compaction.planner import Planner, planner_of
-from lakeward.plan.compaction.selection import GroupFilter
-from lakeward.plan.compaction.trigger import Trigger
+from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.plan.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)

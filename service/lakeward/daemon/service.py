@@ -28,7 +28,8 @@ from typing import TypeVar
 
 from structlog.stdlib import BoundLogger
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Cancelled, EngineFailure
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
@@ -64,7 +65,6 @@ from lakeward.daemon.status import (
 )
 from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import Worker
-from lakeward.errors import Cancelled, EngineFailure
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType

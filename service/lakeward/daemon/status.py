@@ -28,7 +28,6 @@ from typing import Any
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
-from lakeward.execute.progress import DeletedSoFar, Merged
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
@@ -36,8 +35,9 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision
-from lakeward.plan.clean.decision import ConsumerHold
-from lakeward.plan.compaction.decision import Decision
+from lakeward.protocol.progress import DeletedSoFar, Merged
+from lakeward.services.clean.plan.decision import ConsumerHold
+from lakeward.services.compaction.plan.decision import Decision
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
@@ -231,7 +231,8 @@ class StorageSample:
 
     at: float
     bytes: Mapping[str, int]
-    """Maps the ids of `plan/storage_states.py` to bytes; a sample of an older release may lack some."""
+    """Maps the ids of `services/together/explaining/storage_states.py` to bytes; a sample of an older release may lack
+    some."""
     consumers: tuple[ConsumerHold, ...] = ()
     """How far each incremental consumer held cleaning back; not remembered by the store."""
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from lakeward.base.quantities import format_time
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
 from lakeward.daemon.observation import observe_plans
@@ -37,8 +38,7 @@ from lakeward.daemon.status import (
 )
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
-from lakeward.plan.compaction.decision import Choice, Decision, Reason, decide_frozen
-from lakeward.quantities import format_time
+from lakeward.services.compaction.plan.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.state.records import (
     ControlKind,
     ControlRecord,

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.errors import LakewardError
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.table_cache import TableCache
-from lakeward.errors import LakewardError
-from lakeward.execute.clean.choosing import CleanChoice, find_retention
-from lakeward.plan.clean.decision import CleanOutcome
-from lakeward.plan.clean.policy import CleanPolicy
-from lakeward.plan.storage_states import storage_states
+from lakeward.services.clean.plan.decision import CleanOutcome
+from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.run.choosing import CleanChoice, find_retention
+from lakeward.services.together.explaining.storage_states import storage_states
 from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot

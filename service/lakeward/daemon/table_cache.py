@@ -37,7 +37,7 @@ from typing import Any
 from lakeward.daemon.status import IndexStatus, StorageSample, TeeStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
-from lakeward.plan.compaction.decision import Reason
+from lakeward.services.compaction.plan.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lakeward.clock import Clock
-from lakeward.errors import TryLater
+from lakeward.base.clock import Clock
+from lakeward.base.errors import TryLater
 from lakeward.format.timeline.instant import Instant
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog

@@ -24,10 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeward.clock import Clock
-from lakeward.commit.lock.opening import open_lock
-from lakeward.commit.lock.table_lock import Guard
-from lakeward.commit.owner import Processes
+from lakeward.base.clock import Clock
+from lakeward.base.errors import LakewardError, Refused, VerificationFailed
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
@@ -46,19 +44,23 @@ from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
-from lakeward.dispatch.dispatcher import Dispatcher, Engine
-from lakeward.errors import LakewardError, Refused, VerificationFailed
-from lakeward.execute.compaction.compactor import CompactionReport, Compactor
-from lakeward.execute.compaction.merging import RunOperation
-from lakeward.execute.compaction.unscheduling import Unscheduled
-from lakeward.execute.metadata.trigger import service_metadata
-from lakeward.execute.options import CompactionOptions
-from lakeward.execute.progress import Observer
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.engine.task.operation_spec import OperationKind
 from lakeward.format.timeline.instant import Instant, State
-from lakeward.plan.compaction.decision import Reason
-from lakeward.plan.metadata.trigger import MetadataService
+from lakeward.protocol.lock.opening import open_lock
+from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.progress import Engine, Observer
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.slice_input import count_merges
+from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
+from lakeward.services.compaction.run.merging import RunOperation
+from lakeward.services.compaction.run.unscheduling import Unscheduled
+from lakeward.services.metadata.plan.trigger import MetadataService
+from lakeward.services.metadata.run.trigger import service_metadata
+from lakeward.services.verification.sample_verification import RunCheck, verify_sample
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
@@ -66,11 +68,9 @@ from lakeward.table.listing import listing_source
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import ServiceName, foreign_instants
 from lakeward.table.timeline.writer_conflicts import WriterConflict
-from lakeward.task.operation_spec import OperationKind
-from lakeward.verify.sample_verification import RunCheck, verify_sample
 
 if TYPE_CHECKING:
-    from lakeward.execute.metadata.services import MetadataDone
+    from lakeward.services.metadata.run.services import MetadataDone
 
 TURN_SECONDS = 1.5
 """How long one table keeps others from a first scan or a plan; all threads in a row stay below a poll's deadline."""

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakeward.base.kernel import I32_IN, I64_IN, U8, U8_IN, U32, kernel, types
 from lakeward.format.bloom_lookup import (
     DYNAMIC_HEAD,
     MURMUR,
@@ -45,7 +46,6 @@ from lakeward.format.bloom_lookup import (
 )
 from lakeward.format.bloom_size import NOTABLE_RATE, ROW_BYTES_MAX, error_rate, size_for
 from lakeward.format.murmur import LANES, ByLength, bit_of, hash_lanes, mix_key
-from lakeward.kernel import I32_IN, I64_IN, U8, U8_IN, U32, kernel, types
 
 _SHARE_TOO_MANY = 0.25
 _RATE_TIMES_MAX = 2

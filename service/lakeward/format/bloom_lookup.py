@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.base.kernel import I32_IN, I64_IN, U8, U8_IN, U32, kernel, types
 from lakeward.format.murmur import LANES, ByLength, bit_of, hash_lanes, mix_key
-from lakeward.kernel import I32_IN, I64_IN, U8, U8_IN, U32, kernel, types
 
 TYPE_CODE = "DYNAMIC_V0"
 SIMPLE_TYPE_CODE = "SIMPLE"

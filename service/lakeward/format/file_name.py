@@ -24,7 +24,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.errors import UntrustedName
+from lakeward.base.errors import UntrustedName
 from lakeward.storage.storage import join
 
 # Control characters and line ends would garble listings and markers, surrogates cannot be written down as UTF-8.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import U8_IN, U32, kernel, types
+from lakeward.base.kernel import U8_IN, U32, kernel, types
 
 LANES = 8
 """Keys that are hashed side by side."""

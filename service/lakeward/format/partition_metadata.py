@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.avro.schema import DEFAULT_KEY, NESTED_FLOATS_KEY, REQUIRED_KEY
 
 # Older days are of another calendar to some writers, and before years of more digits Java writes a sign.

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 
 _DEPTH_MAX = 64
 META_NAMES = frozenset(

@@ -14,7 +14,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from lakeward.errors import Refused
+from lakeward.base.errors import Refused
 from lakeward.index.location import LOCATIONS
 from lakeward.table.file_group import BaseFile
 from lakeward.table.snapshot import TableSnapshot

@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from lakeward.base.quantities import format_duration
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.table_commits import TableCommit, newest_change
 from lakeward.index.key_checkpoints import BUILD_FOLDER, KeyCheckpoint, list_checkpoints, slice_digest
 from lakeward.index.out_of_use import FOLDER
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.quantities import format_duration
 from lakeward.read.committed_writes import committed_writes
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join

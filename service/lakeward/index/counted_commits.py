@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.index.key_changes.table_commits import CHANGING
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import TableConfig

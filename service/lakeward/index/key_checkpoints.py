@@ -30,7 +30,7 @@ from typing import BinaryIO, Final
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.index.location import KEY_COLUMN
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.committed_writes import CommittedWrites

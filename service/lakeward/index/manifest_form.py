@@ -7,7 +7,7 @@ next manifest one is told that it exists.
 
 Touches: storage, reading.
 Keeps:   a manifest that is not whole, or of another version than this release reads, is refused.
-See:     `commit/index/manifests`, which publishes them
+See:     `protocol/index/manifests`, which publishes them
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.storage.storage import FileStatus, Storage, join
 
 DATA_FOLDER: Final = "data"

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.clock import Clock
-from lakeward.errors import Refused
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Refused
 from lakeward.format.metadata.key import file_group_indexes
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import MetadataRecord, RecordIndexRecord

@@ -5,8 +5,8 @@ Touches: what the indexes do when they are opened.
 
 from __future__ import annotations
 
-from lakeward.clock import Clock
-from lakeward.errors import Unsupported
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.bloom.slice_index import SliceBloomIndex

@@ -10,14 +10,14 @@ Hudi's own writers know nothing of the file. It goes once the index is another o
 entry found nothing.
 
 Touches: storage, reading one small file.
-See:     `commit/index_out_of_use`, which writes it.
+See:     `protocol/index_out_of_use`, which writes it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeward.errors import NotFound, Refused
+from lakeward.base.errors import NotFound, Refused
 from lakeward.index.index_type import IndexType
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import hoodie_folder

@@ -31,7 +31,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import NotFound, Refused, TryLater
+from lakeward.base.errors import NotFound, Refused, TryLater
+from lakeward.base.quantities import format_size
 from lakeward.format.timeline.instant import is_before
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.index import FollowingIndex, HashedIndex, Index, Indexed, PartEffort
@@ -52,7 +53,6 @@ from lakeward.index.location import (
     location_names,
 )
 from lakeward.index.seen_timeline import SeenTimeline
-from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from lakeward.errors import Refused
+from lakeward.base.errors import Refused
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.index import Indexed
 from lakeward.table.timeline.timeline import Timeline

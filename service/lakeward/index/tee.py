@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
-from lakeward.errors import Refused
+from lakeward.base.errors import Refused
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.out_of_use import FOLDER

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import U64_IN, kernel, types
+from lakeward.base.kernel import U64_IN, kernel, types
 from lakeward.merge.rows.byte_hash import avalanche
 from lakeward.merge.rows.row_hash import RowHashes, Words
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD

@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.digest import hash_again
 from lakeward.merge.logs.log_fold import not_comparable

@@ -36,7 +36,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
 from lakeward.format.log.change_log import ChangedRows

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.errors import BrokenFile, NotFound, Unsupported, UntrustedName
+from lakeward.base.errors import BrokenFile, NotFound, Unsupported, UntrustedName
 from lakeward.format.file_name import parse_any_log, resolve
 from lakeward.format.log.block import LogBlock
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
+from lakeward.base.quantities import format_size
 from lakeward.format.parquet.batches import row_bytes
 from lakeward.merge.memory_budget import ROW_COPIES, total_for_row
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-from lakeward.quantities import format_size
 
 
 def check_row_sizes(batch: pa.RecordBatch, bytes_max: int | None, *, where: str) -> None:

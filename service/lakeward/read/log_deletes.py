@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
 from lakeward.merge.rules.ordering import encode_ordering

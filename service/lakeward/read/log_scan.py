@@ -39,7 +39,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import REQUIRED_KEY, block_schema
 from lakeward.format.file_name import (
     NativeLogKind,

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 

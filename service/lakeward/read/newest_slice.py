@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.read.committed_writes import committed_writes
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.slice_input import SliceInput

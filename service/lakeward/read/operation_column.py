@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.avro.schema import parse_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, MergeRules

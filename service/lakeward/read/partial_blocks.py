@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import (

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import parse_base_file, parse_native_log
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.format.log.native_log.record_positions import decode_positions

@@ -25,7 +25,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
 from lakeward.merge.digest import Digest

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Row, Select, Table
 
-from lakeward.clock import Clock
-from lakeward.errors import LakewardError
+from lakeward.base.clock import Clock
+from lakeward.base.errors import LakewardError
 from lakeward.state.engine import Database
 from lakeward.state.records import FileGroupKey
 from lakeward.state.schema import TABLE_ITSELF

@@ -60,8 +60,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 
-from lakeward.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion, UsageError
-from lakeward.printable import encodings, printable, printable_url, secrets_in
+from lakeward.base.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion, UsageError
+from lakeward.base.printable import encodings, printable, printable_url, secrets_in
 from lakeward.state.schema import applied_writes
 
 if TYPE_CHECKING:  # PostgreSQL's part is loaded for a URL of its own: most stores are a file

@@ -41,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import Connection
 
-from lakeward.errors import StoreVersion, TryLater, Unsupported, UsageError
+from lakeward.base.errors import StoreVersion, TryLater, Unsupported, UsageError
 from lakeward.state.engine import Database
 from lakeward.state.postgres_arrays import Binaries, Integers, binary_cursor, integers, texts
 from lakeward.state.records import Watermark

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.records import Lease
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, column, inspect, select, table
 
-from lakeward.errors import StoreUnavailable, StoreVersion
+from lakeward.base.errors import StoreUnavailable, StoreVersion
 from lakeward.state.engine import Database, file_of, open_database, parse_store_url, shown_url
 from lakeward.state.schema import schema_version
 

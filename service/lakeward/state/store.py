@@ -22,8 +22,8 @@ from typing import Any
 from sqlalchemy import Connection, Table, and_, delete, func, select, tuple_, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from lakeward.clock import Clock
-from lakeward.errors import StoreVersion
+from lakeward.base.clock import Clock
+from lakeward.base.errors import StoreVersion
 from lakeward.state.access import OnOperation, StoreAccess, execute
 from lakeward.state.controls import Controls
 from lakeward.state.daemons import Daemons

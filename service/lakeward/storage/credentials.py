@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lakeward.errors import NoCredentials
+from lakeward.base.errors import NoCredentials
 from lakeward.storage.object_url import Provider
 
 METADATA_ADDRESS = "http://169.254.169.254"

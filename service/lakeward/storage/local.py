@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from lakeward.errors import AlreadyExists, LakewardError, NotFound
+from lakeward.base.errors import AlreadyExists, LakewardError, NotFound
 from lakeward.storage.exclusive_rename import NoHardLinks, link_exclusively, rename_exclusively
 from lakeward.storage.place import Place, found_link, hold, is_link
 from lakeward.storage.storage import FileStatus, join, parent

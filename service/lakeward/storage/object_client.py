@@ -20,7 +20,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lakeward.errors import LakewardError, UsageError
+from lakeward.base.errors import LakewardError, UsageError
 from lakeward.storage.credentials import check_credentials
 from lakeward.storage.object_url import ObjectUrl, Provider
 

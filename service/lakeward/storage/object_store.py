@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from lakeward.errors import AlreadyExists, NotFound, VersionChanged
+from lakeward.base.errors import AlreadyExists, NotFound, VersionChanged
 from lakeward.storage.object_client import Clients, clients_of
 from lakeward.storage.object_input import ObjectInput
 from lakeward.storage.object_url import ObjectUrl

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 
 
 class Provider(StrEnum):

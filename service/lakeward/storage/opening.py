@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from urllib.parse import unquote
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import is_object_url, parse_object_url

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lakeward.errors import LinkInTable, UntrustedName
+from lakeward.base.errors import LinkInTable, UntrustedName
 
 _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
 """The flags hold a folder, where the system can, without opening it for reading."""

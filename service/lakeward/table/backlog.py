@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
 from lakeward.table.file_group import FileGroup
 from lakeward.table.live_logs import live_logs

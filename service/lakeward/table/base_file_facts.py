@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.parquet.footer import is_encrypted, read_ending
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile

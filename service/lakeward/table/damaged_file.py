@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.errors import DamagedFiles
+from lakeward.base.errors import DamagedFiles
 from lakeward.format.file_name import parse_any_log
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_system_view import (
     FileSystemView,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakeward.errors import NotFound, UntrustedName
+from lakeward.base.errors import NotFound, UntrustedName
 from lakeward.format.metadata.index_definitions import (
     INDEX_DEFINITIONS_PATH,
     NO_INDEX_DEFINITIONS,

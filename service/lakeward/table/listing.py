@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from functools import partial
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions

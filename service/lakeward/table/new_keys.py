@@ -19,7 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported, UsageError
+from lakeward.base.errors import Unsupported, UsageError
 from lakeward.format.avro.schema import AvroField
 
 _TIMESTAMPS: Final = "hoodie.keygen.timebased."

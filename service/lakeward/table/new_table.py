@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lakeward.errors import BrokenFile, Unsupported, UsageError
+from lakeward.base.errors import BrokenFile, Unsupported, UsageError
 from lakeward.format.avro.column_names import find_bad_names
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.schema import AvroField, AvroKind, parse_schema

@@ -8,7 +8,7 @@ Touches: storage: a listing of `.hoodie`, and where that is missing, of the fold
 
 from __future__ import annotations
 
-from lakeward.errors import NoCredentials, NotATable
+from lakeward.base.errors import NoCredentials, NotATable
 from lakeward.storage.credentials import REMEDIES, asks_machine, no_credentials
 from lakeward.storage.object_url import is_object_url, parse_object_url
 from lakeward.storage.storage import Storage, join, parent

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.errors import LinkInTable
+from lakeward.base.errors import LinkInTable
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.format.timeline.instant import comparable_time

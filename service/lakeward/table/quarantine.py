@@ -28,7 +28,7 @@ from enum import StrEnum
 
 import orjson
 
-from lakeward.errors import BrokenFile, LakewardError, NotFound
+from lakeward.base.errors import BrokenFile, LakewardError, NotFound
 from lakeward.format.file_name import check_plain_name, check_relative_path
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.table_config import hoodie_folder

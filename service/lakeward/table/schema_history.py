@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.schema_history import SchemaVersion, read_schema_history
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import hoodie_folder

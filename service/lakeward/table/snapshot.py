@@ -22,7 +22,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.storage.storage import FileStatus, Storage, parent
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts

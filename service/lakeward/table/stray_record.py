@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from lakeward.errors import NotFound
+from lakeward.base.errors import NotFound
 from lakeward.storage.storage import Storage, join
 from lakeward.table.quarantine import quarantine_folder
 

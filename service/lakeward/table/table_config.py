@@ -17,13 +17,13 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotATable, NotFound, UntrustedName
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotATable, NotFound, UntrustedName
+from lakeward.base.quantities import format_size
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.properties_head import PropertiesHead, parse_properties_head
 from lakeward.format.supplemental_logging import SUPPLEMENTAL_LOGGING, SupplementalLogging, parse_supplemental_logging
-from lakeward.quantities import format_size
 from lakeward.storage.place import found_link
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_version import TableVersion

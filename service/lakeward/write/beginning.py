@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakeward.clock import Clock
-from lakeward.commit.attempt import Attempt
-from lakeward.execute.rollback.rolling_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
-from lakeward.execute.rollback.taking_over import tidy
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.base.clock import Clock
 from lakeward.format.timeline.replace_metadata import requested_write
-from lakeward.plan.eligibility import TableService
+from lakeward.protocol.attempt import Attempt
+from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.rollback.run.rolling_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
+from lakeward.services.rollback.run.taking_over import tidy
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from lakeward.write.conflicts import SeenAtStart

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakeward.clock import SystemClock
-from lakeward.commit.lock.opening import SHARING_OPTIONS, LockOptions, stopped_writers_options
-from lakeward.commit.owner import Processes
-from lakeward.errors import UsageError
-from lakeward.execute.options import CompactionOptions
-from lakeward.execute.progress import Observer
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import check_memory
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import read_tee
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.quantities import check_memory
+from lakeward.protocol.lock.opening import SHARING_OPTIONS, LockOptions, stopped_writers_options
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.progress import Observer
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
 from lakeward.write.beginning import timeline_snapshot
@@ -68,7 +68,8 @@ def write(
 ) -> WriteReport:
     """Write rows into a table, as one commit that Hudi's readers and writers go on from.
 
-    Raises an error of `lakeward.errors`; then nothing of the write is left in the table, but where it says otherwise.
+    Raises an error of `lakeward.base.errors`; then nothing of the write is left in the table, but where it says
+    otherwise.
 
     Args:
         rows: a data frame, whose Spark then does the work, or a table of Arrow's, which is sorted in this process; None
@@ -160,7 +161,7 @@ def write(
 def _record_index(storage: Storage, base_path: str, location: str | None) -> OpenIndex:
     """Opens Lakeward's record index of the table."""
     # It needs the compiled kernels: only where a write goes by it.
-    from lakeward.commit.index.record_index_writer import RecordIndexWriter
+    from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 
     return partial(RecordIndexWriter.of, storage, folder=RecordOptions(location).folder(base_path))
 
@@ -170,9 +171,9 @@ def _on_spark(frame: Any, table: str, memory_bytes: int) -> tuple[pa.Schema, Flo
     from pyspark.sql import DataFrame
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from lakeward.dispatch.local import places_of_machine
-    from lakeward.dispatch.spark import SparkDispatcher
-    from lakeward.dispatch.spark_memory import SparkMemory
+    from lakeward.engine.dispatch.local import places_of_machine
+    from lakeward.engine.dispatch.spark import SparkDispatcher
+    from lakeward.engine.dispatch.spark_memory import SparkMemory
     from lakeward.write.flow.spark import SparkFlow
 
     if not isinstance(frame, DataFrame):

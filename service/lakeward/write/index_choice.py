@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index_type import IndexType
 from lakeward.table.table_config import (

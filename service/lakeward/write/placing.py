@@ -33,7 +33,7 @@ from itertools import chain
 from math import ceil
 from typing import Final
 
-from lakeward.errors import Refused, TryLater, UsageError
+from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.file_name import parse_base_file
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
 from lakeward.merge.memory_budget import MEMORY_BYTES

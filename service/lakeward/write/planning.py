@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 from uuid import uuid4
 
-from lakeward.dispatch.dispatcher import Progress
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
 from lakeward.merge.rules.ordering_type import integer_fields, ordering_columns
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents

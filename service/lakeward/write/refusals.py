@@ -1,6 +1,6 @@
 """What is asked of a write that the table, or its operation, does not go with.
 
-What stands against any write to a table is in `plan/eligibility.py`.
+What stands against any write to a table is in `protocol/eligibility.py`.
 
 Touches: nothing.
 Keeps:   1. the columns of a table that has commits are never guessed from the rows that come;
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.format.timeline.commit_metadata import LATEST_SCHEMA
 from lakeward.merge.rules.merge_rules import MergeMode
 from lakeward.read.table_rules import merge_rules

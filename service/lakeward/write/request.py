@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.commit.transition import WriteAction
+from lakeward.protocol.transition import WriteAction
 
 CONFLICT_RETRIES = 3
 """How often the command and the call begin again. Beside compactions the ranges in the metadata table alone are reason

@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
-from lakeward.commit.metadata.snapshot import check_rows_can_be_written
-from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
-from lakeward.errors import Conflict
-from lakeward.execute.before_writing import check_space
-from lakeward.execute.compaction.merging import make_ready, raise_first
-from lakeward.execute.life_cycle import run_attempt
-from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.eligibility import TableService
+from lakeward.base.errors import Conflict
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.protocol.before_writing import check_space
+from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.life_cycle import run_attempt
+from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId

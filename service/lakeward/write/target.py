@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 
+from lakeward.engine.task.operation_spec import ChangeLog
+from lakeward.engine.task.output_place import OutputPlace
 from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
@@ -19,8 +21,6 @@ from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.table.index_definitions import IndexedColumns
-from lakeward.task.operation_spec import ChangeLog
-from lakeward.task.output_place import OutputPlace
 from lakeward.write.request import FileSizes, WriteOperation
 
 

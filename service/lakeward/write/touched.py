@@ -10,7 +10,7 @@ Source:  ConcurrentOperation (Hudi 1.2)
 
 from __future__ import annotations
 
-from lakeward.errors import NotFound
+from lakeward.base.errors import NotFound
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import Instant, State, instant_file_name
 from lakeward.format.timeline.replace_metadata import read_clustered_groups

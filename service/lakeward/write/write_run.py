@@ -6,7 +6,7 @@
                  over a slice whose base file it rewrote, for which Hudi's writers do not look
 
 Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; an index of ours; reads the table.
-         What it publishes `commit/attempt.py` does.
+         What it publishes `protocol/attempt.py` does.
 Keeps:   1. what is published meets nothing that completed since the write began;
          2. a base file is replaced only if it is still its group's newest, with nothing on top of it that was not
             merged;
@@ -20,22 +20,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakeward.commit.attempt import Attempt, Publication
-from lakeward.commit.attempt_files import Winner
-from lakeward.commit.fencing import fencing_of
-from lakeward.commit.lock.table_lock import Fence
-from lakeward.commit.metadata.indexed_by_write import indexed_by_write
-from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
-from lakeward.dispatch.dispatcher import Progress
-from lakeward.errors import Conflict, LakewardError
-from lakeward.execute.before_writing import check_writers_stopped
-from lakeward.execute.life_cycle import Unpublished
-from lakeward.execute.metadata_part import FileChanges, MetadataPart
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.base.errors import Conflict, LakewardError
+from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
-from lakeward.plan.eligibility import TableService
+from lakeward.protocol.attempt import Attempt, Publication
+from lakeward.protocol.attempt_files import Winner
+from lakeward.protocol.before_writing import check_writers_stopped
+from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.fencing import fencing_of
+from lakeward.protocol.life_cycle import Unpublished
+from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
+from lakeward.protocol.metadata.write_changes import ChangedKeys, WriteChanges
+from lakeward.protocol.metadata_part import FileChanges, MetadataPart
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
@@ -54,7 +54,7 @@ from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteCon
 from lakeward.write.touched import read_touched
 
 if TYPE_CHECKING:
-    from lakeward.commit.metadata.changes import NewFile
+    from lakeward.protocol.metadata.changes import NewFile
 
 _TELL_SECONDS = 2.0
 
@@ -332,7 +332,7 @@ class WriteRun:
         ]
 
     def _new_files(self) -> list[NewFile]:
-        from lakeward.commit.metadata.changes import NewFile
+        from lakeward.protocol.metadata.changes import NewFile
 
         files = []
         for result in self.results:

@@ -1,6 +1,6 @@
 """One write, from its rows to its commit: what `lakeward write` and `lakeward.write.write` both do.
 
-    the rows' columns are held against the table's -> a write begins -> the life cycle of `execute/life_cycle.py` runs
+    the rows' columns are held against the table's -> a write begins -> the life cycle of `protocol/life_cycle.py` runs
     it -> where it met another write, and was asked to, it begins again with a new instant
 
 Touches: the table and an index of ours, through `write/beginning.py` and `write/write_run.py`.
@@ -16,12 +16,12 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeward.commit.metadata.snapshot import check_rows_can_be_written
-from lakeward.errors import Conflict, Refused
-from lakeward.execute.life_cycle import run_attempt
-from lakeward.execute.progress import Count
-from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.eligibility import TableService
+from lakeward.base.errors import Conflict, Refused
+from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.life_cycle import run_attempt
+from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
+from lakeward.protocol.progress import Count
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.beginning import begin_write, timeline_snapshot
 from lakeward.write.flow.flow import Flow

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
-from lakeward.clock import SystemClock
 from lakeward.daemon.status import JobProgress, JobWait
-from lakeward.execute.progress import Merged
+from lakeward.protocol.progress import Merged
 from lakeward.state.migration import migrate
 from lakeward.state.records import ControlKind, EventRecord, JobRecord, TargetKind
 from lakeward.state.store import Store, open_store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
-from lakeward.clock import SystemClock
 from lakeward.state.store import open_store
 from tests.golden_tables import copy_golden
 from tests.state.test_salvage import damaged_store

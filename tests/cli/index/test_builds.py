@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import StoreUnavailable
 from lakeward.cli.main import run
-from lakeward.clock import SystemClock
-from lakeward.errors import StoreUnavailable
-from lakeward.execute.indexing import building
+from lakeward.engine.task import entry
+from lakeward.services.indexing.run import building
 from lakeward.state.index_builds import IndexBuilds
 from lakeward.state.store import Store, open_store
-from lakeward.task import entry
 from tests.crash.compacting import everything
 from tests.faults import Killed
 from tests.write.writing import new_table, write
@@ -126,7 +126,7 @@ def test_told_to_people(kind: str, table: Path, capfd: pytest.CaptureFixture[str
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
 def test_on_an_engine(engine: str, kind: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of this machine read the keys, or Spark's executors."""
-    monkeypatch.setattr("lakeward.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
+    monkeypatch.setattr("lakeward.engine.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
     assert call("build", "--engine", engine, "--dry-run")["engine"] == engine
     built = call("build", "--engine", engine, "--bytes-per-second", "100MiB")
     assert (built["file_groups"], built["entries"]) == (3, 3)

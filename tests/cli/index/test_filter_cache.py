@@ -71,8 +71,8 @@ def test_a_life(table: Path, call: Call, capfd: pytest.CaptureFixture[str]) -> N
 def test_one_that_is_wrong(
     table: Path, call: Call, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Keeps of verify/index/filter_cache_check: an entry with another range or filter than its footer is found, named,
-    and the cache is out of use until it is made anew; what is broken is said, and rules nothing out."""
+    """Keeps of services/indexing/judge/filter_cache_check: an entry with another range or filter than its footer is
+    found, named, and the cache is out of use until it is made anew; what is broken is said, and rules nothing out."""
     kind = ("--type", "bloom")
     call("build", *kind)
     whole = call("verify", *kind, "--all")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.execute.indexing.looking_up import look_up_by_job
+from lakeward.services.indexing.run.looking_up import look_up_by_job
 from tests.write.own_record_index import built, write_by
 from tests.write.test_writing import CLOCK
 from tests.write.writing import write
@@ -39,7 +39,7 @@ def test_on_an_engine(
     """Processes of this machine look keys up, or Spark's executors, in several tasks; the answer is that of this
     process."""
     here = looked_up(table, capfd)
-    monkeypatch.setattr("lakeward.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
+    monkeypatch.setattr("lakeward.engine.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
     defaults = {**(look_up_by_job.__kwdefaults__ or {}), "run_keys_min": 1}
     monkeypatch.setattr(look_up_by_job, "__kwdefaults__", defaults)
     assert looked_up(table, capfd, "--engine", engine) == here

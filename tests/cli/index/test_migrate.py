@@ -73,9 +73,9 @@ def test_filled_from_another_index(
 
 
 STEPS = {
-    "made": "lakeward.execute.indexing.migrating.migrate_index",
-    "filled": "lakeward.execute.indexing.building.update_and_tidy",
-    "brought up to date": "lakeward.verify.index.check.check_index",
+    "made": "lakeward.services.indexing.run.migrating.migrate_index",
+    "filled": "lakeward.services.indexing.run.building.update_and_tidy",
+    "brought up to date": "lakeward.services.indexing.judge.check.check_index",
     "looked at": "{place}.take_place",
 }
 
@@ -117,13 +117,13 @@ def test_some_partitions(target: str, table: Path, call: Callable[..., Any], mon
         raise Killed("the migration")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.execute.indexing.migrating.located_keys", dying)
+        patched.setattr("lakeward.services.indexing.run.migrating.located_keys", dying)
         with pytest.raises(Killed):
             call(*words)
     assert "in use" not in states(call, target)
     assert [path for path in everything(table) if path.endswith(".keys")]
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.task.key_checkpoint.make_checkpoint", dying)
+        patched.setattr("lakeward.engine.task.key_checkpoint.make_checkpoint", dying)
         done = call(*words)
     assert (done["partitions"], done["entries"], done["file_groups_read"]) == (["a"], 4, 2)
     assert call("verify", "--all")["faults"] == []

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from lakeward.base.errors import Refused
 from lakeward.cli.configured_table import open_table
 from lakeward.cli.index.record_index import RecordPlace
 from lakeward.cli.main import run
-from lakeward.errors import Refused
-from lakeward.execute.indexing.building import build_index
 from lakeward.index.record.record_options import RecordOptions
+from lakeward.services.indexing.run.building import build_index
 from tests.crash.compacting import everything
 from tests.faults import Killed
 from tests.index.builds import in_process
@@ -86,7 +86,7 @@ def test_an_index_of_a_table(
     assert rows_and_timeline(table) == before
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.execute.indexing.building.update_and_tidy", dying)
+        patched.setattr("lakeward.services.indexing.run.building.update_and_tidy", dying)
         with pytest.raises(Killed):
             call("rebuild")
     assert found() == now

@@ -11,7 +11,7 @@ import pytest
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
 from tests.golden_tables import copy_golden
-from tests.verify.metadata_damage import put_record, records
+from tests.services.verification.metadata_damage import put_record, records
 
 UTC = ("--timezone", "UTC")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.main import run
 from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
-from lakeward.dispatch.dispatcher import Engine
-from lakeward.dispatch.engine_rule import COMMANDS_SPARK_BYTES, IN_PROCESS_BELOW_BYTES, EngineSetting
-from lakeward.errors import UsageError
+from lakeward.engine.dispatch.engine_rule import COMMANDS_SPARK_BYTES, IN_PROCESS_BELOW_BYTES, EngineSetting
+from lakeward.protocol.progress import Engine
 
 MEMORY = 512 * 1024**2
 DEFAULTS = Settings()
@@ -48,7 +48,7 @@ def test_the_size_decides_unless_something_is_said(
     stated: StatedEngine, configured: Settings, chosen: tuple[Engine, ...], why: str
 ) -> None:
     """A master that is named is where the work belongs; an option wins over all that is configured. Keeps 1 of
-    dispatch/engine_rule."""
+    engine/dispatch/engine_rule."""
     choosing = engines(stated, configured)
     assert tuple(choosing.choose(size).engine for size in SIZES) == chosen
     assert choosing.choose(SIZES[-1]) is choosing.choose(SIZES[-1] + 1), "one of each for all plans"

@@ -9,8 +9,8 @@ import pytest
 
 from lakeward.cli.main import run
 from tests.clocks import SkippingClock
-from tests.execute.versions.test_converting import base_files, is_sorted, turn_over
 from tests.our_reader import read_rows, scan
+from tests.services.together.versions.run.test_converting import base_files, is_sorted, turn_over
 from tests.write.writing import new_table, values, write
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
-from tests.execute.metadata.test_aborting import INSTANT as INDEXING
-from tests.execute.metadata.test_aborting import begin_indexing
 from tests.golden_tables import copy_golden
+from tests.services.metadata.run.test_aborting import INSTANT as INDEXING
+from tests.services.metadata.run.test_aborting import begin_indexing
 from tests.write.writing import new_table
 
 STOPPED = ("--writers", "stopped")
@@ -132,7 +132,7 @@ def test_what_compactions_left_behind_is_cleaned_first(
     table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Named by `--dry-run`, and said in both forms; with `--exit-code` it is something to do."""
-    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
     compact = ["compact", str(table), "--metadata", "--timezone", "UTC"]
     assert run([*compact, "--dry-run", "--json"]) == 0
     clean = json.loads(capfd.readouterr().out)["clean"]
@@ -157,7 +157,7 @@ def test_each_service_has_a_command_of_its_own(
 ) -> None:
     """It does that and nothing else, and prints what `compact --metadata` prints of it, which says on stderr that it
     is the old way."""
-    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
     clean, compact = (["metadata", each, str(table), "--timezone", "UTC"] for each in ("clean", "compact"))
     before = everything(table)
     documents = []

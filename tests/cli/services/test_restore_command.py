@@ -10,8 +10,8 @@ import pytest
 from lakeward.cli.main import run
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import everything
-from tests.execute.clean.cleaning import clean, compacted
 from tests.golden_tables import copy_golden
+from tests.services.clean.run.cleaning import clean, compacted
 
 SECOND, LAST = "20261121043706178", "20261121043709156"
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")

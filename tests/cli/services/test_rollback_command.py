@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.protocol.heartbeat_line import heartbeat_path
 from tests.crash.compacting import everything
-from tests.execute.bench import PENDING
-from tests.execute.rollback.failed_tables import fail_last_write
 from tests.golden_tables import copy_golden
+from tests.services.bench import PENDING
+from tests.services.rollback.run.failed_tables import fail_last_write
 
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import LockHeld
 from lakeward.cli.services import service_command
 from lakeward.cli.verbs import app
-from lakeward.clock import SystemClock
 from lakeward.config.file import load_settings
-from lakeward.errors import LockHeld
 from lakeward.state.migration import migrate
 from lakeward.state.records import ControlKind, ControlRecord, ParkedRecord, TargetKind
 from lakeward.state.store import open_store
-from tests.execute.clean.cleaning import completed_cleans
-from tests.execute.rollback.failed_tables import fail_last_write
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE
+from tests.services.clean.run.cleaning import completed_cleans
+from tests.services.rollback.run.failed_tables import fail_last_write
 
 CONFIG = """
 [locks]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.errors import LockHeld
 from lakeward.cli.main import run
-from lakeward.errors import LockHeld
-from lakeward.execute.metadata import trigger
+from lakeward.services.metadata.run import trigger
 from lakeward.storage.local import LocalStorage
-from tests.execute.clean.cleaning import clean, compacted
+from tests.services.clean.run.cleaning import clean, compacted
 
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")
 

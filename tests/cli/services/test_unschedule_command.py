@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.protocol.heartbeat_line import heartbeat_path
 from tests.crash.compacting import check_finished, check_readable, everything
-from tests.execute.bench import GROUP, PENDING
 from tests.golden_tables import copy_golden
+from tests.services.bench import GROUP, PENDING
 
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")
 
@@ -30,7 +30,7 @@ def planned(table: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise OSError("the disk is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.task.entry.run_operation_at", away)
+        patched.setattr("lakeward.engine.task.entry.run_operation_at", away)
         assert run(["compact", str(table), "--engine", "local", *STOPPED]) == 1
     return table
 

@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from lakeward.cli.views.clean import clean_as_json, render_clean
-from lakeward.plan.clean.decision import CleanOutcome
-from tests.plan.clean.clean_cases import read_table
+from lakeward.services.clean.plan.decision import CleanOutcome
+from tests.services.clean.plan.clean_cases import read_table
 
 HOURS = """policy hours 1
 now 100

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from lakeward.cli.views.inspect import render
+from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
-from lakeward.verify.inspection import inspect_table
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 

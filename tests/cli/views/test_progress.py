@@ -8,9 +8,9 @@ import re
 import pytest
 from rich.console import Console
 
-from lakeward import kernel_process
+from lakeward.base import kernel_process
 from lakeward.cli.views.progress import Bars, Lines, open_view
-from lakeward.execute.progress import Merged
+from lakeward.protocol.progress import Merged
 from tests.clocks import SettableClock
 
 HALF = Merged(

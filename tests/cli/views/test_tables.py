@@ -14,9 +14,9 @@ from lakeward.cli.views.inspect import render
 from lakeward.cli.views.plan import render_plan
 from lakeward.cli.views.tables import cut
 from lakeward.cli.views.terminal import Terminal
-from lakeward.plan.compaction.decision import Choice, Decision, Form, PlanOutcome, Reason
+from lakeward.services.compaction.plan.decision import Choice, Decision, Form, PlanOutcome, Reason
+from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
-from lakeward.verify.inspection import inspect_table
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.errors import Refused
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
-from lakeward.errors import Refused
 from tests.daemon.test_worker import Bench
-from tests.execute.archive.archiving import archived_rows, completed
 from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
+from tests.services.archive.run.archiving import archived_rows, completed
 
 AT_ONCE = {
     "defaults.archive.min_commits": "1",

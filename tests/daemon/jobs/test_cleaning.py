@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.errors import Refused
 from lakeward.cli.main import run
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import served_table
-from lakeward.errors import Refused
-from lakeward.plan.compaction.decision import Reason
+from lakeward.services.compaction.plan.decision import Reason
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
-from tests.execute.clean.cleaning import completed_cleans, data_files
+from tests.services.clean.run.cleaning import completed_cleans, data_files
 
 AT_ONCE = {
     "defaults.clean.policy": "versions",

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
+from lakeward.base.errors import Cancelled, StoreUnavailable
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import Job, JobResult, ServiceDemand
-from lakeward.errors import Cancelled, StoreUnavailable
-from lakeward.execute.indexing.building import build_index
-from lakeward.execute.progress import Silent
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import Scaling
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.protocol.progress import Silent
+from lakeward.services.indexing.run.building import build_index
 from lakeward.state.records import Watermark
 from lakeward.storage.local import LocalStorage
 from tests.daemon.test_worker import Bench
 from tests.index.builds import in_process
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
-from tests.verify.metadata_damage import put_record, records
+from tests.services.verification.metadata_damage import put_record, records
 
 DAY = 86_400.0
 STORAGE = LocalStorage()

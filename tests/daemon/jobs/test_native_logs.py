@@ -9,14 +9,14 @@ import pytest
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import JobResult
+from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
-from lakeward.verify.inspection import inspect_table
 from tests.clocks import SkippingClock
 from tests.daemon.jobs import test_archiving, test_cleaning
 from tests.daemon.test_worker import Bench
-from tests.execute.clean.cleaning import data_files
-from tests.execute.rollback.failed_tables import fail_last_write
 from tests.metadata_golden import DATA_TIMELINE
+from tests.services.clean.run.cleaning import data_files
+from tests.services.rollback.run.failed_tables import fail_last_write
 from tests.version_10 import judged_rows, made_native
 
 OLDEST = "20261121043703223"

@@ -9,10 +9,10 @@ from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from tests.crash.compacting import everything
 from tests.daemon.test_worker import Bench
-from tests.execute.bench import PENDING
-from tests.execute.clean.cleaning import data_files
-from tests.execute.rollback.failed_tables import fail_last_write
 from tests.metadata_golden import DATA_TIMELINE
+from tests.services.bench import PENDING
+from tests.services.clean.run.cleaning import data_files
+from tests.services.rollback.run.failed_tables import fail_last_write
 
 
 def failed(folder: Path, *, seconds_ago: float) -> tuple[Bench, str]:

@@ -14,8 +14,8 @@ from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.scheduling.events import Hold, TableState
 from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus, StorageSample
-from lakeward.execute.progress import Count, Phase
-from lakeward.plan.compaction.decision import Choice, PlanOutcome, Reason
+from lakeward.protocol.progress import Count, Phase
+from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
 from lakeward.table.backlog import BegunService, PendingPlan
 from tests.daemon.scrape import compare, samples, value
 from tests.daemon.synthetic_status import CONSUMERS, NOW, backlog, decision, job, service, table, varied_tables

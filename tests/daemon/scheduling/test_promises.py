@@ -28,7 +28,7 @@ from lakeward.daemon.scheduling.events import (
 )
 from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant, format_instant_time
-from lakeward.plan.compaction.decision import Form, PlanOutcome
+from lakeward.services.compaction.plan.decision import Form, PlanOutcome
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.reader import LogCompaction

@@ -24,7 +24,7 @@ from lakeward.daemon.scheduling.events import (
     TableState,
     WorkProblem,
 )
-from lakeward.plan.metadata.trigger import MetadataTrigger
+from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from tests.daemon.stage import WORK, Stage, jobs, of, one, records
 
 DUE = ServiceDemand(True, "There is something to do.")

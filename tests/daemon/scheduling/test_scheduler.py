@@ -47,8 +47,8 @@ from lakeward.daemon.scheduling.events import (
     Tick,
     WorkProblem,
 )
-from lakeward.plan.compaction.decision import Reason
-from lakeward.plan.metadata.trigger import MetadataTrigger
+from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from tests.daemon.stage import COMPACTION_ONLY, START, WORK, Stage, jobs, of, one, records
 
 GROUP = ("p=1", "file-1")

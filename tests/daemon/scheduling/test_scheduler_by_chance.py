@@ -58,8 +58,8 @@ from lakeward.daemon.scheduling.events import (
     WorkProblem,
 )
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.plan.compaction.decision import Reason
-from lakeward.plan.metadata.trigger import MetadataTrigger
+from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from tests.daemon.stage import START
 from tests.runs import runs
 

@@ -13,12 +13,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
+from lakeward.base.errors import UsageError
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.http import LOOP_SILENT_SECONDS_MAX, SECURITY_HEADERS, HttpServer, make_http
 from lakeward.daemon.web.pages import table_link
-from lakeward.errors import UsageError
 from tests.daemon.scrape import compare, value
 from tests.daemon.synthetic_status import detail, hostile_tables, service, varied_tables
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward import quantities
+from lakeward.base import quantities
+from lakeward.base.quantities import format_number, format_share, format_size
 from lakeward.config.job_kind import JobKind
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState
@@ -38,8 +39,7 @@ from lakeward.daemon.web.pages import (
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.tee import Tee
-from lakeward.plan.compaction.decision import Choice, Reason
-from lakeward.quantities import format_number, format_share, format_size
+from lakeward.services.compaction.plan.decision import Choice, Reason
 from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,
@@ -213,7 +213,7 @@ def test_a_job_that_did_nothing_is_neither_green_nor_red():
 
 
 def test_pages_write_numbers_as_commands_do(pages: Pages):
-    """Bytes, counts, durations and shares have one form each, which `lakeward.quantities` has; only blanks do not
+    """Bytes, counts, durations and shares have one form each, which `lakeward.base.quantities` has; only blanks do not
     break."""
     assert figures(job()).replace("\u00a0", " ") == summarise_job(asdict(job().figures))
     text = Page(pages.all_tables(service(*varied_tables()))).text

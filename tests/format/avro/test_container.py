@@ -14,7 +14,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record import decode_record
 

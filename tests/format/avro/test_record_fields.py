@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.record_fields import RecordFields
 
 ASK: dict[str, Callable[[RecordFields, str], Any]] = {

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.avro.schema import parse_schema
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.timeline.commit_metadata import read_commit_metadata

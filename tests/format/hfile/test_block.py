@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.hfile.block import HFileBlockType, HFileCodec, encode_block, read_block
 from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.range import HFileRange

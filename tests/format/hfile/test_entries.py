@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.hfile.block import HFileBlock
 from lakeward.format.hfile.entries import ENTRY_OVERHEAD, HFileEntries, decode_entries, encode_entry
 from lakeward.format.hfile.range import HFileRange

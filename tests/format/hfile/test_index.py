@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.hfile.block import HFileBlock
 from lakeward.format.hfile.index import IndexEntry, decode_inner_index, decode_root_index, encode_root_index
 from lakeward.format.hfile.range import HFileRange

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.hfile.block import HFileBlock
 from lakeward.format.hfile.info import decode_file_info, encode_file_info
 from lakeward.format.hfile.range import HFileRange

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.hfile.range import HFileRange
 
 DATA = bytes(range(256)) * 1000

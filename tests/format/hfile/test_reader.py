@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.reader import HFileReader
 from tests.format.hfile.hfile_files import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from tests.format.hfile.hfile_files import Entries, hfile, reader
 
 ENTRIES: Entries = [(f"key-{n:03}".encode(), b"value") for n in range(40)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.writer import HFileWriter

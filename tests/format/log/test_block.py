@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.log import block as block_module
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content, scan_blocks
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, LogBlock, scan_blocks
 from lakeward.format.log.change_log import ChangedRows, ChangeLogWriter, ChangeOperation, change_schema, read_changes

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log import data_block
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks

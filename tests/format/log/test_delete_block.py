@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, encode_deletes, read_delete_block
 

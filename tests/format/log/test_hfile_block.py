@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.log.kryo_deletes import BadDeletes, read_kryo_deletes
 from tests.format.log.test_delete_block import read
 

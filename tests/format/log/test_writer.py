@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, read_content, scan_blocks

@@ -7,7 +7,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.bloom_filter import BloomFilter
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.metadata.base_file import MetadataBaseFileStats, read_digest, write_metadata_base_file

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord

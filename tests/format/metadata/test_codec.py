@@ -15,7 +15,7 @@ from uuid import UUID
 import fastavro
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.metadata.codec import MetadataCodec, metadata_codec
 from lakeward.format.metadata.record import (
     BloomFilterRecord,

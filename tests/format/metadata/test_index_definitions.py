@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.metadata.index_definitions import (
     NO_INDEX_DEFINITIONS,
     IndexDefinition,

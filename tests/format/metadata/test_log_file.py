@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import NativeLogName, parse_native_log
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter

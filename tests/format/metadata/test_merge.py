@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.metadata.merge import merge_records
 from lakeward.format.metadata.record import (
     BloomFilterRecord,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.metadata.partition_stats import (
     holds,
     over_both,

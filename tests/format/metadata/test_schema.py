@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.metadata.schema import MetadataSchema, RecordLayout, parse_metadata_schema
 from tests.format.metadata.metadata_schemas import metadata_schema, nullable, record
 

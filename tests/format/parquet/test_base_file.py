@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet import base_file

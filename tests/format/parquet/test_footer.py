@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 
 TABLE = pa.table(

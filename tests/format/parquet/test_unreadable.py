@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.write.request import IndexKind
 from tests.crash.compacting import everything

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.stats.indexed_columns import DEFAULT_COLUMNS_MAX, INDEXED_META_COLUMNS, indexed_columns
 from lakeward.format.stats.stats_value import StatsVersion
 

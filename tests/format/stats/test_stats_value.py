@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.stats.stats_value import ValueKind, ValueType, Wrapper, stats_order, stats_value, value_type_of
 
 K = ValueKind

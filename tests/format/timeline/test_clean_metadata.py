@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.errors import BrokenFile, UntrustedName
+from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.timeline.clean_metadata import CleanedPartition, read_clean_metadata
 from tests.table.table_history import clean_metadata
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile, UntrustedName
+from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.timeline.clean_plan import (
     _SCHEMA,

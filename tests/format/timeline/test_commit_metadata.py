@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, UntrustedName
+from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record
 from lakeward.format.timeline.commit_metadata import (
     CommitMetadata,

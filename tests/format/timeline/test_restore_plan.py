@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.timeline import restore_metadata, restore_plan
 from lakeward.format.timeline.restore_metadata import encode_restore_metadata

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.container import write_record
 from lakeward.format.timeline.rollback_metadata import (
     UndoneInstants,

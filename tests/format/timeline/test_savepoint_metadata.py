@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.errors import BrokenFile, UntrustedName
+from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.timeline.savepoint_metadata import (
     _SCHEMA,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.clock import SystemClock
-from lakeward.errors import BrokenFile
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import BrokenFile
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE
 from lakeward.format.metadata.record import BloomFilterRecord, ColumnStatsRecord
 from lakeward.index.bloom.bloom_index import BloomIndex

@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.index.bloom.data_files import data_files
 from lakeward.index.bloom.file_keys import read_file_keys
 from lakeward.index.bloom.slice_index import SliceBloomIndex

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused, TryLater, Unsupported
+from lakeward.base.errors import Refused, TryLater, Unsupported
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed, record_locations

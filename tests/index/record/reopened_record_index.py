@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter, create_record_index
 from lakeward.index.index import Indexed, PartEffort
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeOptions
@@ -15,6 +14,7 @@ from lakeward.index.record.record_index import BucketPart, RecordIndex
 from lakeward.index.record.record_manifest import RecordManifest, open_manifest
 from lakeward.index.record.scaling import Scaling
 from lakeward.index.seen_timeline import SeenTimeline
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter, create_record_index
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.timeline.timeline import Timeline

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.index.record.bucket_hash import HASHES, bucket_numbers, default_bucket_count
 
 KEYS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=40)

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.index.record.bucket_file import BucketFile
 from lakeward.index.record.bucket_merge import merge_bucket_files
 from lakeward.index.record.created_with import KeyScope

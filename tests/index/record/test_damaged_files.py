@@ -12,7 +12,7 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, LakewardError
+from lakeward.base.errors import BrokenFile, LakewardError
 from lakeward.index.record import bucket_writer
 from lakeward.index.record.bucket import Bucket
 from lakeward.index.record.created_with import KeyScope

@@ -18,7 +18,7 @@ from lakeward.index.manifest_form import manifest_path
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
 from lakeward.index.record.record_manifest import RECORD_FORM, open_manifest
 from lakeward.index.record.scaling import Scaling, ScalingWay
-from tests.commit.index.test_record_index_writer import STORAGE, Histories
+from tests.protocol.index.test_record_index_writer import STORAGE, Histories
 from tests.runs import runs
 
 

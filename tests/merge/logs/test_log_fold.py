@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import SpillFailed
+from lakeward.base.errors import SpillFailed
 from lakeward.merge.runs.spilled_run import SpilledRun
 from tests.full_disk import full_disk
 

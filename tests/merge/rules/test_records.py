@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.records import delete_ordering, find_deleted, record_keys
 

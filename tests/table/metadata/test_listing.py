@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile, UntrustedName
+from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.metadata.key import ALL_PARTITIONS
 from lakeward.format.metadata.record import ColumnStatsRecord, FileEntry, FilesRecord, RecordIndexRecord
 from lakeward.storage.local import LocalStorage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported, UntrustedName
+from lakeward.base.errors import BrokenFile, Unsupported, UntrustedName
 from lakeward.format.avro.container import write_record
 from lakeward.format.metadata.partition import FILES
 from lakeward.storage.local import LocalStorage

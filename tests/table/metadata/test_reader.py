@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.key import file_group_index, file_group_indexes
 from lakeward.format.metadata.merge import merge_records

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.archived_log import ArchiveEnd, load_archive_end, load_entries_since
 from tests.our_reader import scan

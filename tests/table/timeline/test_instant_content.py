@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import load_timeline

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.format.properties_head import PropertiesHead
 from lakeward.format.timeline.instant import Instant, State, format_instant_time
 from lakeward.table.timeline import timezone

@@ -14,9 +14,9 @@ from lakeward.table.timeline.timeline import load_timeline
 from lakeward.table.timeline.writer_conflicts import WriterConflict, find_writer_conflicts
 from tests.clocks import SkippingClock
 from tests.crash.compacting import LOG, instants
-from tests.execute.bench import GROUP, Bench
-from tests.execute.hudi_writes import HudiWrite, roll_back
 from tests.golden_tables import copy_golden
+from tests.services.bench import GROUP, Bench
+from tests.services.hudi_writes import HudiWrite, roll_back
 
 PARTITION, FILE_ID = GROUP
 

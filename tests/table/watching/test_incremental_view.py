@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from lakeward.errors import NotATable
+from lakeward.base.errors import NotATable
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot

@@ -3,7 +3,7 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Cancelled, Conflict, Refused
+from lakeward.base.errors import Cancelled, Conflict, Refused
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.placing import place

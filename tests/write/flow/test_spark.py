@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import BrokenFile, Cancelled, UsageError, VerificationFailed
+from lakeward.base.errors import BrokenFile, Cancelled, UsageError, VerificationFailed
+from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.overlay import current_index
 from lakeward.storage.local import LocalStorage
@@ -28,12 +28,12 @@ from lakeward.write.tagging.tagging import LookupTagging, NewKeys
 from lakeward.write.target import HandleKind
 from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
-from tests.dispatch import tasks
-from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.engine.dispatch import tasks
 from tests.golden_tables import copy_golden
 from tests.index.bloom.caches import rebuilt
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.flow.rows import context, keying, rows, written
 from tests.write.flow.test_in_process import INTO_BUCKETS, no_progress, placed
 from tests.write.own_record_index import AskedIndex, built, opened

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Unsupported, VerificationFailed
+from lakeward.base.errors import Unsupported, VerificationFailed
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import NotFound, VerificationFailed
+from lakeward.base.errors import NotFound, VerificationFailed
+from lakeward.engine.task.operation_spec import finished_operations
 from lakeward.format.parquet.base_file import BaseFileWriter, read_shape
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.format.timeline.commit_metadata import WriteStat
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
-from lakeward.task.operation_spec import finished_operations
 from lakeward.write.handles.handle import write_target
 from lakeward.write.request import FileSizes, WriteOperation
 from lakeward.write.target import HandleKind, TargetResult

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.write.handles.incoming import incoming_rows
 from tests.runs import runs

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import Unsupported, VerificationFailed
+from lakeward.base.errors import Unsupported, VerificationFailed
+from lakeward.engine.task.operation_spec import finished_operations
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.base_file import BaseFileWriter, read_shape
 from lakeward.format.stats.stats_value import StatsVersion
@@ -19,7 +20,6 @@ from lakeward.format.timeline.commit_metadata import WriteStat
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
-from lakeward.task.operation_spec import finished_operations
 from lakeward.write.request import WriteOperation
 from lakeward.write.target import HandleKind, TargetResult, WriteTarget
 from tests.runs import runs

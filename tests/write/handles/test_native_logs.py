@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported, VerificationFailed
+from lakeward.base.errors import BrokenFile, Unsupported, VerificationFailed
 from lakeward.format.log.native_log.data_file import NativeDataWriter, NativeLogStats
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.log.writer import log_block_schema
@@ -79,7 +79,7 @@ def test_rows_and_deletes_are_files_of_one_version(tmp_path: Path) -> None:
 
 
 def test_a_flush_has_the_files_that_it_needs(tmp_path: Path) -> None:
-    """Keeps 1 of task/native_log_output, and Keeps 3 of write/handles/append for native logs."""
+    """Keeps 1 of engine/task/native_log_output, and Keeps 3 of write/handles/append for native logs."""
     write(native(tmp_path / "rows"), APPEND, [("k1", 5, "a")])
     assert list(written(tmp_path / "rows")) == [name(1, "log")]
     write(native(tmp_path / "deletes"), APPEND, [("k1", 5, "gone")])
@@ -130,7 +130,7 @@ def roll_over(folder: Path, to: WriteTarget = APPEND, count: int = 2_000) -> Tar
 
 def test_files_that_grow_too_large(tmp_path: Path) -> None:
     """Both end, and the next ones have the next version; all together have each key once. Keeps 2 of
-    task/native_log_output."""
+    engine/task/native_log_output."""
     result = roll_over(tmp_path)
     found = records(tmp_path)
     versions = sorted({int(judge.name_parts(each)["version"]) for each in found})
@@ -149,7 +149,7 @@ def test_files_that_grow_too_large(tmp_path: Path) -> None:
 
 
 def test_one_file_of_each_kind_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flush ends before the next one begins. Keeps 4 of task/native_log_output."""
+    """A flush ends before the next one begins. Keeps 4 of engine/task/native_log_output."""
     told: list[str] = []
     begin, end = NativeDataWriter.__init__, NativeDataWriter.close
 
@@ -169,7 +169,7 @@ def test_one_file_of_each_kind_is_open(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_statistics_of_each_file(tmp_path: Path) -> None:
     """A file of rows has what its footer says, one of deletes empty ranges. Keeps 3 of
-    task/native_log_output."""
+    engine/task/native_log_output."""
     indexed = IndexedColumns({"ts": "long", "v": "string"}, StatsVersion.V2)
     rows, deletes = write(native(tmp_path, indexed=indexed), APPEND, ROWS).files
     ts, v = rows.column_stats

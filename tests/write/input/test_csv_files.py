@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.write.input.files import RowFormat, open_rows
 
 COLUMNS = pa.schema(

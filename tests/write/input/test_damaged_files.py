@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import LakewardError, UsageError
+from lakeward.base.errors import LakewardError, UsageError
 from lakeward.format.parquet.thrift_tree import STRUCT, Struct, read_struct, write_struct
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.input.files import ParquetFiles, open_rows
 from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.writing import write_rows
-from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.writing import COLUMNS, Row, new_table, rows_of, write
 
 SEED: Final = int(os.environ.get("LAKEWARD_SEED", "0"))

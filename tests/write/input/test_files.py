@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.write.input.files import RowFormat, open_rows
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32()), ("t", pa.timestamp("us", "UTC"))])

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.base.errors import Refused, Unsupported, UsageError
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.write.input.schema import conform, evolve

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.write.keys.bucket import bucket_numbers, bucket_places
 
 

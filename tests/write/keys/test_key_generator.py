@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.base.errors import Refused, Unsupported, UsageError
 from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
 from lakeward.write.keys.key_generator import key_generator, names_its_field
 from lakeward.write.keys.value_text import value_text

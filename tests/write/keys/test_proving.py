@@ -5,7 +5,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from lakeward.errors import Refused
+from lakeward.base.errors import Refused
 from lakeward.table.table_config import TableConfig
 from lakeward.write.keys.proving import prove_key_generator
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import StoreUnavailable, UsageError
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, print_json
 from lakeward.cli.verb_group import new_group
-from lakeward.errors import StoreUnavailable, UsageError
 
 if TYPE_CHECKING:
     from lakeward.config.file import ConfigProblem, Reading

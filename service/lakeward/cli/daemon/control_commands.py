@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_iso_time, format_time, parse_duration
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
 from lakeward.cli.options.store import (
     DebugOption,
@@ -25,12 +29,8 @@ from lakeward.cli.options.store import (
     read_settings,
     with_times,
 )
-from lakeward.clock import SystemClock
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name, names_of
-from lakeward.did_you_mean import did_you_mean
-from lakeward.errors import UsageError
-from lakeward.quantities import format_iso_time, format_time, parse_duration
 from lakeward.state.records import (
     PROGRESS,
     CleanerProgress,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lakeward.base.errors import ConfigurationError, LakewardError
 from lakeward.cli.configured_table import ConfigOption
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json, read_settings
-from lakeward.errors import ConfigurationError, LakewardError
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings

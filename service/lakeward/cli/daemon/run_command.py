@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.dispatch.engine_rule import EngineSetting
+from lakeward.engine.dispatch.engine_rule import EngineSetting
 
 
 def run(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.options.store import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
 from lakeward.cli.verb_group import new_group
-from lakeward.clock import SystemClock
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_in_use
@@ -22,7 +23,6 @@ from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 OwnTypeOption = Annotated[
@@ -72,9 +72,9 @@ def build(
     With --type bloom the filters and ranges in the footers of base files are gathered below the table's .hoodie, so
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
     """
-    from lakeward.execute.indexing.build_work import build_state, remove_checkpoints
-    from lakeward.execute.indexing.building import build_index, update_and_tidy
     from lakeward.index.settling import check_not_built
+    from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
+    from lakeward.services.indexing.run.building import build_index, update_and_tidy
 
     index_type = _said(index_type, "build")
     opened = open_table(table, config)
@@ -147,7 +147,7 @@ def update(
 
     The cache of --type bloom gets the base files that came, and loses those that are gone.
     """
-    from lakeward.execute.indexing.building import update_and_tidy
+    from lakeward.services.indexing.run.building import update_and_tidy
 
     index_type = _said(index_type, "update")
     opened = open_table(table, config)

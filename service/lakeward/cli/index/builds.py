@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.quantities import format_size, parse_size
 from lakeward.cli.index.remembered_build import remembered_build
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import parse_option
-from lakeward.clock import SystemClock
-from lakeward.quantities import format_size, parse_size
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.dispatch.engine_rule import EngineRule
-    from lakeward.execute.indexing.build_work import BuildWork
+    from lakeward.engine.dispatch.engine_rule import EngineRule
     from lakeward.index.build_state import BuildState
     from lakeward.index.index_type import IndexType
+    from lakeward.services.indexing.run.build_work import BuildWork
     from lakeward.table.snapshot import TableSnapshot
 
 ByteRateOption = Annotated[
@@ -58,9 +58,9 @@ class StatedBuild:
     ) -> Iterator[BuildWork]:
         """The work of one build. Raises `UsageError`."""
         from lakeward.cli.interrupts import interruptible
-        from lakeward.execute.indexing.build_work import BuildWork
-        from lakeward.execute.progress import Pace
-        from lakeward.task.entry import make_checkpoint_at
+        from lakeward.engine.task.entry import make_checkpoint_at
+        from lakeward.protocol.progress import Pace
+        from lakeward.services.indexing.run.build_work import BuildWork
 
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
         clock = SystemClock()

@@ -41,7 +41,7 @@ def changes(
     """
     from lakeward.cli.views.index.changed import changes_as_json, render_changes
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.verify.index.key_change_listing import changes_between
+    from lakeward.services.indexing.judge.key_change_listing import changes_between
 
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener, listed_in_database, put_in_database
 from lakeward.cli.index.group import (
@@ -23,8 +25,6 @@ from lakeward.cli.index.group import (
 )
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.clock import SystemClock
-from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 
@@ -56,10 +56,10 @@ def compare(
     from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
     from lakeward.cli.views.index.compared import compared_as_json, render_compared
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.verify.index.comparison import ComparedIndex, compare_indexes, draw_keys
-    from lakeward.verify.index.comparison import given_keys as keys_given
-    from lakeward.verify.index.cost import index_cost
-    from lakeward.verify.index.listing import list_indexes
+    from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
+    from lakeward.services.indexing.judge.comparison import given_keys as keys_given
+    from lakeward.services.indexing.judge.cost import index_cost
+    from lakeward.services.indexing.judge.listing import list_indexes
 
     if len(types) != 2:
         raise UsageError(

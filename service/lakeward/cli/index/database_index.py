@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import BrokenFile, Refused, Unsupported
 from lakeward.cli.options.store import AWAY, store_url
-from lakeward.clock import SystemClock
-from lakeward.errors import BrokenFile, Refused, Unsupported
 from lakeward.index.index_type import INDEX_NAME, REBUILT_NAME, IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.index.external.external_index import ExternalIndex
     from lakeward.index.index import Index
+    from lakeward.services.indexing.judge.cost import PutByCommits
+    from lakeward.services.indexing.judge.listing import ListedIndex
     from lakeward.state.engine import Database
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.index.cost import PutByCommits
-    from lakeward.verify.index.listing import ListedIndex
 
 DatabaseOption = Annotated[
     str | None,
@@ -89,8 +89,8 @@ def index_opener(
 
 def put_in_database(opened: ConfiguredTable, url: str | None, number: int) -> PutByCommits:
     """What so many of the newest commits put into the index."""
+    from lakeward.services.indexing.judge.cost import PutByCommits
     from lakeward.state.index_entries import open_entries
-    from lakeward.verify.index.cost import PutByCommits
 
     with index_database(opened, url) as database:
         return PutByCommits(*open_entries(database, opened.base_path, INDEX_NAME).newest_put(number))
@@ -147,7 +147,7 @@ class DatabasePlace:
 
 def index_in_use(opened: ConfiguredTable, kind: IndexType) -> None:
     """An index of Lakeward's is another one by now, or there is none: what was found of it holds no more."""
-    from lakeward.commit.index_out_of_use import put_in_use
+    from lakeward.protocol.index_out_of_use import put_in_use
 
     put_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
 
@@ -163,8 +163,8 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     from lakeward.index.key_changes.table_commits import Staleness
     from lakeward.index.key_changes.unseen_commits import index_staleness
     from lakeward.index.out_of_use import why_out_of_use
+    from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
     from lakeward.state.index_entries import list_indexes
-    from lakeward.verify.index.listing import IndexState, ListedIndex, unreadable
 
     try:
         with index_database(opened, url) as database:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakeward.base.quantities import format_size
 from lakeward.cli.index.group import dropped, work_watched
 from lakeward.cli.options.store import print_json
 from lakeward.index.index_type import IndexType
-from lakeward.quantities import format_size
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.execute.indexing.filter_caching import CacheChange
+    from lakeward.services.indexing.run.filter_caching import CacheChange
     from lakeward.table.snapshot import TableSnapshot
 
 _READ = "read {} of {} footers and logs"
 
 
 def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, with_logs: bool, as_json: bool) -> None:
-    from lakeward.execute.indexing.filter_caching import build_filter_cache
+    from lakeward.services.indexing.run.filter_caching import build_filter_cache
 
     with work_watched() as on_step:
         change = build_filter_cache(opened.storage, snapshot, with_logs=with_logs, on_file=partial(on_step, _READ))
@@ -32,7 +32,7 @@ def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, with_logs: 
 
 
 def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: bool) -> None:
-    from lakeward.execute.indexing.filter_caching import update_filter_cache
+    from lakeward.services.indexing.run.filter_caching import update_filter_cache
 
     with work_watched() as on_step:
         change = update_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
@@ -40,10 +40,10 @@ def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: b
 
 
 def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: bool, as_json: bool) -> None:
-    from lakeward.execute.indexing.filter_caching import rebuild_filter_cache
     from lakeward.index.bloom.cache_manifest import cache_folder
     from lakeward.index.bloom.data_files import data_files
     from lakeward.index.bloom.filter_cache import FilterCache
+    from lakeward.services.indexing.run.filter_caching import rebuild_filter_cache
 
     if not dry_run:
         with work_watched() as on_step:
@@ -59,8 +59,8 @@ def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: 
 
 
 def drop_cache(opened: ConfiguredTable, *, dry_run: bool, as_json: bool) -> None:
-    from lakeward.commit.index.filter_cache_writer import drop_filter_cache
     from lakeward.index.bloom.cache_manifest import cache_folder
+    from lakeward.protocol.index.filter_cache_writer import drop_filter_cache
 
     folder = cache_folder(opened.base_path)
     is_there = bool(opened.storage.list(folder)) if dry_run else drop_filter_cache(opened.storage, opened.base_path)

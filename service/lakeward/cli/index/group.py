@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import print_json
 from lakeward.cli.verb_group import new_group
-from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def dropped(
 def work_watched() -> Iterator[Callable[[str, int, int], None]]:
     """A long reading, which is shown on stderr once it takes longer than a moment: what is done (with two gaps for
     figures), how much of it, and how much there is."""
+    from lakeward.base.clock import SystemClock
     from lakeward.cli.views.progress import open_view
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.clock import SystemClock
 
     clock = SystemClock()
     began = clock.monotonic()

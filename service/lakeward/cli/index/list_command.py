@@ -23,15 +23,15 @@ def list_indexes(
     debug: DebugOption = False,
 ) -> None:
     """Show every index of a table with what it covers, how far it is behind, and what it takes. Reads only."""
+    from lakeward.base.clock import SystemClock
     from lakeward.cli.index.record_index import listed_in_folder
     from lakeward.cli.views.index.listed import listed_as_json, render_listed
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.clock import SystemClock
     from lakeward.index.index import Indexed
     from lakeward.index.index_type import IndexType
     from lakeward.index.key_changes.table_commits import staleness
     from lakeward.index.tee import read_tee
-    from lakeward.verify.index.listing import list_indexes
+    from lakeward.services.indexing.judge.listing import list_indexes
 
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)

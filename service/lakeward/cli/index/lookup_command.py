@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import (
@@ -24,7 +25,6 @@ from lakeward.cli.index.group import (
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
@@ -151,9 +151,9 @@ def _found_by_job(
     import pyarrow as pa
 
     from lakeward.cli.interrupts import interruptible
-    from lakeward.execute.indexing.looking_up import look_up_by_job
     from lakeward.index.index import HashedIndex
     from lakeward.index.location import LOCATIONS
+    from lakeward.services.indexing.run.looking_up import look_up_by_job
 
     assert isinstance(index, HashedIndex), "of these types each is one"
     engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
@@ -177,9 +177,9 @@ def _explain(
     *,
     as_json: bool,
 ) -> None:
+    from lakeward.base.clock import SystemClock
     from lakeward.cli.views.index.looked_up import plan_as_json, render_plan
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.clock import SystemClock
     from lakeward.index.bloom.bloom_index import BloomIndex
 
     if kind is not IndexType.BLOOM:

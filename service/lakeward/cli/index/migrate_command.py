@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.errors import LakewardError, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_opener
@@ -27,7 +28,6 @@ from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.errors import LakewardError, UsageError
 from lakeward.index.index_type import OWN_TYPES, IndexType
 
 _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
@@ -71,13 +71,13 @@ def migrate(
     """
     from lakeward.cli.views.index.checked import checked_as_json, render_checked
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.execute.indexing.build_work import remove_checkpoints
-    from lakeward.execute.indexing.building import update_and_tidy
-    from lakeward.execute.indexing.migrating import TakenPartitions, migrate_index
     from lakeward.index.overlay import current_index
     from lakeward.index.settling import check_not_built
-    from lakeward.verify.index.check import Moment, check_index
-    from lakeward.verify.index.check_result import CheckSize
+    from lakeward.services.indexing.judge.check import Moment, check_index
+    from lakeward.services.indexing.judge.check_result import CheckSize
+    from lakeward.services.indexing.run.build_work import remove_checkpoints
+    from lakeward.services.indexing.run.building import update_and_tidy
+    from lakeward.services.indexing.run.migrating import TakenPartitions, migrate_index
 
     if target not in OWN_TYPES or source is target:
         raise UsageError(

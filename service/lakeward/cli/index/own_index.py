@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.index.index_type import OWN_TYPES, IndexType
 
 if TYPE_CHECKING:

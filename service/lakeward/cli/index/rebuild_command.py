@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
@@ -22,7 +23,6 @@ from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.errors import UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ def _rebuild_own(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from lakeward.execute.indexing.build_work import build_state, remove_checkpoints
-    from lakeward.execute.indexing.building import build_index, update_and_tidy
+    from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
+    from lakeward.services.indexing.run.building import build_index, update_and_tidy
 
     document: dict[str, Any] = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
     with own_index(opened, kind, url, rate) as place, work_watched() as on_step:

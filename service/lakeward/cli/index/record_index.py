@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import BrokenFile, Refused, Unsupported
+from lakeward.base.quantities import format_share
 from lakeward.cli.index.database_index import index_in_use
-from lakeward.clock import SystemClock
-from lakeward.errors import BrokenFile, Refused, Unsupported
 from lakeward.index.build_state import build_folder
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.unseen_commits import index_staleness
@@ -20,13 +21,12 @@ from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
-from lakeward.quantities import format_share
+from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
 from lakeward.storage.storage import join
-from lakeward.verify.index.listing import IndexState, ListedIndex, unreadable
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.commit.index.record_index_writer import RecordIndexWriter
+    from lakeward.protocol.index.record_index_writer import RecordIndexWriter
     from lakeward.table.snapshot import TableSnapshot
 
 _BUILT = "built-"
@@ -54,7 +54,7 @@ class RecordPlace:
         return find_manifest(self.opened.storage, self._folder) is not None
 
     def create(self, *, is_global: bool) -> None:
-        from lakeward.commit.index.record_index_writer import create_record_index
+        from lakeward.protocol.index.record_index_writer import create_record_index
 
         found = find_manifest(self.opened.storage, self._folder)
         scope = KeyScope.GLOBAL if is_global else KeyScope.PARTITION
@@ -68,19 +68,19 @@ class RecordPlace:
         create_record_index(self.opened.storage, self._folder, empty)
 
     def open(self, snapshot: TableSnapshot) -> RecordIndexWriter:
-        from lakeward.commit.index.record_index_writer import RecordIndexWriter
+        from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 
         return RecordIndexWriter.of(self.opened.storage, snapshot, self._folder, options=self.options.lookup)
 
     def drop(self) -> bool:
-        from lakeward.commit.index.record_index_writer import drop_record_index
+        from lakeward.protocol.index.record_index_writer import drop_record_index
 
         was_there = drop_record_index(self.opened.storage, self._folder)
         index_in_use(self.opened, IndexType.RECORD)
         return was_there
 
     def beside(self) -> RecordPlace:
-        from lakeward.commit.index.record_index_writer import drop_record_index, end_drop
+        from lakeward.protocol.index.record_index_writer import drop_record_index, end_drop
 
         assert not self.below, "one is built at a time"
         end_drop(self.opened.storage, self.folder)
@@ -93,7 +93,7 @@ class RecordPlace:
         return replace(self, below=f"{_BUILT}{token_hex(4)}")
 
     def take_place(self) -> None:
-        from lakeward.commit.index.record_index_writer import moved_record_index
+        from lakeward.protocol.index.record_index_writer import moved_record_index
 
         moved_record_index(self.opened.storage, self.folder, self.below)
         index_in_use(self.opened, IndexType.RECORD)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Cancelled
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store
-from lakeward.clock import Clock
-from lakeward.errors import Cancelled
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable

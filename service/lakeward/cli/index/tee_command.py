@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import Conflict, TryLater, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import index_app, work_watched
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.clock import SystemClock
-from lakeward.errors import Conflict, TryLater, UsageError
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.index.tee import Tee
+    from lakeward.services.indexing.judge.tee_check import TeeCheck, TeeMoment
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.index.tee_check import TeeCheck, TeeMoment
 
 
 @index_app.command()
@@ -56,8 +56,8 @@ def tee(
     Without options it asks both for the keys of each commit since, of any writer, and remembers what it found; exit
     6 where the shadow was wrong. `lakeward index cut-over` puts the shadow in the primary's place.
     """
-    from lakeward.commit.index.choices import publish_choice
     from lakeward.index.tee import Tee, read_tee
+    from lakeward.protocol.index.choices import publish_choice
 
     begins = primary is not None or shadow is not None
     if begins + end + forget > 1 or (primary is None) != (shadow is None):
@@ -112,9 +112,9 @@ def cut_over(
     Commits that came since the last comparison are compared first. Refused with fewer clean commits than asked for:
     exit 2. Writes that are under way end by the index that they began with; the other one covers what it lacks.
     """
-    from lakeward.commit.index.choices import publish_choice
     from lakeward.index.tee import cut_back, read_tee
     from lakeward.index.tee import cut_over as cut_over_of
+    from lakeward.protocol.index.choices import publish_choice
 
     if back == (after_clean is not None):
         raise UsageError(
@@ -166,7 +166,7 @@ def _check_go_together(
 def _both(
     opened: ConfiguredTable, primary: IndexType, shadow: IndexType, url: str | None
 ) -> Iterator[Callable[[TableSnapshot], TeeMoment]]:
-    from lakeward.verify.index.tee_check import TeeMoment
+    from lakeward.services.indexing.judge.tee_check import TeeMoment
 
     with ExitStack() as databases:
         first, second = (databases.enter_context(index_opener(opened, kind, url)) for kind in (primary, shadow))
@@ -175,8 +175,8 @@ def _both(
 
 def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None) -> tuple[Tee, TeeCheck]:
     """Hold both against each other for all that came since, and remember it: what holds then, and what was found."""
-    from lakeward.commit.index.choices import publish_compared
-    from lakeward.verify.index.tee_check import TeeCheck, check_tee
+    from lakeward.protocol.index.choices import publish_compared
+    from lakeward.services.indexing.judge.tee_check import TeeCheck, check_tee
 
     assert held.primary is not None and held.shadow is not None, "there is a tee"
     all_found = TeeCheck()
@@ -204,7 +204,7 @@ def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str
 def _tell(opened: ConfiguredTable, held: Tee, found: TeeCheck | None = None, *, as_json: bool) -> None:
     from lakeward.cli.views.index.teed import render_teed, teed_as_json
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.verify.index.tee_check import TeeCheck
+    from lakeward.services.indexing.judge.tee_check import TeeCheck
 
     found = found or TeeCheck()
     if as_json:

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_size, parse_size
 from lakeward.cli.options.lock import parse_option
-from lakeward.errors import UsageError
 from lakeward.format.bloom_size import ROW_BYTES_LIMIT
-from lakeward.quantities import format_size, parse_size
 
 
 @dataclass(frozen=True, slots=True)

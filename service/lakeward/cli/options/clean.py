@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.quantities import parse_duration, write_duration
 from lakeward.cli.options.lock import parse_option
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
-from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention
-from lakeward.quantities import parse_duration, write_duration
+from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
+from lakeward.services.clean.plan.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention
 
 if TYPE_CHECKING:
     from lakeward.config.settings import CleanSettings
-    from lakeward.plan.clean.options import CleanOptions
+    from lakeward.services.clean.plan.options import CleanOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class StatedClean:
 
     def over(self, configured: CleanSettings) -> CleanOptions:
         """What is asked for here, and else what the configuration says. Raises `UsageError`."""
-        from lakeward.plan.clean.consumer import parse_place
+        from lakeward.services.clean.plan.consumer import parse_place
 
         settings = parse_pairs(self.settings, like="--set hoodie.clean.commits.retained=20")
         options = configured.options

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.config.settings import LockSettings, Writers
-from lakeward.execute.options import CompactionOptions
+from lakeward.protocol.options import CompactionOptions
 from lakeward.table.listing import listing_source
 
 

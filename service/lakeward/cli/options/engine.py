@@ -1,4 +1,5 @@
-"""The options by which a verb is told what its operations run on, and what they come to (`dispatch/engine_rule`).
+"""The options by which a verb is told what its operations run on, and what they come to
+(`engine/dispatch/engine_rule`).
 
 Touches: child processes, or a Spark session: once an operation needs them, and until `stop`.
 """
@@ -10,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.dispatch.engine_rule import EngineSetting, StatedSetting, rule_of_commands
-from lakeward.errors import UsageError
+from lakeward.engine.dispatch.engine_rule import EngineSetting, StatedSetting, rule_of_commands
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings, SparkSettings
-    from lakeward.dispatch.dispatcher import Dispatcher
-    from lakeward.dispatch.engine_rule import EngineRule
-    from lakeward.dispatch.spark import SparkDispatcher
+    from lakeward.engine.dispatch.dispatcher import Dispatcher
+    from lakeward.engine.dispatch.engine_rule import EngineRule
+    from lakeward.engine.dispatch.spark import SparkDispatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class StatedEngine:
                 why="With --engine local nothing runs on Spark.",
                 remedy="Leave them or --engine local out.",
             )
-        from lakeward.printable import printable_url
+        from lakeward.base.printable import printable_url
 
         configured = settings.spark
         of_config = EngineSetting(settings.service.engine)
@@ -94,17 +95,17 @@ class CommandEngines:
 
     def choose(self, input_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes."""
-        from lakeward.dispatch.dispatcher import Engine
+        from lakeward.protocol.progress import Engine
 
         chosen = self.rule.choose(input_bytes).engine
         if chosen is Engine.SPARK:
             return self.spark()
         if chosen is Engine.IN_PROCESS:
-            from lakeward.dispatch.in_process import InProcessDispatcher
+            from lakeward.engine.dispatch.in_process import InProcessDispatcher
 
             return InProcessDispatcher()
         if self._local is None:
-            from lakeward.dispatch.local import LocalDispatcher, places_of_machine
+            from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
 
             self._local = LocalDispatcher(places_of_machine(), memory_bytes=self.rule.memory_bytes)
         return self._local
@@ -125,9 +126,9 @@ class CommandEngines:
             moves_rows: whether rows will go through it, and not operations alone.
         """
         if self._spark is None:
-            from lakeward.dispatch.local import places_of_machine
-            from lakeward.dispatch.spark import SparkDispatcher
-            from lakeward.dispatch.spark_memory import SparkMemory
+            from lakeward.engine.dispatch.local import places_of_machine
+            from lakeward.engine.dispatch.spark import SparkDispatcher
+            from lakeward.engine.dispatch.spark_memory import SparkMemory
 
             configured = self._configured
             remote = None if configured.remote is None or self._master else configured.remote.get_secret_value()

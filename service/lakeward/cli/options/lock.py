@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.config.lock_provider import LockProvider
-from lakeward.did_you_mean import did_you_mean
-from lakeward.errors import UsageError
-from lakeward.quantities import parse_duration
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings, ZooKeeperSettings
@@ -115,7 +115,7 @@ class StatedLocks:
 
 
 def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKeeperSettings:
-    from lakeward.commit.lock.zookeeper_options import check_node_path, check_servers
+    from lakeward.protocol.lock.zookeeper_options import check_node_path, check_servers
 
     parse_option(check_servers, "--lock-zookeeper", place.get("url"), None)
     parse_option(check_node_path, "--lock-zookeeper-path", place.get("base_path"), None)
@@ -141,10 +141,10 @@ def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minute
 
 
 def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
-    from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
-    from lakeward.commit.lock.opening import SHARING_OPTIONS, provider_options
-    from lakeward.commit.lock.storage_lock import StorageLockOptions
-    from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
+    from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
+    from lakeward.protocol.lock.opening import SHARING_OPTIONS, provider_options
+    from lakeward.protocol.lock.storage_lock import StorageLockOptions
+    from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
 
     servers, path = locks.zookeeper.url or "HOST:PORT", locks.zookeeper.base_path or "/PATH"
     place = ZooKeeperLockOptions(servers, path, locks.zookeeper.lock_key)

@@ -77,7 +77,7 @@ class StatedPaths:
     @property
     def timestamps(self) -> NewTimestamps | None:
         """None where none of the options is given. Raises `UsageError` where one is missing."""
-        from lakeward.errors import UsageError
+        from lakeward.base.errors import UsageError
         from lakeward.table.new_keys import NewTimestamps, TimestampType
 
         given = (self.timestamp_type, self.timestamp_output, self.timestamp_input, self.timestamp_unit)
@@ -122,7 +122,7 @@ class StatedIndexes:
     @property
     def indexes(self) -> NewIndexes:
         """Raises `UsageError`."""
-        from lakeward.errors import Unsupported, UsageError
+        from lakeward.base.errors import Unsupported, UsageError
         from lakeward.table.new_table import NewIndex, NewIndexes
 
         finds: list[tuple[NewIndex, int | None]] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 
 
 def parse_pairs(pairs: Iterable[str] | None, *, like: str) -> dict[str, str]:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import UsageError
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.errors import UsageError
-from lakeward.plan.compaction.compaction_type import CompactionType
-from lakeward.plan.compaction.setting_keys import SETTINGS
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.setting_keys import SETTINGS
 
 if TYPE_CHECKING:
     from lakeward.config.settings import TableSettings
-    from lakeward.plan.compaction.decision import PlanOutcome
-    from lakeward.plan.compaction.planner import Planner
-    from lakeward.plan.compaction.trigger import Trigger
+    from lakeward.services.compaction.plan.decision import PlanOutcome
+    from lakeward.services.compaction.plan.planner import Planner
+    from lakeward.services.compaction.plan.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class StatedPlan:
         Args:
             trigger: the table's, where neither says one.
         """
-        from lakeward.plan.compaction.planner import merge_settings, planner_of
-        from lakeward.plan.compaction.selection import GroupFilter
+        from lakeward.services.compaction.plan.planner import merge_settings, planner_of
+        from lakeward.services.compaction.plan.selection import GroupFilter
 
         groups = GroupFilter(
             partitions=tuple(self.partition or configured.partitions),
@@ -98,7 +98,7 @@ class StatedPlan:
 
 def check_partitions(patterns: Iterable[str], partitions: Collection[str]) -> None:
     """Raises `UsageError` for a pattern of --partition that no partition of the table matches."""
-    from lakeward.plan.compaction.selection import matches
+    from lakeward.services.compaction.plan.selection import matches
 
     for pattern in patterns:
         if not any(matches(path, (pattern,)) for path in partitions):

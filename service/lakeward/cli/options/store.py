@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from lakeward.clock import Clock
-from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
-from lakeward.quantities import format_iso_time
+from lakeward.base.clock import Clock
+from lakeward.base.errors import StoreBroken, StoreUnavailable, StoreVersion
+from lakeward.base.quantities import format_iso_time
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -92,7 +92,7 @@ def watched_tables(settings: Settings) -> Mapping[str, str]:
     """The tables that the daemons of a configuration watch, from name to base path; none where no store tells."""
     if not has_store(settings):
         return {}
-    from lakeward.clock import SystemClock
+    from lakeward.base.clock import SystemClock
     from lakeward.state.store import open_store
 
     try:

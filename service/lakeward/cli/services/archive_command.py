@@ -1,6 +1,6 @@
 """`lakeward archive TABLE`: move the oldest instants into the archive; with --dry-run say which, and what keeps others.
 
-Touches: stdout, stderr; the table, through `execute/archive/archiver.py`.
+Touches: stdout, stderr; the table, through `services/archive/run/archiver.py`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
-from lakeward.plan.archive_settings import ARCHIVE_SETTINGS, archive_options_of
+from lakeward.services.archive.plan.settings import ARCHIVE_SETTINGS, archive_options_of
 
 
 @with_option_groups
@@ -75,7 +75,7 @@ def archive(
     """
     from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.plan.clean.settings import merge_clean_settings
+    from lakeward.services.clean.plan.settings import merge_clean_settings
 
     given = parse_pairs(settings, like="--set hoodie.keep.max.commits=30")
     opened = open_table(table, config)
@@ -89,7 +89,7 @@ def archive(
     )
     locks = stated.over(opened, dry_run=dry_run)
     if dry_run:
-        from lakeward.execute.archive.preview import preview_archive
+        from lakeward.services.archive.run.preview import preview_archive
 
         plan = preview_archive(
             opened.storage,
@@ -105,7 +105,7 @@ def archive(
             render_archive(plan, Terminal())
     else:
         from lakeward.cli.services.serviced import serviced_table
-        from lakeward.execute.archive.archiver import Archiver
+        from lakeward.services.archive.run.archiver import Archiver
 
         with serviced_table(opened, locks, timezone=timezone) as serviced:
             report = Archiver(serviced, options).archive()

@@ -1,7 +1,7 @@
 """`lakeward clean TABLE`: delete old file slices that nothing needs any more; with --dry-run say which, and why. With
 --undo it brings back what an earlier one took away.
 
-Touches: stdout, stderr; the table, through `execute/clean/cleaner.py`.
+Touches: stdout, stderr; the table, through `services/clean/run/cleaner.py`.
 Keeps:   1. a partition that matches nothing is an error;
          2. nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import parse_duration, parse_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.clean import StatedClean
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
-from lakeward.errors import UsageError
-from lakeward.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.config.settings import LockSettings
-    from lakeward.execute.clean.cleaner import Where
     from lakeward.format.timeline.clean_plan import CleanPlan
-    from lakeward.plan.clean.decision import CleanOutcome
+    from lakeward.services.clean.plan.decision import CleanOutcome
+    from lakeward.services.clean.run.cleaner import Where
     from lakeward.table.snapshot import TableSnapshot
 
 
@@ -78,7 +78,7 @@ def clean(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    from lakeward.execute.clean.choosing import CleanChoice
+    from lakeward.services.clean.run.choosing import CleanChoice
 
     if undo is not None:
         if kept != StatedClean() or partition or keep_deleted or quarantine_max:
@@ -121,8 +121,8 @@ def _preview(
     """Whether anything would go."""
     from lakeward.cli.views.clean import clean_as_json, render_clean
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.plan.eligibility import TableService, find_refusals
-    from lakeward.plan.refusal import refuse
+    from lakeward.protocol.eligibility import TableService, find_refusals
+    from lakeward.protocol.refusal import refuse
 
     snapshot = opened.snapshot(timezone=timezone)
     refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
@@ -149,8 +149,8 @@ def _clean(
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.execute.clean.cleaner import Cleaner
-    from lakeward.execute.clean.purging import purge_quarantine
+    from lakeward.services.clean.run.cleaner import Cleaner
+    from lakeward.services.clean.run.purging import purge_quarantine
 
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose, where)
@@ -169,9 +169,9 @@ def _undo(
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.cleaned import render_undone, undone_as_json
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.execute.clean.undoing import preview_undo, undo_clean
-    from lakeward.execute.metadata.trigger import MetadataReport, service_metadata
-    from lakeward.plan.metadata.trigger import MetadataService
+    from lakeward.services.clean.run.undoing import preview_undo, undo_clean
+    from lakeward.services.metadata.plan.trigger import MetadataService
+    from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
 
     metadata = MetadataReport()
     with serviced_table(opened, locks, timezone=timezone) as serviced:
@@ -203,7 +203,7 @@ def _undo(
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:
     """The table's partitions that match. Raises `UsageError` for a pattern that matches none."""
     from lakeward.cli.options.plan import check_partitions
-    from lakeward.plan.compaction.selection import matches
+    from lakeward.services.compaction.plan.selection import matches
 
     if not patterns:
         return None

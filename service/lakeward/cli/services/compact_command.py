@@ -1,6 +1,7 @@
 """`lakeward compact TABLE`: finish pending compactions, plan anew, carry that out, and say what was done.
 
-Touches: stdout, stderr; the table, through `execute/compaction/compactor.py`; the store, where a file group is parked.
+Touches: stdout, stderr; the table, through `services/compaction/run/compactor.py`; the store, where a file group is
+         parked.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -12,6 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import LakewardError, VerificationFailed
+from lakeward.base.quantities import parse_duration, parse_memory
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.bloom_filter import StatedBloomFilter
 from lakeward.cli.options.engine import StatedEngine
@@ -19,13 +23,10 @@ from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.plan import StatedPlan
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
 from lakeward.config.codec import Codec
-from lakeward.errors import LakewardError, VerificationFailed
-from lakeward.quantities import parse_duration, parse_memory
 
 if TYPE_CHECKING:
-    from lakeward.plan.metadata.compact_after import MetadataCompactAfter
+    from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
 
 
 @with_option_groups
@@ -112,11 +113,11 @@ def compact(
     from lakeward.cli.views.compact import render_report, report_as_json
     from lakeward.cli.views.progress import open_view
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.commit.owner import Processes
-    from lakeward.execute.compaction.compactor import Compactor
-    from lakeward.execute.metadata.trigger import service_metadata
+    from lakeward.engine.task.entry import run_operation_at
+    from lakeward.protocol.owner import Processes
+    from lakeward.services.compaction.run.compactor import Compactor
+    from lakeward.services.metadata.run.trigger import service_metadata
     from lakeward.table.damaged_file import damaged_error
-    from lakeward.task.entry import run_operation_at
 
     if metadata:
         check_goes_with_metadata(

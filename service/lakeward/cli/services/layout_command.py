@@ -1,6 +1,6 @@
 """`lakeward table convert TABLE --layout LAYOUT`: give a table another layout.
 
-Touches: stdout, stderr; the table, through `execute/versions/converting.py`.
+Touches: stdout, stderr; the table, through `services/together/versions/run/converting.py`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
          2. each step is told with its reason and what it costs, before it is taken as after.
 See:     docs/decisions/0070-a-table-becomes-lsm-tree.md
@@ -28,9 +28,9 @@ from lakeward.cli.services.table_change import (
 )
 
 if TYPE_CHECKING:
-    from lakeward.execute.serviced_table import ServicedTable
-    from lakeward.execute.versions.converting import LayoutWork
-    from lakeward.plan.layout_change import LayoutChange
+    from lakeward.protocol.serviced_table import ServicedTable
+    from lakeward.services.together.versions.plan.layout_change import LayoutChange
+    from lakeward.services.together.versions.run.converting import LayoutWork
 
 
 class TargetLayout(StrEnum):
@@ -60,8 +60,8 @@ def convert(
     Where the command was interrupted, give it again: the layout changes last.
     """
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.execute.versions.converting import change_layout, preview_layout_change
-    from lakeward.plan.layout_change import Layout
+    from lakeward.services.together.versions.plan.layout_change import Layout
+    from lakeward.services.together.versions.run.converting import change_layout, preview_layout_change
 
     opened = open_table(table, config)
     if not dry_run:
@@ -91,8 +91,8 @@ def convert(
 
 
 def _work(serviced: ServicedTable, engines: CommandEngines, *, sorts: bool) -> LayoutWork:
-    from lakeward.execute.versions.converting import LayoutWork
-    from lakeward.task.entry import check_order_at
+    from lakeward.engine.task.entry import check_order_at
+    from lakeward.services.together.versions.run.converting import LayoutWork
     from lakeward.write.handles.handle import sort_target_at
     from lakeward.write.sorting import sort_slices
 

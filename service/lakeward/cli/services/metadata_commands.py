@@ -12,14 +12,14 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.services.metadata_removal import removal_told, remove_partition
 from lakeward.cli.verb_group import new_group
-from lakeward.clock import SystemClock
-from lakeward.errors import UsageError
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
@@ -55,7 +55,7 @@ def compact(
     """
     from lakeward.cli.options.compaction import compaction_options
     from lakeward.cli.services.metadata_compact import service_metadata_now
-    from lakeward.plan.metadata.trigger import MetadataService
+    from lakeward.services.metadata.plan.trigger import MetadataService
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
@@ -87,7 +87,7 @@ def clean(
     """
     from lakeward.cli.options.compaction import compaction_options
     from lakeward.cli.services.metadata_compact import service_metadata_now
-    from lakeward.plan.metadata.trigger import MetadataService
+    from lakeward.services.metadata.plan.trigger import MetadataService
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
@@ -170,11 +170,11 @@ def abort_indexing(
     that is built already stays. It counts as gone with --writers stopped, or once nothing of it has changed for
     rollback.silent_after.
     """
-    from lakeward.commit.owner import Processes
     from lakeward.config.settings import Writers
-    from lakeward.execute.metadata.aborting import abort_indexing as abort
-    from lakeward.execute.metadata.aborting import preview_aborting
-    from lakeward.execute.stuck_services import Judge
+    from lakeward.protocol.owner import Processes
+    from lakeward.protocol.stuck_services import Judge
+    from lakeward.services.metadata.run.aborting import abort_indexing as abort
+    from lakeward.services.metadata.run.aborting import preview_aborting
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)

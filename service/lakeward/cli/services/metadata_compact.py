@@ -1,6 +1,6 @@
 """The metadata table's own services, as `lakeward metadata compact|clean` and `lakeward compact` do and print them.
 
-Touches: stdout, stderr; the table, through `execute/metadata/services.py`.
+Touches: stdout, stderr; the table, through `services/metadata/run/services.py`.
 Keeps:   an option that says how rows are merged is refused beside it, not passed over.
 """
 
@@ -10,25 +10,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import BrokenFile, Unsupported, UsageError
+from lakeward.base.quantities import format_duration, format_instant, format_size
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.store import print_json
 from lakeward.cli.views.progress import open_view
 from lakeward.cli.views.terminal import Terminal
-from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
-from lakeward.errors import BrokenFile, Unsupported, UsageError
-from lakeward.execute.metadata.trigger import MetadataReport, scan_trigger
-from lakeward.execute.options import CompactionOptions
-from lakeward.plan.metadata.cleaning import file_names
-from lakeward.plan.metadata.compact_after import MetadataCompactAfter
-from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
-from lakeward.quantities import format_duration, format_instant, format_size
+from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.owner import Processes
+from lakeward.services.metadata.plan.cleaning import file_names
+from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
+from lakeward.services.metadata.plan.trigger import MetadataService, MetadataTrigger
+from lakeward.services.metadata.run.trigger import MetadataReport, scan_trigger
 from lakeward.storage.storage import join
 from lakeward.table.table_config import load_table_config
 
 if TYPE_CHECKING:
-    from lakeward.execute.metadata.services import MetadataDone, MetadataWork
+    from lakeward.services.metadata.run.services import MetadataDone, MetadataWork
 
 
 def check_goes_with_metadata(given: Mapping[str, object]) -> None:
@@ -57,7 +57,7 @@ def service_metadata_now(
     """Clean the metadata table, compact it, or do both where `only` is None; with `dry_run` say what would be done.
     Returns whether there was, or is, something to do."""
     # With the kernels that a daemon leaves to its tasks.
-    from lakeward.execute.metadata.services import MetadataServices
+    from lakeward.services.metadata.run.services import MetadataServices
 
     clock, console = SystemClock(), Terminal()
     with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:

@@ -1,6 +1,6 @@
 """A partition of the metadata table taken away by command, or all of it, and what is told of that.
 
-Touches: stdout, stderr; the table, through `execute/metadata/removal.py`.
+Touches: stdout, stderr; the table, through `services/metadata/run/removal.py`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.quantities import format_size
 from lakeward.cli.options.store import print_json
-from lakeward.clock import SystemClock
-from lakeward.quantities import format_size
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.config.settings import LockSettings
-    from lakeward.execute.metadata.removal import Removal
+    from lakeward.services.metadata.run.removal import Removal
 
 
 def remove_partition(
     opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool, as_json: bool
 ) -> None:
     """Remove it, or with None the metadata table as a whole, and say what went."""
-    from lakeward.commit.owner import Processes
-    from lakeward.execute.metadata.removal import preview_removal, remove_metadata
+    from lakeward.protocol.owner import Processes
+    from lakeward.services.metadata.run.removal import preview_removal, remove_metadata
 
     clock, processes = SystemClock(), Processes()
     told: set[str] = set()

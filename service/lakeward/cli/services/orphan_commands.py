@@ -1,6 +1,6 @@
 """`lakeward orphans list|set-aside TABLE`: data files that no instant owns.
 
-Touches: stdout, stderr; the table, through `execute/clean/orphans.py`.
+Touches: stdout, stderr; the table, through `services/clean/run/orphans.py`.
 Keeps:   nothing is written without a statement about the table's other writers; `list` writes nothing.
 """
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
-from lakeward.errors import UsageError
-from lakeward.quantities import parse_duration
 
 if TYPE_CHECKING:
-    from lakeward.execute.clean.orphans import OrphanReport
+    from lakeward.services.clean.run.orphans import OrphanReport
 
 orphans_app = new_group(
     "Data files of failed or stray attempts that no instant owns: listed with what proves it, or what keeps each; "
@@ -52,7 +52,7 @@ def list_orphans(
 ) -> None:
     """Show every data file that no reader sees: whether it is an orphan file, by which proof, or what keeps it."""
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.execute.clean.orphans import OrphanReport, look
+    from lakeward.services.clean.run.orphans import OrphanReport, look
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=True)
@@ -85,7 +85,7 @@ def set_aside(
     """
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.config.settings import Writers
-    from lakeward.execute.clean.orphans import set_orphans_aside
+    from lakeward.services.clean.run.orphans import set_orphans_aside
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)

@@ -1,6 +1,6 @@
 """`lakeward quarantine list|purge|restore TABLE`: what cleans took out of the table and that can still be brought back.
 
-Touches: stdout, stderr; the quarantine, through `execute/clean/purging.py`.
+Touches: stdout, stderr; the quarantine, through `services/clean/run/purging.py`.
 Keeps:   nothing is deleted without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.quantities import parse_duration, parse_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
-from lakeward.quantities import parse_duration, parse_size
 
 quarantine_app = new_group(
     "Files that were set aside: listed with their space and their time, brought back, deleted for good. "
@@ -32,9 +32,9 @@ def list_runs(
     debug: DebugOption = False,
 ) -> None:
     """Show what the quarantine holds: of each clean the files, their bytes, their age and until when they stay."""
+    from lakeward.base.clock import SystemClock
     from lakeward.cli.views.quarantine import quarantine_as_json, render_quarantine
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.clock import SystemClock
     from lakeward.table.quarantine import load_quarantine
 
     opened = open_table(table, config)
@@ -70,12 +70,12 @@ def purge(
     debug: DebugOption = False,
 ) -> None:
     """Delete for good what the quarantine holds and that is due. Nothing of it can be brought back then."""
+    from lakeward.base.clock import SystemClock
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.cleaned import purged_as_json, render_purged
     from lakeward.cli.views.quarantine import due_runs
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.clock import SystemClock
-    from lakeward.execute.clean.purging import purge_quarantine
+    from lakeward.services.clean.run.purging import purge_quarantine
     from lakeward.table.quarantine import load_quarantine
 
     opened = open_table(table, config)
@@ -113,7 +113,7 @@ def restore(
 ) -> None:
     """Put orphan files that were set aside back into their places. (A clean is undone by `lakeward clean --undo`.)"""
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.execute.clean.orphans import restore_orphans
+    from lakeward.services.clean.run.orphans import restore_orphans
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)

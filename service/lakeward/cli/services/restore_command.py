@@ -1,6 +1,6 @@
 """`lakeward restore TABLE --to COMMIT`: take a table back to a commit.
 
-Touches: stdout, stderr; the table, through `execute/restore/restoring.py`.
+Touches: stdout, stderr; the table, through `services/together/restore/run/restoring.py`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
          2. what is lost is told by commit, with rows and files, before it goes as after.
 See:     docs/decisions/0035-restore.md
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.errors import Cancelled, UsageError
+from lakeward.base.quantities import format_instant, format_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.errors import Cancelled, UsageError
-from lakeward.quantities import format_instant, format_size
 
 if TYPE_CHECKING:
-    from lakeward.execute.restore.preparing import PlannedRestore, Undone
-    from lakeward.execute.restore.restoring import Restored
+    from lakeward.services.together.restore.run.preparing import PlannedRestore, Undone
+    from lakeward.services.together.restore.run.restoring import Restored
 
 
 @with_option_groups
@@ -50,8 +50,8 @@ def restore(
     """
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.config.settings import Writers
-    from lakeward.execute.restore.restoring import preview_restore
-    from lakeward.execute.restore.restoring import restore as restore_table
+    from lakeward.services.together.restore.run.restoring import preview_restore
+    from lakeward.services.together.restore.run.restoring import restore as restore_table
 
     opened = open_table(table, config)
     is_stopped = stated.writers is not None or (stated.lock is None and opened.locks.writers is Writers.STOPPED)

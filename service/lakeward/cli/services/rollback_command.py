@@ -1,6 +1,6 @@
 """`lakeward rollback TABLE [INSTANT]`: roll back writes that failed, so that nothing of them is left.
 
-Touches: stdout, stderr; the table, through `execute/rollback/rolling_back.py`.
+Touches: stdout, stderr; the table, through `services/rollback/run/rolling_back.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
          2. each pending instant that stays is told, with the reason.
 See:     docs/decisions/0032-what-is-rolled-back.md
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.errors import Cancelled, LakewardError, Refused, TryLater, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption
-from lakeward.errors import Cancelled, LakewardError, Refused, TryLater, UsageError
 
 if TYPE_CHECKING:
-    from lakeward.execute.serviced_table import ServicedTable
-    from lakeward.plan.rollback import RollbackDecision
+    from lakeward.protocol.rollback import RollbackDecision
+    from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.table.timeline.timeline import Timeline
 
 
@@ -48,8 +48,8 @@ def rollback(
     """
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.rollback import tell_rollbacks_planned, tell_rolled_back
-    from lakeward.execute.rollback.rolling_back import find_decisions, preview, roll_back_writes
-    from lakeward.plan.rollback import Step
+    from lakeward.protocol.rollback import Step
+    from lakeward.services.rollback.run.rolling_back import find_decisions, preview, roll_back_writes
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
@@ -76,8 +76,8 @@ def _the_one(
 ) -> RollbackDecision:
     """The decision about the instant that was named. Raises why it is not rolled back, but for a dry run, which
     tells what ends it."""
-    from lakeward.execute.rollback.rolling_back import read_timeline
-    from lakeward.plan.rollback import RollbackReason, Step
+    from lakeward.protocol.rollback import RollbackReason, Step
+    from lakeward.services.rollback.run.rolling_back import read_timeline
 
     ended = next((each for each in found if each.target == instant), None)
     decision = ended or next((each for each in found if each.instant == instant), None)

@@ -1,6 +1,6 @@
 """`lakeward savepoint create|list|delete TABLE`: commits that can be gone back to, and what that keeps.
 
-Touches: stdout, stderr; the table, through `execute/savepoint/saving.py`.
+Touches: stdout, stderr; the table, through `services/savepoint/run.py`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
-from lakeward.clock import SystemClock
-from lakeward.quantities import format_size
 
 savepoint_app = new_group("Commits that Hudi can restore the table to: made, listed with what they keep, deleted.")
 
@@ -48,7 +48,7 @@ def create(
     from getpass import getuser
 
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.execute.savepoint.saving import create_savepoint, preview_savepoint
+    from lakeward.services.savepoint.run import create_savepoint, preview_savepoint
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
@@ -88,7 +88,7 @@ def delete(
 ) -> None:
     """Keep the files of a commit no longer. The next clean may delete them, and the table cannot be restored to it."""
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.execute.savepoint.saving import delete_savepoint
+    from lakeward.services.savepoint.run import delete_savepoint
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)

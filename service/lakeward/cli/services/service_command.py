@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import Cancelled, LakewardError, Refused, VerificationFailed
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
 from lakeward.config.job_kind import JobKind
-from lakeward.errors import Cancelled, LakewardError, Refused, VerificationFailed
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.execute.serviced_table import ServicedTable
-    from lakeward.plan.compaction.decision import Reason
+    from lakeward.protocol.serviced_table import ServicedTable
+    from lakeward.services.compaction.plan.decision import Reason
     from lakeward.table.file_system_view import GroupId
 
 
@@ -154,10 +154,10 @@ class _Compaction:
         excluded: Mapping[GroupId, Reason],
     ) -> None:
         from lakeward.config.standing import standing_of
-        from lakeward.execute.compaction.compactor import Compactor
-        from lakeward.plan.compaction.planner import planner_of
-        from lakeward.plan.compaction.selection import GroupFilter
-        from lakeward.task.entry import run_operation_at
+        from lakeward.engine.task.entry import run_operation_at
+        from lakeward.services.compaction.plan.planner import planner_of
+        from lakeward.services.compaction.plan.selection import GroupFilter
+        from lakeward.services.compaction.run.compactor import Compactor
 
         self._opened = opened
         self._serviced = serviced
@@ -212,7 +212,7 @@ class _Compaction:
     def run(self) -> _Step:
         from lakeward.cli.services.metadata_compact import metadata_report_as_json, render_metadata_report
         from lakeward.cli.views.compact import render_report, report_as_json
-        from lakeward.execute.metadata.trigger import service_metadata
+        from lakeward.services.metadata.run.trigger import service_metadata
         from lakeward.table.damaged_file import damaged_error
 
         if self._no_work:
@@ -253,8 +253,8 @@ def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> _Step:
         tell_rollbacks_planned,
         tell_rolled_back,
     )
-    from lakeward.execute.rollback.rolling_back import find_decisions, preview, roll_back_writes
-    from lakeward.plan.rollback import Step
+    from lakeward.protocol.rollback import Step
+    from lakeward.services.rollback.run.rolling_back import find_decisions, preview, roll_back_writes
 
     found = find_decisions(serviced)
     left = [decision for decision in found if decision.step is Step.LEAVE]
@@ -277,8 +277,8 @@ def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> _Step:
 
 def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> _Step:
     from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
-    from lakeward.execute.archive.archiver import Archiver
-    from lakeward.execute.archive.preview import preview_archive
+    from lakeward.services.archive.run.archiver import Archiver
+    from lakeward.services.archive.run.preview import preview_archive
 
     options = opened.table.archive.chosen(opened.table.clean, opened.table.planner)
     if dry_run:
@@ -295,12 +295,12 @@ def _clean(
 ) -> _Step:
     from lakeward.cli.views.clean import clean_as_json, render_clean
     from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
-    from lakeward.execute.clean.choosing import CleanChoice
-    from lakeward.execute.clean.cleaner import Cleaner
-    from lakeward.execute.clean.purging import purge_quarantine
     from lakeward.format.timeline.clean_plan import CleanPlan
-    from lakeward.plan.compaction.selection import GroupFilter
-    from lakeward.plan.eligibility import TableService
+    from lakeward.protocol.eligibility import TableService
+    from lakeward.services.clean.run.choosing import CleanChoice
+    from lakeward.services.clean.run.cleaner import Cleaner
+    from lakeward.services.clean.run.purging import purge_quarantine
+    from lakeward.services.compaction.plan.selection import GroupFilter
     from lakeward.table.snapshot import TableSnapshot
 
     settings = opened.table

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.views.progress import open_view
 from lakeward.cli.views.terminal import Terminal
-from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
 from lakeward.config.settings import LockSettings
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.serviced_table import ServicedTable
 
 
 @contextmanager

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.errors import UsageError
-from lakeward.quantities import format_size
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_size
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.options.engine import CommandEngines
     from lakeward.cli.options.lock import StatedLocks
-    from lakeward.execute.serviced_table import ServicedTable
-    from lakeward.execute.versions.changing import Compact
-    from lakeward.plan.change_step import ChangeStep
+    from lakeward.protocol.serviced_table import ServicedTable
+    from lakeward.services.together.versions.plan.change_step import ChangeStep
+    from lakeward.services.together.versions.run.changing import Compact
 
 _SHOWN = 20
 """So many file groups or files are named for people; JSON has all."""
@@ -52,12 +52,12 @@ def compact_groups(
     """
 
     def compact(file_ids: Sequence[str]) -> None:
-        from lakeward.execute.compaction.compactor import Compactor
-        from lakeward.plan.compaction.compaction_type import CompactionType
-        from lakeward.plan.compaction.planner import planner_of
-        from lakeward.plan.compaction.selection import GroupFilter
+        from lakeward.engine.task.entry import run_operation_at
+        from lakeward.services.compaction.plan.compaction_type import CompactionType
+        from lakeward.services.compaction.plan.planner import planner_of
+        from lakeward.services.compaction.plan.selection import GroupFilter
+        from lakeward.services.compaction.run.compactor import Compactor
         from lakeward.table.damaged_file import damaged_error
-        from lakeward.task.entry import run_operation_at
 
         report = Compactor(
             serviced.storage,

@@ -1,6 +1,6 @@
 """`lakeward unschedule TABLE [INSTANT]`: remove a pending plan of ours, so that its file groups are free.
 
-Touches: stdout, stderr; the table, through `execute/compaction/unscheduling.py`.
+Touches: stdout, stderr; the table, through `services/compaction/run/unscheduling.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
          2. a plan that another engine wrote stays without --foreign, and the error says how that engine unschedules it.
 See:     docs/decisions/0009-plans-expire.md
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 
 if TYPE_CHECKING:
-    from lakeward.execute.compaction.unscheduling import StillScheduled, Unscheduled
-    from lakeward.execute.pending_work import PendingWork
+    from lakeward.protocol.pending_work import PendingWork
+    from lakeward.services.compaction.run.unscheduling import StillScheduled, Unscheduled
 
 
 @with_option_groups
@@ -52,11 +52,11 @@ def unschedule(
     With --foreign one that another engine planned.
     """
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.execute.compaction.unscheduling import StillScheduled, preview_unscheduling
-    from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
-    from lakeward.execute.pending_work import pending_work
-    from lakeward.execute.serviced_table import label
-    from lakeward.plan.eligibility import TableService
+    from lakeward.protocol.eligibility import TableService
+    from lakeward.protocol.pending_work import pending_work
+    from lakeward.protocol.serviced_table import label
+    from lakeward.services.compaction.run.unscheduling import StillScheduled, preview_unscheduling
+    from lakeward.services.compaction.run.unscheduling import unschedule as unschedule_plan
 
     if foreign and instant is None:
         raise UsageError(
@@ -111,7 +111,7 @@ def _tell_nothing(pending: Sequence[PendingWork], *, as_json: bool) -> None:
 
 
 def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
-    from lakeward.execute.compaction.unscheduling import Hindrance
+    from lakeward.services.compaction.run.unscheduling import Hindrance
 
     what, why = f"The plan {left.instant} was left as it is.", f"{left.why[:1].upper()}{left.why[1:]}."
     if work is None:
@@ -128,7 +128,7 @@ def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
 
 
 def _remedy_of_hudi(work: PendingWork) -> str:
-    from lakeward.commit.transition import ServiceAction
+    from lakeward.protocol.transition import ServiceAction
 
     if work.action is ServiceAction.LOG_COMPACTION:
         return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."

@@ -1,6 +1,6 @@
 """`lakeward table upgrade|downgrade TABLE --to N`: give a table another version.
 
-Touches: stdout, stderr; the table, through `execute/versions/changing.py`.
+Touches: stdout, stderr; the table, through `services/together/versions/run/changing.py`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
          2. each step is told with its reason and what it costs, before it is taken as after.
 See:     docs/decisions/0068-upgrade-and-downgrade.md
@@ -27,7 +27,7 @@ from lakeward.cli.services.table_change import (
 )
 
 if TYPE_CHECKING:
-    from lakeward.plan.version_change import VersionChange
+    from lakeward.services.together.versions.plan.version_change import VersionChange
 
 
 @with_option_groups
@@ -111,7 +111,7 @@ def _change(
     as_json: bool,
 ) -> None:
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.execute.versions.changing import change_version, preview_version_change
+    from lakeward.services.together.versions.run.changing import change_version, preview_version_change
 
     opened = open_table(table, config)
     if not dry_run:

@@ -10,11 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
+from lakeward.base.quantities import format_duration
 from lakeward.cli.views.terminal import shown
-from lakeward.execute.archive.archiver import ArchiveReport
 from lakeward.format.timeline.instant import Instant
-from lakeward.plan.archiving import ArchivePlan
-from lakeward.quantities import format_duration
+from lakeward.services.archive.plan.archiving import ArchivePlan
+from lakeward.services.archive.run.archiver import ArchiveReport
 
 
 def archive_as_json(plan: ArchivePlan) -> dict[str, Any]:

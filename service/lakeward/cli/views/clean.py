@@ -10,11 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
+from lakeward.base.quantities import format_duration, format_iso_time, format_size, format_time
 from lakeward.cli.views.tables import Column, NameCell, new_table
 from lakeward.cli.views.terminal import shown
-from lakeward.plan.clean.decision import CleanOutcome, ConsumerHold, Keeper, KeepReason, SliceDecision
-from lakeward.plan.clean.policy import CleanPolicyKind
-from lakeward.quantities import format_duration, format_iso_time, format_size, format_time
+from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, Keeper, KeepReason, SliceDecision
+from lakeward.services.clean.plan.policy import CleanPolicyKind
 
 _WORDS = {
     KeepReason.TOO_FEW_COMMITS: "no commit is old enough for them to go",

@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from lakeward.execute.clean.cleaner import CleanedTable, CleanReport
-from lakeward.execute.clean.purging import PurgedRun
-from lakeward.execute.clean.undoing import UndoneClean
-from lakeward.plan.clean.purging import PurgeReason
-from lakeward.quantities import format_duration, format_instant, format_iso_time, format_size, format_time
+from lakeward.base.quantities import format_duration, format_instant, format_iso_time, format_size, format_time
+from lakeward.services.clean.plan.purging import PurgeReason
+from lakeward.services.clean.run.cleaner import CleanedTable, CleanReport
+from lakeward.services.clean.run.purging import PurgedRun
+from lakeward.services.clean.run.undoing import UndoneClean
 
 
 def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[str, Any]:

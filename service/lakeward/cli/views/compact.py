@@ -11,15 +11,15 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from lakeward.base.quantities import format_duration, format_instant, format_size
 from lakeward.cli.views.bloom_filters import bounded_filters
 from lakeward.cli.views.plan import decision_as_json
-from lakeward.commit.transition import ServiceAction
-from lakeward.dispatch.dispatcher import Engine
-from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport
-from lakeward.plan.compaction.decision import Choice, PlanOutcome
-from lakeward.quantities import format_duration, format_instant, format_size
-from lakeward.task.operation_spec import OperationKind, OperationResult
-from lakeward.verify.inspection import damaged_as_json
+from lakeward.engine.task.operation_spec import OperationKind, OperationResult
+from lakeward.protocol.progress import Engine
+from lakeward.protocol.transition import ServiceAction
+from lakeward.services.compaction.plan.decision import Choice, PlanOutcome
+from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
+from lakeward.services.together.inspection import damaged_as_json
 
 _PLACES = {
     Engine.IN_PROCESS: "in this process",

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
+from lakeward.base.printable import HIDDEN, names_secret, printable, printable_url
 from lakeward.config.file import Origin, Reading
 from lakeward.config.reference import given_keys, kind_of, write_key, write_value
 from lakeward.config.settings import KeyPath, Settings, TableSettings
-from lakeward.printable import HIDDEN, names_secret, printable, printable_url
 
 Line = tuple[str, str]
 """What is printed, and where it comes from."""

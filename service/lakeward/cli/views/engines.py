@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
-from lakeward.dispatch.dispatcher import Engine
-from lakeward.dispatch.engine_rule import EngineRule
-from lakeward.dispatch.local import processes_of
-from lakeward.plan.compaction.decision import Choice, Form, PlanOutcome
+from lakeward.engine.dispatch.engine_rule import EngineRule
+from lakeward.engine.dispatch.local import processes_of
+from lakeward.protocol.progress import Engine
+from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
 
 
 def engines_as_json(outcome: PlanOutcome, rule: EngineRule) -> list[dict[str, Any]]:

@@ -10,14 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
+from lakeward.base.quantities import format_iso_time, format_size
 from lakeward.cli.views.clean import keeper_as_json
-from lakeward.plan.archiving import ArchivePlan
-from lakeward.plan.clean.decision import CleanOutcome
-from lakeward.plan.explaining.file_explanation import FileExplanation
-from lakeward.plan.explaining.instant_explanation import InstantExplanation
-from lakeward.plan.explaining.judged_by import JudgedBy
-from lakeward.plan.storage_states import StorageStates
-from lakeward.quantities import format_iso_time, format_size
+from lakeward.services.archive.plan.archiving import ArchivePlan
+from lakeward.services.clean.plan.decision import CleanOutcome
+from lakeward.services.together.explaining.file_explanation import FileExplanation
+from lakeward.services.together.explaining.instant_explanation import InstantExplanation
+from lakeward.services.together.explaining.judged_by import JudgedBy
+from lakeward.services.together.explaining.storage_states import StorageStates
 
 
 def file_as_json(file: FileExplanation) -> dict[str, Any]:

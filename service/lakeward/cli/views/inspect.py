@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from lakeward.base.quantities import format_instant, format_size
 from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new_table
 from lakeward.format.file_name import parse_any_log
-from lakeward.quantities import format_instant, format_size
 
 _INSTANTS_MAX = 12
 _GROUPS_MAX = 40

@@ -9,10 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
+from lakeward.base.quantities import format_iso_time, format_size, format_time
 from lakeward.cli.views.tables import Column, NameCell, new_table
-from lakeward.execute.clean.orphans import OrphanReport
-from lakeward.plan.clean.orphans import OrphanDecision
-from lakeward.quantities import format_iso_time, format_size, format_time
+from lakeward.services.clean.plan.orphans import OrphanDecision
+from lakeward.services.clean.run.orphans import OrphanReport
 
 
 def orphans_as_json(report: OrphanReport) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
+from lakeward.base.quantities import format_size
 from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new_table
-from lakeward.plan.compaction.decision import Choice, Decision, PlanOutcome
-from lakeward.plan.compaction.explain import explain
-from lakeward.quantities import format_size
+from lakeward.services.compaction.plan.decision import Choice, Decision, PlanOutcome
+from lakeward.services.compaction.plan.explain import explain
 from lakeward.table.backlog import read_amplification
 
 

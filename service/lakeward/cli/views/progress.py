@@ -15,10 +15,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from lakeward.clock import Clock
-from lakeward.execute.progress import Merged, Observer, Silent
-from lakeward.kernel_process import compiling, reports_taken
-from lakeward.quantities import format_duration, format_share
+from lakeward.base.clock import Clock
+from lakeward.base.kernel_process import compiling, reports_taken
+from lakeward.base.quantities import format_duration, format_share
+from lakeward.protocol.progress import Merged, Observer, Silent
 
 LINE_SECONDS = 5.0
 """How often a plain line repeats itself."""

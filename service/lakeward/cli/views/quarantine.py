@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.console import Console
 
+from lakeward.base.quantities import format_duration, format_iso_time, format_size, format_time
 from lakeward.cli.views.tables import Column, NameCell, new_table
 from lakeward.cli.views.terminal import shown
-from lakeward.execute.clean.purging import PurgedRun
-from lakeward.plan.clean.purging import find_due
-from lakeward.quantities import format_duration, format_iso_time, format_size, format_time
+from lakeward.services.clean.plan.purging import find_due
+from lakeward.services.clean.run.purging import PurgedRun
 from lakeward.table.quarantine import Quarantine, QuarantinedRun
 
 

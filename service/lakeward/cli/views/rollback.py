@@ -10,10 +10,10 @@ from typing import Any
 
 import typer
 
+from lakeward.base.quantities import format_time
 from lakeward.cli.options.store import print_json
-from lakeward.execute.rollback.rolling_back import PlannedRollback, RolledBackWrite
-from lakeward.plan.rollback import RollbackDecision, Step
-from lakeward.quantities import format_time
+from lakeward.protocol.rollback import RollbackDecision, Step
+from lakeward.services.rollback.run.rolling_back import PlannedRollback, RolledBackWrite
 
 _NOTHING = "No failed write is to be rolled back, and no service that was left unfinished."
 _WOULD = {

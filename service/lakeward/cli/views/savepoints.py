@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.quantities import format_duration, format_size, format_time
 from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
-from lakeward.plan.savepointing import Pinned
-from lakeward.quantities import format_duration, format_size, format_time
+from lakeward.services.savepoint.plan import Pinned
 
 _COLUMNS = {
     "instant": Column.FIXED,

@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.quantities import format_size
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.quantities import format_size
-from lakeward.verify.check_report import Check, CheckReport
+from lakeward.services.verification.check_report import Check, CheckReport
 
 
 def verification_as_json(base_path: str, report: CheckReport) -> dict[str, Any]:

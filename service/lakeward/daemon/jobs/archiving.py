@@ -6,24 +6,24 @@ theirs would not have left so many.
 Where something holds the timeline, what it is is asked again after enough commits, and at times without any: a clean or
 rollback, or the metadata table, may have let go of it, and the writers may have stopped.
 
-Touches: the table, through `execute/archive/archiver.py`; to tell what could go it reads cleans, and the timeline of
-         the metadata table, once in some commits and only where the table's own is too long.
+Touches: the table, through `services/archive/run/archiver.py`; to tell what could go it reads cleans, and the timeline
+         of the metadata table, once in some commits and only where the table's own is too long.
 Keeps:   where something holds the timeline, no job is begun for it, and what it is is told.
 """
 
 from __future__ import annotations
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
 from lakeward.daemon.table_cache import ArchiveLook, TableCache
-from lakeward.execute.archive.archiver import Archiver
-from lakeward.execute.archive.facts import read_archive_facts
-from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.archiving import plan_archive
-from lakeward.plan.clean.due import commits_since
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.archive.plan.archiving import plan_archive
+from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.run.archiver import Archiver
+from lakeward.services.archive.run.facts import read_archive_facts
+from lakeward.services.clean.plan.due import commits_since
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.archived import history_folder, load_history

@@ -1,14 +1,14 @@
 """Cleaning of one table by the daemon: is a clean due, and the job that cleans.
 
-Whether one is due is told by what the last poll saw, so that no poll lists more for it: `plan/clean/due.py`. The job
-scans the table itself.
+Whether one is due is told by what the last poll saw, so that no poll lists more for it: `services/clean/plan/due.py`.
+The job scans the table itself.
 
 What could go is asked again after enough commits, and at times without any: no query may read it any more, or a pending
 write or savepoint that held it is gone. So a table whose writers have stopped is cleaned to the end.
 
 What the quarantine holds is listed once for each clean, and every ten minutes; what is due of it is a demand, too.
 
-Touches: the table, through `execute/clean/cleaner.py`; to tell whether a clean is due it reads one clean of the
+Touches: the table, through `services/clean/run/cleaner.py`; to tell whether a clean is due it reads one clean of the
          timeline, once.
 Keeps:   file groups that are parked or paused are left out, and partitions that the configuration leaves out.
 """
@@ -19,25 +19,25 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.quantities import format_size
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
 from lakeward.daemon.table_cache import CleanLook, QuarantineLook, TableCache
-from lakeward.execute.clean.choosing import CleanChoice, choose_overdue, find_retention
-from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan
-from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS, commits_since, newest_clean
-from lakeward.plan.clean.purging import PurgeReason, find_due
-from lakeward.quantities import format_size
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, commits_since, newest_clean
+from lakeward.services.clean.plan.purging import PurgeReason, find_due
+from lakeward.services.clean.run.choosing import CleanChoice, choose_overdue, find_retention
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
-    from lakeward.execute.clean.cleaner import CleanReport
-    from lakeward.execute.clean.purging import PurgedRun
+    from lakeward.services.clean.run.cleaner import CleanReport
+    from lakeward.services.clean.run.purging import PurgedRun
 
 _QUARANTINE_SECONDS = 600.0
 """After so long the quarantine is listed again: a command may have changed it."""
@@ -122,8 +122,10 @@ def clean(
     clock: Clock,
 ) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
     """End what is pending, then clean. Returns how it ended, in figures, and the instants of the cleans."""
-    from lakeward.execute.clean.cleaner import Cleaner  # which loads the kernels: only once there is something to clean
-    from lakeward.execute.clean.purging import purge_quarantine
+    from lakeward.services.clean.run.cleaner import (
+        Cleaner,
+    )  # which loads the kernels: only once there is something to clean
+    from lakeward.services.clean.run.purging import purge_quarantine
 
     choice = CleanChoice(serviced.storage, serviced.base_path, table.settings.clean.options, clock=clock)
 

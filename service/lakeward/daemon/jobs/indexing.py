@@ -18,8 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from lakeward.clock import Clock
-from lakeward.commit.lock.table_lock import Guard
+from lakeward.base.clock import Clock
 from lakeward.daemon.jobs.index.checking import check_indexes, is_check_due, see_indexes
 from lakeward.daemon.jobs.index.comparing import compare_tee, find_tee, is_comparison_due, told_comparison
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks, find_builds, find_indexes
@@ -31,7 +30,9 @@ from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, JobFigures, TeeStatus
 from lakeward.daemon.table_cache import TableCache
-from lakeward.dispatch.dispatcher import Dispatcher, Engine
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.progress import Engine
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 

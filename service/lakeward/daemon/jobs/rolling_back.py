@@ -1,23 +1,23 @@
 """Rolling back of one table's failed writes by the daemon, and of what dead attempts at services left: is there one,
 and the job that does it.
 
-Touches: the table, through `execute/rollback/rolling_back.py`; to tell whether there is one it reads the heartbeats of
-         writes that have been pending for long.
+Touches: the table, through `services/rollback/run/rolling_back.py`; to tell whether there is one it reads the
+         heartbeats of writes that have been pending for long.
 Keeps:   a write of which the timeline has changed lately is left alone, whatever its heartbeat says.
 """
 
 from __future__ import annotations
 
+from lakeward.base.quantities import format_time
 from lakeward.daemon.reports import JobReport
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.status import JobFigures
-from lakeward.execute.rollback.failed_writes import judge_quiet
-from lakeward.execute.rollback.rolling_back import find_quiet, roll_back_writes
-from lakeward.execute.serviced_table import ServicedTable
-from lakeward.execute.stuck_services import Judge
-from lakeward.plan.rollback import RollbackDecision, RollbackReason
-from lakeward.plan.stuck import is_begun_service
-from lakeward.quantities import format_time
+from lakeward.protocol.rollback import RollbackDecision, RollbackReason
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.stuck import is_begun_service
+from lakeward.protocol.stuck_services import Judge
+from lakeward.services.rollback.run.failed_writes import judge_quiet
+from lakeward.services.rollback.run.rolling_back import find_quiet, roll_back_writes
 from lakeward.table.snapshot import TableSnapshot
 
 

@@ -18,13 +18,13 @@ from dataclasses import replace
 
 from structlog.stdlib import BoundLogger
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Cancelled, LeaseLost
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.metrics.specs import JobDoing
 from lakeward.daemon.scheduling.events import Job
 from lakeward.daemon.status import JobProgress, JobStatus, JobWait
-from lakeward.errors import Cancelled, LeaseLost
-from lakeward.execute.progress import Count, DeletedSoFar, Merged, Phase
+from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase
 
 _TAKEN_SECONDS = 10.0
 """How often the store gets how far a job is: a short one costs it nothing."""

@@ -87,9 +87,8 @@ from lakeward.daemon.metrics.specs import (
     WatchedStep,
 )
 from lakeward.daemon.status import JobEnd, JobStatus, ServiceStatus, TableStatus
-from lakeward.dispatch.dispatcher import Engine
-from lakeward.execute.progress import ENGINE_COUNTS, METADATA_COUNTS, RECOVERY_COUNTS, Count, Phase
-from lakeward.plan.compaction.decision import PlanOutcome
+from lakeward.protocol.progress import ENGINE_COUNTS, METADATA_COUNTS, RECOVERY_COUNTS, Count, Engine, Phase
+from lakeward.services.compaction.plan.decision import PlanOutcome
 
 TABLES_MAX = 200
 """Tables with a label of their own."""

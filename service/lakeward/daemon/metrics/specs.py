@@ -22,7 +22,7 @@ from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus, TeeStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.record.scaling import IndexLoad
-from lakeward.plan.storage_states import FileState
+from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS
 
 

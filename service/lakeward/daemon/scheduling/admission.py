@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from lakeward.base.quantities import format_size, format_time
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import Limits
 from lakeward.daemon.scheduling.io_budget import IoBudget
 from lakeward.daemon.scheduling.job_traits import TRAITS
-from lakeward.quantities import format_size, format_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from enum import StrEnum
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.job_kind import JobKind
 from lakeward.config.window import Window
-from lakeward.plan.compaction.decision import Reason
-from lakeward.plan.metadata.trigger import MetadataTrigger
+from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.table.file_system_view import GroupId
 
 

@@ -44,6 +44,7 @@ from heapq import heappop, heappush
 from math import inf
 from random import Random
 
+from lakeward.base.quantities import format_time
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.admission import Admission, Candidate, in_order
 from lakeward.daemon.scheduling.events import (
@@ -98,8 +99,7 @@ from lakeward.daemon.scheduling.retry import (
 )
 from lakeward.daemon.scheduling.table_view import view_of
 from lakeward.daemon.scheduling.tracked_table import Scan, TrackedTable, Trouble
-from lakeward.plan.compaction.decision import Reason
-from lakeward.quantities import format_time
+from lakeward.services.compaction.plan.decision import Reason
 from lakeward.table.file_system_view import GroupId
 
 _CLOCK_NOISE = 1.0

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from lakeward.base.quantities import format_time
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.admission import Candidate
@@ -30,7 +31,6 @@ from lakeward.daemon.scheduling.events import (
 )
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.scheduling.parking import Parking
-from lakeward.quantities import format_time
 
 _FLOOR_INTERVALS = 10
 _FLOOR_OBJECTIVE = 0.5

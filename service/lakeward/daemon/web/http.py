@@ -38,13 +38,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_duration
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
 from lakeward.daemon.web.access import AccessRules, Denial
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
-from lakeward.errors import UsageError
-from lakeward.quantities import format_duration
 
 LOOP_SILENT_SECONDS_MAX = 60.0
 """The loop comes round every second or so; when it has not for this long, only a new process helps."""

@@ -23,7 +23,8 @@ from urllib.parse import quote, unquote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lakeward import quantities
+from lakeward.base import quantities
+from lakeward.base.quantities import format_number, format_share, format_size, format_time
 from lakeward.config.job_kind import JobKind
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.events import TableState
@@ -36,9 +37,8 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.daemon.web.storage_chart import storage_chart
-from lakeward.plan.compaction.decision import Choice, Decision
-from lakeward.plan.compaction.explain import explain
-from lakeward.quantities import format_number, format_share, format_size, format_time
+from lakeward.services.compaction.plan.decision import Choice, Decision
+from lakeward.services.compaction.plan.explain import explain
 
 REFRESH_SECONDS = 5
 

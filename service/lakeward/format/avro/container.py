@@ -22,7 +22,7 @@ from typing import Any
 
 import orjson
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.primitive import read_bytes, read_long
 from lakeward.format.avro.record import decode_record
 

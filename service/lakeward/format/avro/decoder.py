@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.base.kernel import I32, I64, I64_IN, U8, U8_IN, kernel, types
 from lakeward.format.avro.flat_records import HEAP_TO_SPARE, walk_flat_records
 from lakeward.format.avro.program import (
     BAD_BOOLEAN,
@@ -54,7 +55,6 @@ from lakeward.format.avro.program import (
     read_number,
 )
 from lakeward.format.avro.schema import AvroKind, AvroType
-from lakeward.kernel import I32, I64, I64_IN, U8, U8_IN, kernel, types
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.addresses import copy_bytes
+from lakeward.base.addresses import copy_bytes
+from lakeward.base.kernel import I32_IN, I64, I64_IN, U8, U8_IN, kernel, types
 from lakeward.format.avro.program import (
     BOOLEAN,
     BYTES,
@@ -37,7 +38,6 @@ from lakeward.format.avro.program import (
     AvroProgram,
 )
 from lakeward.format.avro.schema import AvroKind, AvroType
-from lakeward.kernel import I32_IN, I64, I64_IN, U8, U8_IN, kernel, types
 
 _OK, _NULL_IN_REQUIRED, _DECIMAL_TOO_LARGE, _OTHER_LENGTH, _UNKNOWN_SYMBOL = range(5)
 _FAULTS = {

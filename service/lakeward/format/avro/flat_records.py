@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeward.addresses import copy_bytes, load_u8
+from lakeward.base.addresses import copy_bytes, load_u8
+from lakeward.base.kernel import I32, I64, I64_IN, U8, U8_IN, kernel, types
 from lakeward.format.avro.program import (
     BAD_BOOLEAN,
     BAD_BRANCH,
@@ -47,7 +48,6 @@ from lakeward.format.avro.program import (
     BadRecord,
     read_number,
 )
-from lakeward.kernel import I32, I64, I64_IN, U8, U8_IN, kernel, types
 
 _TOKENS_BYTES = 4 * 1024 * 1024
 _TOKEN_BYTES = 9

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.base.kernel import TWO_I64, U8_IN, kernel, types
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
-from lakeward.kernel import TWO_I64, U8_IN, kernel, types
 
 # Kinds of nodes, as the kernel knows them.
 BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, DECIMAL_FIXED, DECIMAL_BYTES, RECORD, REPEATED = range(10)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 
 _Value = TypeVar("_Value")
 

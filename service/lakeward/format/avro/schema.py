@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.meta_columns import META_COLUMNS, OPERATION_COLUMN
 
 REQUIRED_KEY = b"lakeward.required"

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 
 _PLAIN = (
     (types.is_boolean, "boolean"),

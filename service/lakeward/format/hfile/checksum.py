@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeward.kernel import U8_IN, U32_IN, kernel, types
+from lakeward.base.kernel import U8_IN, U32_IN, kernel, types
 
 CHECKSUM_BYTES = 4
 

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import copy_bytes, load_big_u32, load_u8, load_u64
+from lakeward.base.addresses import copy_bytes, load_big_u32, load_u8, load_u64
+from lakeward.base.kernel import I32, I32_IN, I64, TWO_I64, U8, U8_IN, kernel, types
 from lakeward.format.hfile.block import HFileBlock
 from lakeward.format.hfile.index import KEY_SUFFIX
 from lakeward.format.hfile.range import HFileRange
 from lakeward.format.murmur import key_buffers
-from lakeward.kernel import I32, I32_IN, I64, TWO_I64, U8, U8_IN, kernel, types
 
 ENTRY_OVERHEAD = 21
 

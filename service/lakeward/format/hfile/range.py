@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 
 _TAIL_BYTES = 64 * 1024
 """A read of this size costs an object store no more than one of a few bytes; most HFiles in log blocks are smaller."""

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.hfile.block import HEADER_BYTES, NO_PREVIOUS_BLOCK, HFileBlockType, HFileCodec, encode_block
 from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.entries import ENTRY_OVERHEAD, EntryColumns, encode_entry

@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
+from lakeward.base.quantities import format_size
 from lakeward.format.avro.decoder import Decoded, decode_records
 from lakeward.format.avro.program import AvroProgram, BadRecord, TooLarge, compile_schema, read_number
 from lakeward.format.avro.schema import AvroKind, block_schema, parse_schema
@@ -36,7 +37,6 @@ from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypte
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.projection import project
-from lakeward.quantities import format_size
 from lakeward.storage.storage import is_of_storage
 
 _AVRO_BLOCK_VERSION = 3

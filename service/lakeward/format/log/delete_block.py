@@ -28,14 +28,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
+from lakeward.base.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
+from lakeward.base.quantities import format_size
 from lakeward.format.avro.encoder import encode_records, write_number
 from lakeward.format.avro.program import AvroProgram, compile_schema, read_number
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 from lakeward.format.log.block import BlockType, LogBlock, read_content, read_content_range
 from lakeward.format.log.kryo_deletes import BadDeletes, OtherOrderingClass, read_kryo_deletes
-from lakeward.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
-from lakeward.quantities import format_size
 
 DELETE_BLOCK_VERSION = 3
 _HEAD_BYTES = 8

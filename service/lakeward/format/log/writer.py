@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.program import compile_schema

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.bloom_filter import BloomFilter
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.hfile.reader import Entry, HFileReader

@@ -30,7 +30,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.batches import ParquetBatches

@@ -21,7 +21,7 @@ import re
 import struct
 from functools import lru_cache
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.primitive import (
     encode_boolean,
     encode_bytes,

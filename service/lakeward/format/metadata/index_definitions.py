@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.metadata.partition import COLUMN_STATS, RECORD_INDEX
 from lakeward.format.stats.stats_value import StatsVersion
 

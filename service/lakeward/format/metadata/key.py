@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lakeward.base.kernel import I32, I64_IN, U16_IN, kernel, types
 from lakeward.format.metadata.hash_id import hash_id
-from lakeward.kernel import I32, I64_IN, U16_IN, kernel, types
 
 ALL_PARTITIONS = "__all_partitions__"
 """The key under which `files` lists the partitions themselves."""

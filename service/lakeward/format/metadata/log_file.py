@@ -27,7 +27,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.encoder import write_number
 from lakeward.format.file_name import HFILE, NativeLogName, parse_native_log
 from lakeward.format.hfile.reader import HFileReader

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.metadata.record import (
     BloomFilterRecord,
     ColumnStatsRecord,

@@ -17,7 +17,7 @@ Rows are not looked at, so the counts are those of the files: a row of a base fi
 
 The record says that its range is exact ("tight"), so that it takes the older record's place; Hudi says so wherever it
 has column_stats. It may only be said by who knows all files. Where that is not so for a column, or a write is under way
-that will be read as an older one (`commit/metadata/writer`), there is no record: the older one stays, and since a
+that will be read as an older one (`protocol/metadata/writer`), there is no record: the older one stays, and since a
 compaction puts no value into a partition that was not there, what it says still holds. Hudi writes a record of the
 files that it does know there, which queries then believe.
 
@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.metadata.record import ColumnStatsRecord, PartitionStatsRecord, StatsRecord
 from lakeward.format.stats.column_range import greatest, is_less, least
 from lakeward.format.stats.stats_value import StatsValue, StatsVersion, ValueKind, Wrapper, value_type_of

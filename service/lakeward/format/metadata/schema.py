@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 
 _DEPTH_MAX = 16
 

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.meta_columns import META_COLUMNS, OPERATION_COLUMN
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.bloom_size import ROW_BYTES_MAX

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
+from lakeward.base.quantities import format_size
 from lakeward.format.parquet.pages import Chunk, PageWatch, TooMuch, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.quantities import format_size
 
 BATCH_ROWS = 16_384
 BATCH_BYTES_MAX = 128 * 1024 * 1024

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.thrift_compact import CompactReader
 from lakeward.format.parquet.thrift_tree import read_struct
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lakeward.base.kernel import I64, TWO_I64, U8_IN, kernel, types
 from lakeward.format.parquet.thrift_compact import CompactReader, Fields
-from lakeward.kernel import I64, TWO_I64, U8_IN, kernel, types
 
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 

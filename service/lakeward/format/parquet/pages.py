@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.base.kernel import U8_IN, kernel, types
 from lakeward.format.parquet.page_header import (
     DATA_PAGE,
     DATA_PAGE_V2,
@@ -33,7 +34,6 @@ from lakeward.format.parquet.page_header import (
     read_page_header,
 )
 from lakeward.format.parquet.thrift_compact import EndsTooEarly
-from lakeward.kernel import U8_IN, kernel, types
 
 _HEAD_BYTES = 4096
 _HEADER_BYTES_MAX = 16 * 1024 * 1024

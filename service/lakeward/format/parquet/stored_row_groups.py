@@ -31,7 +31,7 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes
 from lakeward.format.parquet.key_summary import Extent, SealedKeys, read_sealed_keys

@@ -16,7 +16,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.stats.stats_value import StatsVersion, ValueKind, ValueType, value_type_of
 

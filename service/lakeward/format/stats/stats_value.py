@@ -21,7 +21,7 @@ from decimal import Decimal
 from enum import IntEnum
 from typing import Any
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 
 StatsValue = bool | int | float | str | bytes | Decimal
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.container import MAGIC, read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_file_id, check_relative_path

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.storage.storage import is_of_storage
 

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 
 
 class State(StrEnum):

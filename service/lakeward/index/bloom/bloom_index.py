@@ -27,8 +27,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.row_groups import row_groups

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.bloom.cache_file import entry_names
 from lakeward.index.bloom.cache_manifest import CacheManifest, cache_folder, find_cache

@@ -23,7 +23,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.storage.storage import Storage, join
 
 ENTRIES: Final = pa.schema(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from lakeward.errors import NotFound
+from lakeward.base.errors import NotFound
 from lakeward.index.bloom.cache_file import CacheFile, number_of
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import ManifestForm

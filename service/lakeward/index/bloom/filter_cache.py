@@ -22,7 +22,7 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.index.bloom.cache_file import ENTRIES, CacheFile, entry_names
 from lakeward.index.bloom.cache_manifest import CacheManifest, cache_folder, find_cache
 from lakeward.index.bloom.cached_keys import CachedKeys

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.bloom_lookup import BloomRows
 from lakeward.format.metadata.key import bloom_filter_key, column_stats_key
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.index.base_files import KeyFile
 from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart, spans_of
 from lakeward.index.bloom.cached_keys import CachedKeys

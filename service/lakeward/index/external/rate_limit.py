@@ -5,7 +5,7 @@ Touches: the clock, which it sleeps by.
 
 from __future__ import annotations
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 
 
 class RateLimit:

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.errors import Refused
+from lakeward.base.errors import Refused
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.key_changes.table_commits import FileOfCommit, TableCommit
 from lakeward.read.newest_slice import newest_slice

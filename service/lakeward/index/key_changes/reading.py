@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.index.key_changes.group_changes import CommitChanges, Compared, GroupChange, KeysOfLogs
 from lakeward.index.key_changes.marked_keys import Mark, MarkedKeys
 from lakeward.index.location import BETWEEN, FILE_ID, PARTITION_PATH, RECORD_KEY, group_names

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, Refused
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, Refused
 from lakeward.format.file_name import is_change_log, parse_any_log
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, read_commit_metadata
 from lakeward.format.timeline.instant import comparable_time, is_before, parse_instant_time

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakeward.clock import Clock
-from lakeward.errors import Refused
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Refused
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.format.timeline.rollback_metadata import UndoneInstants
 from lakeward.index.index import Indexed

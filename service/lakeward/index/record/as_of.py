@@ -12,7 +12,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import record_locations
 from lakeward.index.key_changes.table_commits import check_tells_commits

@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import load_i32
-from lakeward.errors import BrokenFile
+from lakeward.base.addresses import load_i32
+from lakeward.base.errors import BrokenFile
+from lakeward.base.kernel import BOOL_IN, I32, I64_IN, kernel, types
 from lakeward.format.hfile.info import LAST_KEY
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.index.location import LOCATIONS
@@ -35,7 +36,6 @@ from lakeward.index.record.key_block import KeyBlock, Numbers, Probes, search
 from lakeward.index.record.key_filter import Hashes, KeyFilter
 from lakeward.index.record.key_scope import split_entry_keys
 from lakeward.index.record.record_options import LookupMode
-from lakeward.kernel import BOOL_IN, I32, I64_IN, kernel, types
 
 ABSENT: Final = -1
 """In the place of a location: the file has no entry of the key."""

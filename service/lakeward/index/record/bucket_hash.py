@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
+from lakeward.base.kernel import I32, I64_IN, U8_IN, kernel, types
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
-from lakeward.kernel import I32, I64_IN, U8_IN, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
 
 Numbers = npt.NDArray[np.int32]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import I32, I32_IN, U8, U8_IN, kernel, types
+from lakeward.base.kernel import I32, I32_IN, U8, U8_IN, kernel, types
 
 Codes = npt.NDArray[np.int32]
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import load_i32, load_u8, load_u64, prefetch
-from lakeward.kernel import BOOL, I32_IN, I64, I64_IN, U8_IN, U64, kernel, types
+from lakeward.base.addresses import load_i32, load_u8, load_u64, prefetch
+from lakeward.base.kernel import BOOL, I32_IN, I64, I64_IN, U8_IN, U64, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers
 from lakeward.merge.runs.sort_key import prefix_of
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import BOOL, I64_IN, U8_IN, U32, U32_IN, U64, U64_IN, kernel, types
+from lakeward.base.kernel import BOOL, I64_IN, U8_IN, U32, U32_IN, U64, U64_IN, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
 
 Hashes = npt.NDArray[np.uint64]

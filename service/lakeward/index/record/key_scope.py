@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.kernel import I64, I64_IN, U8, U8_IN, kernel, types
 from lakeward.index.record.created_with import KeyScope
-from lakeward.kernel import I64, I64_IN, U8, U8_IN, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers
 
 SEPARATOR = b"\0"

@@ -38,7 +38,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import BrokenFile, IndexMoved, LakewardError, NotFound, Refused
+from lakeward.base.errors import BrokenFile, IndexMoved, LakewardError, NotFound, Refused
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.index import Indexed, PartEffort

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from lakeward.errors import NotFound, Refused
+from lakeward.base.errors import NotFound, Refused
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed
 from lakeward.index.manifest_form import ManifestForm

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.quantities import format_share
+from lakeward.base.quantities import format_share
 
 
 class ScalingWay(StrEnum):

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, U64_IN, kernel, types
+from lakeward.base.kernel import I64, I64_IN, U8, U8_IN, U64, U64_IN, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
 from lakeward.merge.runs.sort_key import order_of
 

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
-from lakeward.kernel import I64, I64_IN, kernel, types
+from lakeward.base.errors import Unsupported
+from lakeward.base.kernel import I64, I64_IN, kernel, types
 from lakeward.merge.logs.key_index import KeyIndex
 from lakeward.merge.rows.log_rows import LogRows
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import load_u64
-from lakeward.kernel import U8_IN, kernel, types
+from lakeward.base.addresses import load_u64
+from lakeward.base.kernel import U8_IN, kernel, types
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import copy_bytes, load_i32, load_u8
-from lakeward.kernel import I32, I64, I64_IN, U8, kernel, types
+from lakeward.base.addresses import copy_bytes, load_i32, load_u8
+from lakeward.base.kernel import I32, I64, I64_IN, U8, kernel, types
 
 Numbers = npt.NDArray[np.int64]
 

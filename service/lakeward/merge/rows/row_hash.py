@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import load_i32, load_u8, load_u64
-from lakeward.kernel import BOOL_IN, I64_IN, TWO_U64, U64, U64_IN, kernel, records, types
+from lakeward.base.addresses import load_i32, load_u8, load_u64
+from lakeward.base.kernel import BOOL_IN, I64_IN, TWO_U64, U64, U64_IN, kernel, records, types
 from lakeward.merge.rows.byte_hash import mix
 
 Words = npt.NDArray[np.uint64]

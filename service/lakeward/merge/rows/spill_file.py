@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakeward.errors import SpillFailed
+from lakeward.base.errors import SpillFailed
 
 SPILL_PREFIX = "lakeward-spill-"
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.rules.merge_rules import MergeRules, PartialUpdates
 
 Filler = tuple[pa.RecordBatch, npt.NDArray[np.int64]]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.rules.merge_rules import (
     DELETING_OPERATIONS,
     IS_DELETED_FIELD,

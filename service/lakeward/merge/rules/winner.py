@@ -37,7 +37,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lakeward.kernel import I8, I8_IN, I64, I64_IN, kernel, types
+from lakeward.base.kernel import I8, I8_IN, I64, I64_IN, kernel, types
 from lakeward.merge.rules.merge_rules import MergeRules
 
 

@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.addresses import load_u64
-from lakeward.errors import BrokenFile
-from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
+from lakeward.base.addresses import load_u64
+from lakeward.base.errors import BrokenFile
+from lakeward.base.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
 from lakeward.merge.rows.byte_hash import byte_buffers
 
 _T = TypeVar("_T", bound=np.generic)

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile
 from lakeward.format.file_name import check_plain_name, check_relative_path, parse_any_data_file
 from lakeward.format.metadata.key import ALL_PARTITIONS, UNPARTITIONED, files_key
 from lakeward.format.metadata.partition import FILES

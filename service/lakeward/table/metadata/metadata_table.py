@@ -29,8 +29,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotATable, Unsupported
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotATable, Unsupported
 from lakeward.format.file_name import HFILE, check_relative_path, parse_any_log
 from lakeward.format.metadata.partition import FILES
 from lakeward.format.timeline.instant import State, comparable_time

@@ -33,7 +33,7 @@ from itertools import groupby
 from operator import itemgetter
 from urllib.parse import unquote
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.hfile.key_order import depends_on_order
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import CorruptBlock

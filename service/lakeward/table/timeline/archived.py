@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.timeline.history import (
     VERSION_FILE,
     HistoryFile,

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.record import decode_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.log.block import (

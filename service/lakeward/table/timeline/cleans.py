@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
-from lakeward.errors import NotFound
+from lakeward.base.errors import NotFound
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.clean_plan import read_earliest_retained, read_retention
 from lakeward.format.timeline.instant import Instant, State, comparable_time

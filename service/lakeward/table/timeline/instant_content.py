@@ -9,7 +9,7 @@ Keeps:   a file above the bound is a `BrokenFile` before a byte of it is read.
 
 from __future__ import annotations
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.storage.storage import Storage, join
 from lakeward.table.partition import count_files
 from lakeward.table.table_config import TableConfig, timeline_folder

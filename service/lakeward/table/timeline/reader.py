@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.avro.column_names import is_loadable
 from lakeward.format.timeline.commit_metadata import (
     LATEST_SCHEMA,

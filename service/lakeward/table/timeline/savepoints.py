@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.errors import NotFound
+from lakeward.base.errors import NotFound
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.savepoint_metadata import read_savepoint_metadata
 from lakeward.storage.storage import Storage, join

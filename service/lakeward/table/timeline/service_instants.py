@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.avro.container import read_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.timeline.compaction_plan import CompactionPlan

@@ -42,7 +42,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
 
-from lakeward.errors import BrokenFile, UsageError
+from lakeward.base.errors import BrokenFile, UsageError
 from lakeward.format.properties_head import PropertiesHead
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.table.timeline.timeline import Timeline

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
 from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.format.timeline.rollback_metadata import read_rollback_groups, read_rollback_plan

@@ -14,7 +14,7 @@ Touches: the folder's status; nothing where folders are but parts of names, sinc
 
 from __future__ import annotations
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
 from lakeward.storage.storage import Storage
 
 CALM_SECONDS = 60.0

@@ -41,8 +41,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, comparable_time

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from lakeward.dispatch.dispatcher import Progress
+from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.write.flow.keying import Keying
 from lakeward.write.tagging.tagging import Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.dispatch.dispatcher import Progress
-from lakeward.errors import Conflict, Refused
+from lakeward.base.errors import Conflict, Refused
+from lakeward.base.quantities import format_size
+from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.index.index import record_locations
 from lakeward.index.location import INSTANT
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
-from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
 from lakeward.write.flow.counting import count_places
 from lakeward.write.flow.keying import Keying

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.format.avro.schema import block_schema
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD
 from lakeward.write.input.schema import conform

@@ -38,17 +38,17 @@ import pyarrow.compute as pc
 from pyspark import StorageLevel, TaskContext
 from pyspark.sql import functions
 
-from lakeward.dispatch.dispatcher import Done, Failure, Progress
-from lakeward.dispatch.spark import POOL
-from lakeward.dispatch.spark_failure import carried, mark, what_happened
-from lakeward.dispatch.spark_session import LocalSession
-from lakeward.errors import Conflict, EngineLost, LakewardError, TaskFailed, VerificationFailed
+from lakeward.base.errors import Conflict, EngineLost, LakewardError, TaskFailed, VerificationFailed
+from lakeward.engine.dispatch.dispatcher import Done, Failure, Progress
+from lakeward.engine.dispatch.spark import POOL
+from lakeward.engine.dispatch.spark_failure import carried, mark, what_happened
+from lakeward.engine.dispatch.spark_session import LocalSession
+from lakeward.engine.task.operation import ATTEMPTS_MAX
 from lakeward.format.projection import project
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import HashedIndex, Index
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS
 from lakeward.storage.opening import open_storage
-from lakeward.task.operation import ATTEMPTS_MAX
 from lakeward.write.flow.counting import Counted, Place, add_up, count_places, count_rows
 from lakeward.write.flow.keying import Keying
 from lakeward.write.flow.parts import InputPart, InputParts

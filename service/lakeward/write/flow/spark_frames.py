@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakeward.dispatch.spark_failure import carry
-from lakeward.errors import LakewardError
+from lakeward.base.errors import LakewardError
+from lakeward.engine.dispatch.spark_failure import carry
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

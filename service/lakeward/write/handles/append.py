@@ -8,7 +8,7 @@ behind the rows. A delete by the operation has no ordering value, so it wins ove
 brings the value of its row along, where the table goes by event time. Positions in base files are left out, as by Hudi
 wherever it has not read the base file.
 
-Touches: the files, where `task/operation_output` says, and that of their keys.
+Touches: the files, where `engine/task/operation_output` says, and that of their keys.
 Keeps:   1. records come in the order of their keys, rows and deletes each;
          2. a result is returned only for files that read back as what they were given;
          3. where nothing came there is no file;

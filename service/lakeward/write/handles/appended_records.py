@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from lakeward.engine.task.record_digests import RecordDigests
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.task.record_digests import RecordDigests
 from lakeward.write.handles.deletes import tombstones_of
 from lakeward.write.handles.incoming import IncomingRows
 from lakeward.write.handles.key_changes import KeyChangesFile

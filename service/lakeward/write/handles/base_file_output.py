@@ -1,6 +1,6 @@
 """A base file of the table's rows that is written, and read back before it is anything.
 
-Touches: the file, where `task/operation_output` says.
+Touches: the file, where `engine/task/operation_output` says.
 Keeps:   it is finished only if it reads back as what it was given.
 """
 
@@ -14,6 +14,11 @@ from typing import Self
 
 import pyarrow as pa
 
+from lakeward.engine.task.file_statistics import FileStatistics
+from lakeward.engine.task.operation_output import open_operation_output, output_path
+from lakeward.engine.task.output_place import OutputPlace
+from lakeward.engine.task.size_watch import SizeWatch
+from lakeward.engine.task.verification import check_digest
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.metadata.record import ColumnStatsRecord
@@ -21,11 +26,6 @@ from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD
 from lakeward.storage.storage import Storage
-from lakeward.task.file_statistics import FileStatistics
-from lakeward.task.operation_output import open_operation_output, output_path
-from lakeward.task.output_place import OutputPlace
-from lakeward.task.size_watch import SizeWatch
-from lakeward.task.verification import check_digest
 from lakeward.write.target import WriteContext
 
 

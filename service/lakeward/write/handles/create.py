@@ -6,7 +6,7 @@
 Deletes among the rows are of keys that nothing is known of, and go nowhere; Hudi's writers count them in the stats of
 the file that they came to.
 
-Touches: the files, where `task/operation_output` says, and that of their keys.
+Touches: the files, where `engine/task/operation_output` says, and that of their keys.
 Keeps:   1. no key is in two files, and the keys of one file are all before those of the next;
          2. a file says that it is sorted only if no key is in it twice;
          3. a result is returned only for files that read back as what they were given;

@@ -12,7 +12,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.rules.ordering import join_fields, ordering_values
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.write.handles.incoming import leaving

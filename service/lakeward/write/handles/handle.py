@@ -7,7 +7,7 @@
 Rows come in `keyed_schema`, by (record key as UTF-8 bytes, place in the input), and are read once. The handles know no
 engine; in-process or in a task of Spark's they are called alike.
 
-Touches: the files of the target, where `task/operation_output` says, and that of the keys that came and went.
+Touches: the files of the target, where `engine/task/operation_output` says, and that of the keys that came and went.
 See:     docs/decisions/0058-rows-that-are-written-meet-those-that-are-there.md
 """
 
@@ -17,9 +17,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from lakeward.engine.task.memory_pool import use_tight_pool
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
-from lakeward.task.memory_pool import use_tight_pool
 from lakeward.write.handles.append import append
 from lakeward.write.handles.create import create
 from lakeward.write.handles.incoming import incoming_rows

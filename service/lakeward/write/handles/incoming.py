@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.merge.logs.log_fold import not_comparable
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.ordering import encode_ordering, ordering_values, values_for_codes

@@ -1,6 +1,6 @@
 """An inline log on a slice: rows in data blocks, then the deletes, with the headers that Hudi's writers need.
 
-Touches: the file, where `task/operation_output` says.
+Touches: the file, where `engine/task/operation_output` says.
 Keeps:   1. rows are in data blocks, and deletes in delete blocks behind them;
          2. the file is a result only if it reads back as what it was given.
 Source:  HoodieAppendHandle (Hudi 1.2); tables of Hudi 1.2.0 and 1.0.2.
@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 from typing import BinaryIO
 
+from lakeward.engine.task.operation_output import open_operation_output, output_path
+from lakeward.engine.task.waiting_deletes import WaitingDeletes
 from lakeward.format.file_name import LogFileName
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.writer import LogFileStats, LogFileWriter, log_block_schema
@@ -18,8 +20,6 @@ from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.storage.storage import Storage
-from lakeward.task.operation_output import open_operation_output, output_path
-from lakeward.task.waiting_deletes import WaitingDeletes
 from lakeward.write.handles.appended_records import AppendedRecords
 from lakeward.write.handles.log_check import check_logs
 from lakeward.write.handles.stats import appended_stat

@@ -18,8 +18,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakeward.engine.task.output_place import OutputPlace
 from lakeward.storage.storage import Storage, join
-from lakeward.task.output_place import OutputPlace
 
 KEY: Final = "key"
 FILE_ID: Final = "file_id"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakeward.engine.task.record_digests import RecordDigests
+from lakeward.engine.task.verification import check_digest
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.projection import project
@@ -17,8 +19,6 @@ from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.block_deletes import read_deletes
 from lakeward.read.log_scan import read_heads
 from lakeward.storage.storage import Storage
-from lakeward.task.record_digests import RecordDigests
-from lakeward.task.verification import check_digest
 from lakeward.write.handles.appended_records import AppendedRecords
 from lakeward.write.target import WriteContext
 

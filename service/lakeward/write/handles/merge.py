@@ -4,9 +4,9 @@
                                                              +--merged, as by a FULL operation--> new base file
     base file ------------------------------------------------+
 
-The merge is that of compaction (`task/operation`), and so are its rules: by event time a row with a smaller value than
-that of the table's row loses, and that one keeps its commit time; by commit time the new row wins. Deletes of the
-operation win always. Row groups that no row touches are copied as they are stored.
+The merge is that of compaction (`engine/task/operation`), and so are its rules: by event time a row with a smaller
+value than that of the table's row loses, and that one keeps its commit time; by commit time the new row wins. Deletes
+of the operation win always. Row groups that no row touches are copied as they are stored.
 
 Where no row came and the file is to be sorted (`write/sorting`), its rows are written anew by their keys.
 
@@ -16,7 +16,8 @@ order of their keys where the base file is sorted, else behind them.
 Where the table captures changes, what was replaced, added or removed is noted in a log of changes beside the new file.
 Hudi's `insert` writes none there, and its own readers of changes fail at such a commit; ours does.
 
-Touches: the new file and the log of changes, where `task/operation_output` says, and that of keys; reads the base file.
+Touches: the new file and the log of changes, where `engine/task/operation_output` says, and that of keys; reads the
+         base file.
 Keeps:   1. rows that nothing came for keep their commit time and sequence number;
          2. a file says that it is sorted only if no key is in it twice;
          3. a result is returned only for a file that reads back as what was merged;
@@ -36,7 +37,10 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
+from lakeward.engine.task.change_log_output import ChangeLogOutput, open_change_log
+from lakeward.engine.task.operation import find_form_before, merge_slice, relying_on_order
+from lakeward.engine.task.operation_spec import OperationSpec
 from lakeward.format.avro.meta_columns import OPERATION_COLUMN
 from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import BaseFileName
@@ -48,9 +52,6 @@ from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.read.log_run import Incoming
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
-from lakeward.task.change_log_output import ChangeLogOutput, open_change_log
-from lakeward.task.operation import find_form_before, merge_slice, relying_on_order
-from lakeward.task.operation_spec import OperationSpec
 from lakeward.write.handles.base_file_output import BaseFileOutput
 from lakeward.write.handles.deletes import tombstones_of
 from lakeward.write.handles.incoming import IncomingRows

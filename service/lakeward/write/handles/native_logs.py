@@ -1,6 +1,6 @@
 """Native logs on a slice: a file of rows and a file of deletes, and the next version of both where one grows too large.
 
-Touches: the files, where `task/operation_output` says.
+Touches: the files, where `engine/task/operation_output` says.
 Keeps:   1. each file has a write stat of its own, rows before deletes, and the time that a flush took stands in that of
             its first file;
          2. the files are a result only if they read back as what they were given.
@@ -12,13 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from lakeward.engine.task.native_log_output import NativeLogFile, NativeLogForm, NativeLogOutput
+from lakeward.engine.task.operation_output import output_path
 from lakeward.format.log.native_log.footer import NativeLogFooter
 from lakeward.format.log.writer import log_block_schema
 from lakeward.merge.rules.ordering_type import ordering_columns
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.storage.storage import Storage
-from lakeward.task.native_log_output import NativeLogFile, NativeLogForm, NativeLogOutput
-from lakeward.task.operation_output import output_path
 from lakeward.write.handles.appended_records import AppendedRecords
 from lakeward.write.handles.log_check import check_logs
 from lakeward.write.handles.stats import appended_stat

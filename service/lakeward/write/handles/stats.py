@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lakeward.engine.task.operation_spec import ChangeLog
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, RuntimeStats, WriteStat, file_stat, log_stat
-from lakeward.task.operation_spec import ChangeLog
 from lakeward.write.target import SliceNames, WriteTarget
 
 

@@ -31,9 +31,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 from pyarrow import types
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_size
 from lakeward.format.parquet.batches import BATCH_ROWS
-from lakeward.quantities import format_size
 
 _BLOCK_BYTES: Final = 8 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024

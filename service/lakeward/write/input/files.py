@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.errors import BrokenFile, UsageError
+from lakeward.base.errors import BrokenFile, UsageError
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.columns import read_columns
 from lakeward.format.parquet.footer import check_library_can_open, is_encrypted, read_ending

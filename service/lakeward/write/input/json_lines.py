@@ -24,9 +24,9 @@ from typing import Any, BinaryIO, Final
 import orjson
 import pyarrow as pa
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_size
 from lakeward.format.parquet.batches import BATCH_ROWS
-from lakeward.quantities import format_size
 from lakeward.write.input.json_value import NotOfItsType, json_column
 
 _BATCH_BYTES: Final = 16 * 1024 * 1024

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.base.errors import Refused, Unsupported, UsageError
 from lakeward.format.avro.column_names import NameFault, find_bad_names
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.schema import REQUIRED_KEY, AvroField, AvroKind, block_schema, parse_schema

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
-from lakeward.kernel import I32, I32_IN, I64_IN, U8_IN, kernel, types
+from lakeward.base.errors import Unsupported
+from lakeward.base.kernel import I32, I32_IN, I64_IN, U8_IN, kernel, types
 from lakeward.write.keyed_rows import BUCKET_DIGITS
 
 _Bytes = npt.NDArray[np.uint8]

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.base.errors import Refused, Unsupported, UsageError
 from lakeward.table.new_keys import inferred_kind
 from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
 from lakeward.write.keys.partition_path import PathStyle, check_paths, path_parts

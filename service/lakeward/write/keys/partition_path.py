@@ -24,7 +24,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import UsageError
+from lakeward.base.errors import UsageError
 from lakeward.table.table_config import HOODIE_FOLDER
 from lakeward.write.keys.value_text import value_text
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.errors import Refused, UsageError
+from lakeward.base.errors import Refused, UsageError
 from lakeward.table.table_config import TableConfig
 from lakeward.write.keyed_rows import PARTITION_PATH, RECORD_KEY
 from lakeward.write.keys.key_generator import KeyGenerator, has_two_forms, key_generator, names_its_field

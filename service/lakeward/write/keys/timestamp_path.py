@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.base.errors import Refused, Unsupported, UsageError
 from lakeward.table.table_config import TableConfig
 from lakeward.write.keys.joda_pattern import JodaPattern
 

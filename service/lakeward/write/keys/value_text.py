@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 
 _FIRST_DAY: Final = -719_162
 """0001-01-01; before, and after 9999, Java writes years otherwise."""

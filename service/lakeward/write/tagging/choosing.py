@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lakeward.clock import Clock
-from lakeward.errors import Refused, UsageError
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import Index, WritableIndex

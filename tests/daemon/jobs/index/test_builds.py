@@ -12,13 +12,13 @@ from shutil import copytree, rmtree
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.status import TableStatus
-from lakeward.execute.indexing import building
 from lakeward.index.build_state import BuildProgress, build_folder
 from lakeward.index.index_type import IndexType
 from lakeward.index.record.record_options import RECORD_OPTIONS
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.services.indexing.run import building
 from tests.daemon.serving import Serving
 from tests.faults import Killed
 from tests.index.builds import in_process

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from lakeward.base.errors import LakewardError, Refused, TryLater
 from lakeward.cli.main import run
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.checking import Checks, check_indexes
 from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec
 from lakeward.daemon.scheduling.events import ProblemKind
 from lakeward.daemon.status import IndexStatus, JobEnd
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.errors import LakewardError, Refused, TryLater
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.index.index_type import IndexType
 from lakeward.index.opening import open_index
 from lakeward.index.update_choice import UpdateReason

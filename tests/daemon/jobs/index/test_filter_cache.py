@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.index.filter_cache_writer import create_filter_cache
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
@@ -17,7 +16,8 @@ from lakeward.index.bloom.filter_cache import usable_cache
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
-from lakeward.verify.index.listing import ListedIndex, list_indexes
+from lakeward.protocol.index.filter_cache_writer import create_filter_cache
+from lakeward.services.indexing.judge.listing import ListedIndex, list_indexes
 from lakeward.write.request import FileSizes
 from tests.daemon.serving import Serving
 from tests.index.bloom.caches import STORAGE, cache_files, mislead_cache, rebuilt

@@ -12,15 +12,13 @@ from typing import Any
 
 import pytest
 
-from lakeward.commit.index.record_index_writer import RecordIndexWriter
+from lakeward.base.errors import LakewardError, NotFound, Refused, TaskFailed, TryLater
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.jobs.index.updating import update_indexes
 from lakeward.daemon.scheduling.events import ProblemKind, TableState
 from lakeward.daemon.status import IndexStatus, JobEnd
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.errors import LakewardError, NotFound, Refused, TaskFailed, TryLater
-from lakeward.execute.indexing.building import build_index
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index_type import INDEX_NAME, IndexType
@@ -28,6 +26,8 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.services.indexing.run.building import build_index
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries
 from lakeward.table.listing import ListingSource

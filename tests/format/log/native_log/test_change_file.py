@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import NativeLogKind
 from lakeward.format.log.change_log import ChangeLogWriter, read_changes
 from lakeward.format.log.native_log.change_file import NativeChangeWriter, read_native_changes

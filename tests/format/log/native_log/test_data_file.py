@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import NativeLogKind
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.delete_block import DeletedKeys

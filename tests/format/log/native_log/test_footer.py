@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import NativeLogKind
 from lakeward.format.log.block import HeaderKey
 from lakeward.format.log.native_log.footer import (

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeward.cli.views.tables import Column, NameCell, id_cell, new_table
-from lakeward.verify.index.key_change_listing import ChangesOfCommit
+from lakeward.services.indexing.judge.key_change_listing import ChangesOfCommit
 
 _COLUMNS = {
     "commit": Column.FIXED,

@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.quantities import format_share
 from lakeward.cli.views.terminal import shown
 from lakeward.index.index_type import IndexType
-from lakeward.quantities import format_share
-from lakeward.verify.index.check_result import CheckSize, Drawn, IndexCheck
-from lakeward.verify.index.filter_cache_check import FilterCacheCheck
+from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, IndexCheck
+from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck
 
 _NAMED = 20
 """How many faults are named on a terminal; JSON has more."""

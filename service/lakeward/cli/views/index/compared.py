@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.quantities import format_size
 from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
-from lakeward.quantities import format_size
 from lakeward.table.file_system_view import GroupId
 
 if TYPE_CHECKING:
-    from lakeward.verify.index.comparison import Answers, Comparison
+    from lakeward.services.indexing.judge.comparison import Answers, Comparison
 
 _NAMED = 20
 """How many keys with different answers are named on a terminal; JSON has more."""

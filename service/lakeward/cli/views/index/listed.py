@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.quantities import format_duration, format_size
 from lakeward.cli.views.index.teed import render_tee, tee_as_json
 from lakeward.cli.views.tables import Column, new_table
 from lakeward.cli.views.terminal import shown
 from lakeward.index.tee import Tee
-from lakeward.quantities import format_duration, format_size
-from lakeward.verify.index.listing import ListedIndex
+from lakeward.services.indexing.judge.listing import ListedIndex
 
 _COLUMNS = {
     "type": Column.FIXED,

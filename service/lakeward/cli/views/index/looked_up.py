@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.quantities import format_share
 from lakeward.cli.views.tables import Column, NameCell, id_cell, new_table
 from lakeward.cli.views.terminal import shown
 from lakeward.index.bloom.bloom_index import LookupPlan
 from lakeward.index.bloom.key_spans import RULED_OUT_MIN
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, INSTANT, PARTITION_PATH, RECORD_KEY
-from lakeward.quantities import format_share
 
 _COLUMNS = {
     "key": Column.ELASTIC,

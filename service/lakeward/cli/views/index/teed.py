@@ -17,7 +17,7 @@ from lakeward.cli.views.terminal import shown
 from lakeward.index.tee import Tee
 
 if TYPE_CHECKING:
-    from lakeward.verify.index.tee_check import TeeCheck
+    from lakeward.services.indexing.judge.tee_check import TeeCheck
 
 
 def tee_as_json(tee: Tee, left: int) -> dict[str, Any]:

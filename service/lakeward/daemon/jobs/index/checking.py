@@ -22,21 +22,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import SystemRandom
 
-from lakeward.clock import Clock
-from lakeward.commit.index_out_of_use import take_out_of_use
-from lakeward.commit.lock.table_lock import Guard
+from lakeward.base.clock import Clock
+from lakeward.base.errors import LakewardError, TryLater
+from lakeward.base.quantities import format_iso_time
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec, RunIndexCheck
 from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
 from lakeward.daemon.table_cache import TableCache
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import LakewardError, TryLater
-from lakeward.quantities import format_iso_time
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.protocol.index_out_of_use import take_out_of_use
+from lakeward.protocol.lock.table_lock import Guard
+from lakeward.services.indexing.judge.check_result import CheckSize
+from lakeward.services.indexing.judge.confidence import excluded_rate
 from lakeward.storage.storage import Storage
-from lakeward.verify.index.check_result import CheckSize
-from lakeward.verify.index.confidence import excluded_rate
 
 CONFIDENCE = 0.99
 """How surely what is said to be found is found."""

@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from lakeward.clock import Clock
-from lakeward.commit.index.choices import publish_compared
-from lakeward.commit.lock.table_lock import Guard
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, Unsupported
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tee_task import RunTeeComparison, TeeSpec
 from lakeward.daemon.problem import problem_of
@@ -30,13 +29,14 @@ from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, TeeStatus
 from lakeward.daemon.table_cache import TableCache
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, Unsupported
+from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.tee import Tee, read_tee
 from lakeward.index.update_choice import choose_update
+from lakeward.protocol.index.choices import publish_compared
+from lakeward.protocol.lock.table_lock import Guard
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakeward.commit.lock.table_lock import Guard
+from lakeward.base.errors import LakewardError, TaskFailed
 from lakeward.daemon.jobs.index.tasks import IndexSpec
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
-from lakeward.dispatch.dispatcher import Dispatcher, Failure
-from lakeward.errors import LakewardError, TaskFailed
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure
 from lakeward.index.index_type import IndexType
+from lakeward.protocol.lock.table_lock import Guard
 from lakeward.table.listing import listing_source
 
 S = TypeVar("S")

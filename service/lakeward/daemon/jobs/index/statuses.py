@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lakeward.clock import Clock
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
-from lakeward.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import find_coverage
 from lakeward.index.build_state import BuildProgress, build_folder, build_under_way

@@ -16,21 +16,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
+from lakeward.services.indexing.judge.check_result import CheckSize
+from lakeward.services.indexing.judge.confidence import excluded_rate
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
-from lakeward.verify.index.check_result import CheckSize
-from lakeward.verify.index.confidence import excluded_rate
 
 if TYPE_CHECKING:
-    from lakeward.execute.indexing.building import OpenOwnIndex
     from lakeward.index.index import Index
+    from lakeward.services.indexing.judge.check_result import IndexCheck
+    from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck
+    from lakeward.services.indexing.run.building import OpenOwnIndex
     from lakeward.storage.storage import Storage
     from lakeward.table.snapshot import TableSnapshot
-    from lakeward.verify.index.check_result import IndexCheck
-    from lakeward.verify.index.filter_cache_check import FilterCacheCheck
 
 TOLD: Final = 3
 """So many of what was found are told in an event."""
@@ -112,8 +112,8 @@ class IndexChecked:
 def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexUpdated:
     """Bring the index of the table at `location` up to date. Raises what `update_and_tidy` and `update_filter_cache`
     do."""
-    from lakeward.execute.indexing.building import update_and_tidy
-    from lakeward.execute.indexing.filter_caching import update_filter_cache
+    from lakeward.services.indexing.run.building import update_and_tidy
+    from lakeward.services.indexing.run.filter_caching import update_filter_cache
 
     storage, base_path = open_storage(location)
     if spec.type is IndexType.BLOOM:
@@ -127,8 +127,8 @@ def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexU
 def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexChecked:
     """Hold the index of the table at `location` against its rows, in use or not; both are read twice where something is
     found. Entries of the cache of filters are held against footers and logs, which never change."""
-    from lakeward.verify.index.check import Moment, check_index
-    from lakeward.verify.index.filter_cache_check import check_filter_cache
+    from lakeward.services.indexing.judge.check import Moment, check_index
+    from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
 
     storage, base_path = open_storage(location)
     if spec.index.type is IndexType.BLOOM:
@@ -168,7 +168,7 @@ def taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:
 def _opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenOwnIndex]:
     """Opens an index of ours as of a snapshot, without what it has not taken in yet."""
     if spec.type is IndexType.RECORD:
-        from lakeward.commit.index.record_index_writer import RecordIndexWriter
+        from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 
         folder, lookup = spec.record.folder(base_path), spec.record.lookup
         yield lambda snapshot: RecordIndexWriter.of(storage, snapshot, folder, options=lookup)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeward.clock import SystemClock
+from lakeward.base.clock import SystemClock
 from lakeward.daemon.jobs.index.tasks import TOLD, IndexSpec, judged_opener, taken
 from lakeward.index.tee import ComparedCommit
 from lakeward.storage.opening import open_storage
@@ -18,8 +18,8 @@ from lakeward.storage.opening import open_storage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lakeward.services.indexing.judge.tee_check import TeeMoment
     from lakeward.table.file_system_view import GroupId
-    from lakeward.verify.index.tee_check import TeeMoment
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TeeCompared:
 
 def compare_tee_at(location: str, spec: TeeSpec, task_attempt: int) -> TeeCompared:
     """Hold both against each other for the next commits of the table at `location`. Raises what `check_tee` does."""
-    from lakeward.verify.index.tee_check import TeeMoment, check_tee
+    from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
 
     storage, base_path = open_storage(location)
     with ExitStack() as databases:

@@ -16,7 +16,7 @@ from typing import BinaryIO, Self
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile
+from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.file_name import PARQUET, NativeLogKind, NativeLogName
 from lakeward.format.log.block import BlockType

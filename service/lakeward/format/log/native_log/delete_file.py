@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.encoder import write_number
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.file_name import HFILE

@@ -32,7 +32,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import NativeLogKind, NativeLogName
 from lakeward.format.log.block import HeaderKey
 from lakeward.format.log.native_log.record_positions import decode_positions, encode_positions

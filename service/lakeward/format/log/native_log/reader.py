@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from lakeward.errors import Unsupported
+from lakeward.base.errors import Unsupported
 from lakeward.format.file_name import HFILE, PARQUET, NativeLogKind, NativeLogName
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock

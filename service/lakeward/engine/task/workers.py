@@ -1,0 +1,17 @@
+"""Imported by a process from which workers that carry tasks out are forked: they begin with all that a task needs.
+
+A worker that loads the compiled kernels itself takes most of a second of CPU; forked it has them, and shares their
+memory with the others.
+
+Touches: what this process can import; Numba's cache folder, as every process does that loads kernels.
+"""
+
+from __future__ import annotations
+
+from lakeward.base.without_pandas import leave_pandas_out
+
+leave_pandas_out()
+
+import lakeward.engine.task.key_checkpoint  # noqa: E402
+import lakeward.engine.task.operation  # noqa: E402
+import lakeward.engine.task.slice_check  # noqa: E402, F401

@@ -1,0 +1,459 @@
+"""The record index in a table's folder, written: one commit of the table after the other, each one manifest.
+
+    update      changes, sorted -> a delta file for each bucket that they touch -> the next manifest
+    rollback    a manifest without the commit's files
+    build       all locations, sorted -> a base file for each bucket -> the next manifest
+    advance     changes since the table was looked at last, which are settled -> as of an update
+    tidy        what was rolled back goes, what was archived settles, files are merged (`index/record/merge_choice`),
+                full buckets grow (`scaling`), what no manifest names is deleted
+
+Merged is what completed up to where the index goes: with a later commit in, that of a writer which told of itself, one
+in between that comes after it would be taken for the older one. Buckets grow only when it is known of each commit
+whether it counts, and all of them completed up to there: what comes afterwards goes to the new files, and is newer.
+
+*Stopped anywhere*, files lie there that no manifest names.
+
+Touches: the folder of the index; spill files.
+Keeps:   1. a change is there whole or not at all, and none is lost to another process's;
+         2. a delta goes to the newest group and the open link of its bucket;
+         3. a merge changes no answer;
+         4. memory is bounded: what sorting takes, and a writer for each bucket that is touched.
+See:     docs/decisions/0080-the-table-of-the-record-index.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.base.errors import AlreadyExists, BrokenFile, IndexMoved, Refused, Unsupported
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.index.index import Indexed, PartEffort, record_locations
+from lakeward.index.key_changes.table_commits import newest_change
+from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
+from lakeward.index.manifest_form import DATA_FOLDER, list_manifests, manifest_path
+from lakeward.index.record.bucket_hash import bucket_numbers, default_bucket_count
+from lakeward.index.record.bucket_merge import merge_bucket_files
+from lakeward.index.record.bucket_writer import BucketFileWriter
+from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.entry_sorter import EntrySorter
+from lakeward.index.record.key_scope import split_entry_keys
+from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, MergeType, choose_merge
+from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, file_path
+from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_first, visible_at
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
+from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
+from lakeward.index.record.scaling import grow
+from lakeward.index.seen_timeline import SeenTimeline
+from lakeward.index.settling import check_not_built, check_not_late, settled_first, undone_commits
+from lakeward.protocol.creation import create_once
+from lakeward.protocol.index.manifests import delete_unnamed, publish
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Entries on their way into files of one kind."""
+
+    kind: FileKind
+    instant: str
+    completed: str | None
+
+
+class RecordIndexWriter:
+    """One process at a time writes what completed; writers that tell of commits that they have yet to complete may come
+    between."""
+
+    can_index_log_files = True
+
+    def __init__(self, storage: Storage, index: RecordIndex, *, merges: MergeOptions = MERGE_OPTIONS) -> None:
+        self._storage = storage
+        self._index = index
+        self._merges = merges
+        self._token = token_hex(8)
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        snapshot: TableSnapshot,
+        folder: str,
+        *,
+        merges: MergeOptions = MERGE_OPTIONS,
+        options: LookupOptions = LOOKUP_OPTIONS,
+    ) -> RecordIndexWriter:
+        """The index as of the snapshot. Raises what `RecordIndex.of` does."""
+        return cls(storage, RecordIndex.of(storage, snapshot, folder, options=options), merges=merges)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """To tasks, which look keys up and write nothing, the index alone travels."""
+        return self._index.__reduce__()
+
+    @property
+    def is_global(self) -> bool:
+        return self._index.is_global
+
+    @property
+    def count(self) -> int:
+        """The index has so many parts."""
+        return self._index.count
+
+    def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
+        return self._index.parts_of(keys)
+
+    def parts(self, partitions: Collection[str] | None) -> Sequence[int] | Sequence[BucketPart]:
+        return self._index.parts(partitions)
+
+    def effort(self, part: int | BucketPart) -> PartEffort:
+        return self._index.effort(part)
+
+    def look_up(self, storage: Storage, part: int | BucketPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        return self._index.look_up(storage, part, keys)
+
+    def indexed(self) -> Indexed:
+        return self._index.indexed()
+
+    def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
+        """Raises `Refused` for a commit that completed before one that is settled; `Unsupported` for one that has yet
+        to complete and takes keys away without a partition, where the index needs that; `IndexMoved` where another
+        process took in what completed meanwhile, or made buckets grow."""
+        check_not_late(instant, completed, self._index.manifest.settled_through)
+        told = (part for batch in changes for part in self._in_partitions(batch, instant, completed))
+        manifest, files = self._deltas(told, instant, None)
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            if newest.groups not in (self._index.manifest.groups, manifest.groups):
+                raise _faster("made its buckets grow")
+            known = self._index.manifest.commits
+            if completed is not None and any(newest.commits.get(each) for each in newest.commits.keys() - known.keys()):
+                raise _faster("took in what completed")
+            check_not_late(instant, completed, newest.settled_through)
+            return replace(newest, groups=manifest.groups).with_commit(instant, completed, files)
+
+        counted = {each: at for each, at in self._index.counted.items() if each != instant}
+        if completed is not None:
+            counted[instant] = completed
+        self._publish(change, counted)
+
+    def rollback(self, instant: str) -> None:
+        if instant in self._index.manifest.commits:
+            self._forget([instant])
+
+    def build(
+        self,
+        instant: str,
+        locations: Iterable[pa.RecordBatch],
+        *,
+        completed: str,
+        seen: SeenTimeline | None = None,
+    ) -> None:
+        manifest = self._index.manifest
+        check_not_built(self.indexed())
+        with EntrySorter(manifest.scope) as sorter:
+            for batch in locations:
+                sorter.add(batch)
+            if not manifest.groups:
+                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
+            files = self._written(manifest, sorter, _Sorted(FileKind.BASE, instant, completed))
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            if newest.files or newest.commits or newest.groups not in ((), manifest.groups):
+                raise _faster("built it")
+            return replace(newest, groups=manifest.groups).with_build(instant, completed, files, seen)
+
+        self._publish(change, {})
+
+    def advance(
+        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
+    ) -> None:
+        """Raises `IndexMoved` where another process changed it meanwhile."""
+        check_not_late(instant, completed, self._index.manifest.settled_through)
+        manifest, files = self._deltas(changes, instant, completed)
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            if (newest.groups, newest.indexed) != (self._index.manifest.groups, self._index.manifest.indexed):
+                raise _faster("changed it")
+            return replace(newest, groups=manifest.groups).with_advance(instant, completed, files, seen)
+
+        self._publish(change, {})
+
+    def tidy(self, timeline: Timeline, *, through: str) -> bool:
+        number = self._index.manifest.number
+        undone = undone_commits(self._index.manifest.commits, self._index.counted, timeline)
+        if undone:
+            self._forget(undone)
+        counted = self._index.counted
+        settled = {instant: counted[instant] for instant in settled_first(counted, timeline, through=through)}
+        newest_one = newest_change(timeline)
+        # Nothing that completed later was there when the index took that in: it is what the table was then.
+        is_exact = (
+            self._index.manifest.seen is None
+            and newest_one is not None
+            and comparable_time(newest_one.completed) == comparable_time(through)
+        )
+        if settled or (is_exact and through not in self._index.manifest.exact_at):
+            rest = {instant: at for instant, at in counted.items() if instant not in settled}
+
+            def change(newest: RecordManifest) -> RecordManifest:
+                settling = newest.with_settled(_still(settled, newest))
+                return settling.with_exact(through) if is_exact else settling
+
+            self._publish(change, rest)
+        for decision in self.merge_decisions(through=through):
+            if decision.type is not None:
+                self._merge(decision)
+        self._grow(through)
+        delete_unnamed(self._storage, self._index.folder, RECORD_FORM)
+        return self._index.manifest.number != number
+
+    def merge_decisions(self, *, through: str) -> list[MergeDecision]:
+        """What is to be merged, a decision for each file group of the index that has files.
+
+        Args:
+            through: the index has every commit that completed up to then.
+        """
+        index = self._index
+        may_be: dict[IndexGroup, list[RecordFile]] = {}
+        for file in newest_first(index.manifest, index.counted):
+            completed = visible_at(file, index.counted)
+            if completed is not None and comparable_time(completed) <= comparable_time(through):
+                may_be.setdefault(file.of, []).append(file)
+        return [choose_merge(files, self._merges) for _, files in sorted(may_be.items())]
+
+    def _merge(self, decision: MergeDecision) -> None:
+        index, files = self._index, decision.files
+        of = files[0].of
+        is_full = decision.type is MergeType.FULL
+        is_oldest = of.group == 0 and of.link == 0
+        newest = files[0]
+        completed = visible_at(newest, index.counted)
+        unsettled = frozenset(index.manifest.commits)
+        path = self._path(of, newest.instant)
+        with self._open(path) as sink:
+            stats = merge_bucket_files(
+                [index.open_file(self._storage, file) for file in files],
+                sink,
+                scope=index.manifest.scope,
+                keeps_tombstones=not (is_full and is_oldest),
+                unsettled=unsettled,
+                is_valid=index.counts,
+            )
+        named = frozenset[str]().union(*(file.names for file in files)) & unsettled
+        kind = FileKind.BASE if is_full else FileKind.MERGED
+        into = RecordFile(
+            of,
+            kind,
+            path,
+            stats.size_bytes,
+            stats.entries,
+            stats.tombstones,
+            newest.instant,
+            completed,
+            tuple(sorted(named)),
+        )
+
+        def change(manifest: RecordManifest) -> RecordManifest:
+            if not {file.stretch for file in files} <= {file.stretch for file in manifest.files}:
+                raise _faster("merged its files, or forgot a commit of theirs")
+            return manifest.with_merged(files, into)
+
+        self._publish(change, index.counted)
+
+    def _grow(self, through: str) -> None:
+        manifest = self._index.manifest
+        settles = all(
+            instant in self._index.counted and comparable_time(self._index.counted[instant]) <= comparable_time(through)
+            for instant in manifest.commits
+        )
+        growth = grow(manifest.loads, manifest.scaling) if manifest.groups and settles else None
+        if growth is None:
+            return
+
+        def change(newest: RecordManifest) -> RecordManifest:
+            if newest.commits.keys() - manifest.commits.keys() or newest.groups != manifest.groups:
+                raise _faster("wrote to it")
+            return newest.with_growth(growth)
+
+        self._publish(change, self._index.counted)
+
+    def _forget(self, instants: Collection[str]) -> None:
+        counted = {instant: at for instant, at in self._index.counted.items() if instant not in instants}
+        self._publish(lambda newest: newest.without_commits(instants), counted)
+
+    def _publish(self, change: Callable[[RecordManifest], RecordManifest], counted: Mapping[str, str]) -> None:
+        index = self._index
+
+        def still_here(newest: RecordManifest) -> RecordManifest:
+            if newest.moved_to is not None or newest.is_dropped:
+                raise _faster("built it anew or dropped it")
+            return change(newest)
+
+        manifest = publish(self._storage, index.folder, RECORD_FORM, index.manifest, still_here, by=self._token)
+        self._index = index.at(manifest, counted)
+
+    def _in_partitions(self, changes: pa.RecordBatch, instant: str, completed: str | None) -> Iterator[pa.RecordBatch]:
+        """The changes, where the index has a key once a partition with the partitions of those that are gone from all
+        of the table."""
+        if self._index.manifest.scope is KeyScope.GLOBAL or not changes.column(PARTITION_PATH).null_count:
+            yield changes
+            return
+        if completed is None:
+            raise Unsupported(
+                f"The commit {instant} says that keys are gone, and names no partition of theirs.",
+                why="By the index a key is one in its partition, and until the commit completes others may move it.",
+                remedy="Let `lakeward index update` take the commit in once it completed.",
+            )
+        is_named = changes.column(PARTITION_PATH).is_valid()
+        yield changes.filter(is_named)
+        keys = changes.filter(pa.compute.invert(is_named)).column(RECORD_KEY)
+        for found in record_locations(self._storage, self._index, keys).combine_chunks().to_batches():
+            gone = found.set_column(2, LOCATIONS.field(2), pa.nulls(found.num_rows, pa.string()))
+            yield gone
+
+    def _deltas(
+        self, changes: Iterable[pa.RecordBatch], instant: str, completed: str | None
+    ) -> tuple[RecordManifest, list[RecordFile]]:
+        """The delta files of a commit, and the manifest with the buckets that they are of.
+
+        Args:
+            completed: of one that is settled.
+        """
+        manifest = self._index.manifest
+        with EntrySorter(manifest.scope) as sorter:
+            for batch in changes:
+                sorter.add(batch)
+            if not manifest.groups and sorter.rows:
+                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
+            return manifest, self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, completed))
+
+    def _written(self, manifest: RecordManifest, sorter: EntrySorter, of: _Sorted) -> list[RecordFile]:
+        """A file for each bucket of the newest group that has an entry."""
+        if not sorter.rows:
+            return []
+        number = len(manifest.groups) - 1
+        group = manifest.groups[number]
+        paths = {
+            bucket: self._path(IndexGroup(number, bucket, link), of.instant) for bucket, link in enumerate(group.links)
+        }
+        found = []
+        with ExitStack() as stack:
+            writers: dict[int, BucketFileWriter] = {}
+            places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
+            for keys, locations in sorter.entries():
+                record_keys, _ = split_entry_keys(keys, manifest.scope)
+                numbers = bucket_numbers(record_keys, hash_name=group.hash_name, count=group.buckets)
+                for bucket in map(int, np.unique(numbers)):
+                    if bucket not in writers:
+                        sink = stack.enter_context(self._open(paths[bucket]))
+                        writers[bucket] = BucketFileWriter(sink, scope=manifest.scope, with_instants=False)
+                    rows = np.flatnonzero(numbers == bucket)
+                    chosen = locations.take(pa.array(rows)).to_numpy()
+                    distinct, codes = np.unique(chosen, return_inverse=True)
+                    named = writers[bucket].places.intern((None, None) if not n else places[n - 1] for n in distinct)
+                    writers[bucket].add_codes(keys.take(pa.array(rows)).cast(pa.binary()), named[codes], None)
+            stats = {bucket: writer.finish() for bucket, writer in sorted(writers.items())}
+        for bucket, each in stats.items():
+            at = IndexGroup(number, bucket, group.links[bucket])
+            found.append(
+                RecordFile(
+                    at, of.kind, paths[bucket], each.size_bytes, each.entries, each.tombstones, of.instant, of.completed
+                )
+            )
+        return found
+
+    def _path(self, of: IndexGroup, instant: str) -> str:
+        return file_path(of, number=self._index.manifest.number, token=token_hex(4), instant=instant)
+
+    def _open(self, path: str) -> BinaryIO:
+        self._storage.make_folder(join(self._index.folder, DATA_FOLDER))
+        return self._storage.open_output(join(self._index.folder, path))
+
+
+def create_record_index(storage: Storage, folder: str, empty: RecordManifest) -> None:
+    """An index without entries, with these settings. Raises `Refused` where there is one."""
+    if end_drop(storage, folder) is not None:
+        raise Refused(
+            "The table has a record index already.",
+            why=f"It is in {folder}.",
+            remedy="Bring it up to date (`lakeward index update`), build it anew (`rebuild`), or drop it first.",
+        )
+    storage.make_folder(folder)
+    create_once(storage, manifest_path(folder, empty.number), RECORD_FORM.encode(empty))
+
+
+def end_drop(storage: Storage, folder: str) -> RecordManifest | None:
+    """The newest manifest. What was dropped, by a process that died over it, is deleted first, and leaves none."""
+    newest = RECORD_FORM.read_newest(storage, folder)
+    if newest is not None and newest.is_dropped:
+        storage.delete_folder(folder)
+        return None
+    return newest
+
+
+def drop_record_index(storage: Storage, folder: str) -> bool:
+    """Take the index away, and leave nothing of it; False where there was none.
+
+    A manifest says that it is dropped before anything is deleted: an index of which files are missing is never asked.
+    It can also say so after one that is broken. Raises `IndexMoved` where another process changed it meanwhile.
+    """
+    try:
+        newest = RECORD_FORM.read_newest(storage, folder)
+    except BrokenFile:
+        newest = None
+        last = RecordManifest(max(list_manifests(storage, folder)) + 1, KeyScope.GLOBAL, is_dropped=True, by="drop")
+        try:
+            create_once(storage, manifest_path(folder, last.number), RECORD_FORM.encode(last))
+        except AlreadyExists:
+            raise _faster("changed it") from None
+    if newest is not None and not newest.is_dropped:
+        publish(storage, folder, RECORD_FORM, newest, lambda manifest: replace(manifest, is_dropped=True), by="drop")
+    return storage.delete_folder(folder)
+
+
+def moved_record_index(storage: Storage, folder: str, to: str) -> None:
+    """Let the index be the one in the folder `to` below its own from now on, in one step; what was there before, if
+    anything was, goes. Raises `Refused` where there is none in `to`, and `IndexMoved` where another process dropped the
+    index or made the first one."""
+    newest, target = RECORD_FORM.read_newest(storage, folder), RECORD_FORM.read_newest(storage, join(folder, to))
+    if target is None:
+        raise Refused(
+            "The record index cannot be moved.",
+            why=f"There is none in {join(folder, to)}.",
+            remedy="Build it: `lakeward index build TABLE --type record`.",
+        )
+    if newest is None:
+        first = RecordManifest(0, target.scope, target.hash_name, target.scaling, moved_to=to)
+        try:
+            create_once(storage, manifest_path(folder, first.number), RECORD_FORM.encode(first))
+        except AlreadyExists:
+            raise _faster("made one") from None
+        return
+
+    def change(manifest: RecordManifest) -> RecordManifest:
+        if manifest.is_dropped:
+            raise _faster("dropped it")
+        return replace(manifest, moved_to=to, files=(), commits={})
+
+    publish(storage, folder, RECORD_FORM, newest, change, by="move")
+    storage.delete_folder(join(folder, newest.moved_to or DATA_FOLDER))
+
+
+def _still(settled: Mapping[str, str], manifest: RecordManifest) -> dict[str, str]:
+    return {instant: at for instant, at in settled.items() if instant in manifest.commits}
+
+
+def _faster(what: str) -> IndexMoved:
+    return IndexMoved(
+        "The record index is not changed: another process was faster.",
+        why=f"It {what} meanwhile.",
+        remedy="Run the command again; what was indexed stays.",
+    )

@@ -1,0 +1,84 @@
+"""The one lock of a table, as those see it who hold it; who keeps it is a provider's business.
+
+    free --acquire--> ours --release--> free
+                      ours --(its time ran out, its session ended, it was removed)--> lost, and `fence` raises
+
+Held with `with lock:`; not reentrant. While it is held a thread renews it, where its provider's locks run out.
+
+Touches: what the provider touches.
+Keeps:   1. once `fence` has returned, the lock was still ours after it was called; what cannot be proved raises;
+         2. `release` gives back what is ours and nothing else, also when `acquire` raised, also twice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from types import TracebackType
+from typing import ClassVar, Self
+
+from lakeward.protocol.lock.renewal import Renewal
+
+OnWait = Callable[[str, float], None]
+"""Told again and again what is waited for ("the table lock … is held") and for how many seconds by now; may raise."""
+
+Guard = Callable[[], None]
+"""Returns, or raises an error of ours (`Cancelled`, `LeaseLost`) that stops the work."""
+
+Fence = Callable[[], None]
+"""Returns while the table lock is proved to be ours, and raises otherwise."""
+
+
+def wait_silently(what: str, seconds: float) -> None:
+    """Callers without a listener wait silently."""
+
+
+class TableLock(ABC):
+    renewal_seconds: ClassVar[float | None] = None
+    """How often `renew` is called while the lock is held; None: this provider's locks stay fresh by themselves."""
+
+    queues: ClassVar[bool] = False
+    """Whether a process that waits for it gets it in its turn, asking or not."""
+
+    _renewal: Renewal | None = None
+
+    @abstractmethod
+    def acquire(self) -> None:
+        """Take the lock. Raises `LockHeld` when it was not free in time, and what `on_wait` raises."""
+
+    @abstractmethod
+    def fence(self) -> None:
+        """Raise `LockLost` unless it is proved that the lock is ours."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give back what is ours of it."""
+
+    @abstractmethod
+    def renew(self) -> None:
+        """Say that its holder lives. Called by a thread of its own."""
+
+    @abstractmethod
+    def free_dead(self) -> None:
+        """Remove what a dead holder left, without taking the lock: for a process that may judge it and has no work
+        here."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.acquire()
+            if self.renewal_seconds is not None:
+                renewal = Renewal(self.renew, interval_seconds=self.renewal_seconds)
+                renewal.__enter__()
+                self._renewal = renewal
+        except BaseException:
+            self.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._renewal is not None:
+            self._renewal.__exit__(kind, error, trace)
+            self._renewal = None
+        self.release()

@@ -1,0 +1,227 @@
+"""What a clean decides of one file slice: it is dead, or it stays, with every reason and until when at the earliest.
+
+A clean also tells Hudi's archiver what it may forget: replacecommits before the earliest instant of the last clean, or,
+where that names none, before the clean itself. Files of a group whose replacecommit is forgotten are read again, beside
+those that replaced them. So no plan is made that leaves such files behind; a savepoint holds the archiver by itself.
+
+Touches: nothing.
+Keeps:   1. a slice is dead exactly when nothing keeps it;
+         2. a plan leaves no file of a replaced group whose replacecommit Hudi may archive after it.
+Source:  ClusteringUtils.getEarliestInstantToRetainForClustering (Hudi 1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.base.errors import Refused, TryLater
+from lakeward.format.timeline.clean_plan import CleanPlan, Retained
+from lakeward.format.timeline.instant import Instant, comparable_time
+from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.table.file_group import FileSlice, FrozenGroup
+
+
+class DeadReason(StrEnum):
+    """What makes a slice dead; each of these ids is one thing that was looked at. Scripts match on them."""
+
+    BEFORE_EARLIEST = "before-earliest"
+    """A newer slice of its file group serves every read as of the earliest instant, and after it."""
+    BEYOND_VERSIONS = "beyond-versions"
+    """Its file group has as many newer slices as the policy keeps."""
+    REPLACED = "replaced"
+    """Its file group was replaced, by the earliest instant or, by versions, at any time."""
+    NOT_NEWEST = "not-newest"
+    """Readers of the table as it is now read another slice."""
+    NOT_PLANNED = "not-planned"
+    """No pending plan of any kind reads it."""
+    NOT_SAVEPOINTED = "not-savepointed"
+    """No savepoint names a file of it."""
+    NOT_READ = "not-read"
+    """It was superseded before the reader window, and each consumer has read what superseded it."""
+
+
+class KeepReason(StrEnum):
+    """What keeps a slice. Scripts match on these ids."""
+
+    NEWEST = "newest"
+    """Readers of the table as it is now read it, logs that are superseded included."""
+    TOO_FEW_COMMITS = "too-few-commits"
+    """There is no earliest instant: too few commits, or none in the last hours."""
+    RETAINED = "retained"
+    """It is read as of an instant that the policy keeps."""
+    REPLACED_LATELY = "replaced-lately"
+    """Its file group was replaced by an instant that the policy keeps, so older reads need it."""
+    PENDING_PLAN = "pending-plan"
+    """A pending compaction, log compaction or clustering reads it, or may."""
+    SAVEPOINT = "savepoint"
+    """A savepoint names a file of it."""
+    READER_WINDOW = "reader-window"
+    """It was superseded so lately that a query may still read it."""
+    CONSUMER = "consumer"
+    """An incremental consumer has not read what superseded it, or its watermark is not known."""
+    QUARANTINED = "quarantined"
+    """An earlier clean took it away: it stands in its place, as in object stores, until it is deleted for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """One thing that keeps a slice, and the earliest end of it."""
+
+    reason: KeepReason
+    instant: str | None = None
+    """The plan, savepoint or replacecommit that keeps it; the clean that took it away."""
+    commits: int | None = None
+    """It ends after so many more commits, at the earliest."""
+    versions: int | None = None
+    """It ends after so many more slices of its file group."""
+    not_before: float | None = None
+    """It ends at this moment, in seconds since the epoch, at the earliest."""
+    consumer: str | None = None
+    """The consumer that keeps it."""
+    read_up_to: str | None = None
+    """It ends once the consumer's watermark is this time, or later. None where its watermark is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHold:
+    """How far an incremental consumer holds cleaning back."""
+
+    consumer: str
+    watermark: str | None
+    """None where it is not known, so that everything stays."""
+    why: str
+    """Why it is not known."""
+    commits: int
+    """So many commits earlier than the policy's earliest instant lies the one that it needs; 0: it holds nothing back
+    by commits and hours."""
+    seconds_behind: float | None
+    """From its watermark to the newest completion; None where either is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDecision:
+    slice: FileSlice
+    keepers: tuple[Keeper, ...] = ()
+    """Everything that keeps it; none for a dead slice."""
+    dead_by: tuple[DeadReason, ...] = ()
+    """What makes it dead, whole; none for one that stays."""
+
+    def __post_init__(self) -> None:
+        assert bool(self.keepers) != bool(self.dead_by), "a slice is dead or stays"
+
+    @property
+    def is_dead(self) -> bool:
+        return bool(self.dead_by)
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return tuple(file.file_name for file in self.slice.files)
+
+    @property
+    def bytes(self) -> int:
+        return self.slice.bytes
+
+
+SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"
+"""A key of a clean plan's extra metadata: by it Hudi's next clean sees that a savepoint has gone since, and looks at
+everything again."""
+
+LEFT_NOTHING = "left_nothing"
+"""Another one: nothing stays that was superseded before the plan's earliest instant, but for what savepoints keep. Only
+our plans have it, and our next clean looks only at what was written to since (`services/clean/plan/incremental.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanOutcome:
+    policy: CleanPolicy
+    earliest: Instant | None
+    """Everything can still be read as of it, and after it. None by versions, where there are too few commits, and where
+    readers need everything."""
+    last_completed: str
+    """The newest completed commit; empty without any."""
+    decisions: tuple[SliceDecision, ...]
+    """One for each slice with files, by partition, file group and age, newest first."""
+    frozen: tuple[FrozenGroup, ...] = ()
+    """File groups whose slices cannot be told: nothing of them is touched."""
+    savepoints: tuple[str, ...] = ()
+    pending_cleans: tuple[str, ...] = ()
+    """Cleans that were begun and not completed; they are ended before this one."""
+    is_whole: bool = True
+    """False where only some partitions or file groups were looked at."""
+    replaced_left: tuple[str, ...] = ()
+    """Instants that replaced file groups of which files stay, for another reason than a savepoint."""
+    leaves_nothing: bool = False
+    """Everything goes that was superseded before the earliest instant, but for what savepoints keep."""
+    is_left_for_readers: bool = False
+    """Readers alone keep these files, so they may go after a while."""
+    consumers: tuple[ConsumerHold, ...] = ()
+    reader_window: float = 0.0
+    """Seconds for which a query may run."""
+    commits: int = 0
+    """Completed commits on the active timeline."""
+    oldest_pending: str | None = None
+    """The oldest write, or plan that moves rows, that did not complete."""
+
+    @property
+    def dead(self) -> Iterator[SliceDecision]:
+        return (decision for decision in self.decisions if decision.is_dead)
+
+    @property
+    def kept(self) -> Iterator[SliceDecision]:
+        return (decision for decision in self.decisions if not decision.is_dead)
+
+    @property
+    def _named(self) -> Instant | None:
+        """The earliest instant that the plan names."""
+        return self.earliest if self.is_whole else None
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why no plan may be made of it; None where one may, and where nothing is dead."""
+        named = self._named
+        forgotten = [
+            time for time in self.replaced_left if named is None or comparable_time(time) < comparable_time(named.time)
+        ]
+        if not forgotten or not any(self.dead):
+            return None
+        return (
+            f"Files of file groups that {min(forgotten, key=comparable_time)} replaced would stay, and Hudi may "
+            "archive that instant after this clean; then they would be read again."
+        )
+
+    def plan(self, extra_metadata: dict[str, str]) -> CleanPlan:
+        """The plan of a clean that deletes what is dead. Raises `Refused`; `TryLater` where readers will be done.
+
+        Hudi's next clean looks only at partitions written to since the earliest instant of this one, so a clean that
+        did not look everywhere names none: Hudi then looks at all.
+        """
+        if (why := self.hindrance) is not None:
+            if self.is_left_for_readers:
+                raise TryLater(
+                    "No clean is planned yet.",
+                    why=why,
+                    remedy="Run the command again when no reader needs them, which `lakeward clean --dry-run` shows.",
+                )
+            raise Refused(
+                "No clean is planned.",
+                why=why,
+                remedy="Have the pending plan carried out, or clean all partitions; "
+                "`lakeward clean --dry-run` and `lakeward inspect` show what there is.",
+            )
+        names: dict[str, list[str]] = {}
+        for decision in self.dead:
+            names.setdefault(decision.slice.partition_path, []).extend(decision.file_names)
+        earliest = self._named
+        savepoints = {SAVEPOINTED_TIMESTAMPS: ",".join(self.savepoints)} if self.savepoints else {}
+        nothing = {LEFT_NOTHING: "true"} if self.leaves_nothing and earliest is not None else {}
+        return CleanPlan(
+            earliest_retained=None
+            if earliest is None
+            else Retained(earliest.time, earliest.comparable_action, "COMPLETED"),
+            last_completed=self.last_completed,
+            files={partition: tuple(of) for partition, of in names.items()},
+            policy=self.policy.hudi_name,
+            extra_metadata={**extra_metadata, **savepoints, **nothing},
+        )

@@ -1,0 +1,333 @@
+"""Choose for one file group: FULL, LOG or nothing, with the reason and the numbers that say why.
+
+The first rule that matches decides. RFC-103 gives all but the first:
+
+    0  a record in logs only nears the objective                        FULL   the operator was promised it
+    1  no base file, or one below `small_base_size`                     FULL   rewriting is cheap
+    2  logs larger than `log_ratio` of the base                         FULL   a rewrite pays
+    3  enough logs, enough bytes of them, and the median one is small   LOG    the base need not be rewritten
+    4  otherwise                                                        NONE
+
+Rule 3 is asked of the logs that a LOG would take, which are not all where earlier ones left outputs (`log_runs.py`).
+A number or size of logs that an operator sets binds FULL and LOG alike, by all rules but the first.
+
+Before the rules stands what keeps a group from being considered: filters and pending work, and for all rules but the
+first triggers, too. An operator may ask for FULL only, or for LOG only, wherever it is possible: then the other rules
+say nothing, and with LOG only there is no objective; one that comes with a trigger, so again and again, takes the run
+that rule 3 would, whatever its size. After the rules stands what keeps a LOG from being right: a write
+that is still pending, see `log_runs.py`. Sizes and counts are those of live logs (see `slice_profile.py`).
+
+Touches: nothing.
+Keeps:   1. a file group with a pending compaction, log compaction or clustering is never chosen;
+         2. a log that completed after the plan's instant is in no operation;
+         3. a LOG takes the logs of at least two neighbouring writes of its slice, in the hybrid form of all of them.
+See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objective-binds.md
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import statistics
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.protocol.ages import Ages
+from lakeward.services.compaction.plan.cost import full_cost, log_cost
+from lakeward.services.compaction.plan.decision import (
+    IN_LSM_TREE,
+    ROWS_IN_PART,
+    VERSION_WITHOUT_LOG,
+    Choice,
+    Decision,
+    Form,
+    Reason,
+)
+from lakeward.services.compaction.plan.group_choice import GroupChoice
+from lakeward.services.compaction.plan.hybrid_options import LOG_NUM_THRESHOLD, LOG_SIZE_THRESHOLD, HybridOptions
+from lakeward.services.compaction.plan.log_runs import (
+    WRITES_MIN,
+    PendingWrites,
+    by_place,
+    files_of_run,
+    first_of_run,
+    output_ranks_last,
+    pending_writes,
+    pick_prefix,
+)
+from lakeward.services.compaction.plan.objective import due_seconds
+from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
+from lakeward.services.compaction.plan.trigger import Firing, Trigger, group_fires, table_fires
+from lakeward.table.backlog import backlog_of_group
+from lakeward.table.file_group import FileGroup, FileSlice, LogFile
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import TableConfig
+
+
+class GroupRules:
+    """The rules, with what is the same for all file groups of a plan: the table, its pending work, the instant."""
+
+    def __init__(
+        self,
+        snapshot: TableSnapshot,
+        options: HybridOptions,
+        at: str,
+        excluded: Mapping[GroupId, Reason],
+        whole: Set[GroupId],
+    ) -> None:
+        self._snapshot = snapshot
+        self._options = options
+        self._excluded = excluded
+        self._whole = whole
+        self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, WRITES_MIN)
+        self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
+        version = snapshot.config.version
+        self._against_log = _against_log(snapshot.config)
+        by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
+        has_logs = snapshot.config.has_log_compaction and options.only is not Choice.FULL
+        # Readers of changes take the rows of a LOG that is in a compaction for changes, and fail (decision 0051).
+        may_be_hybrid = has_logs and not snapshot.config.cdc_enabled
+        self.form = (options.form or by_version) if may_be_hybrid else Form.SPLIT
+        self._objective = None if options.only is Choice.LOG else options.objective
+        self._output_ranks_last = output_ranks_last(snapshot.config)
+        # Eligibility refuses a table whose zone is unknown; its plan may still be shown, and then any zone will do.
+        self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
+        self._record_ages: dict[str, int] = {}
+        self._pending_writes: PendingWrites = pending_writes(snapshot)
+        self._late = frozenset(
+            instant.time
+            for instant in snapshot.timeline.completed_writes
+            if instant.completion_time and comparable_time(instant.completion_time) >= comparable_time(at)
+        )
+        self._partitions = (
+            options.selection.select_partitions(snapshot.partitions, at=at) if options.selection.strategies else None
+        )
+        self._table_firing: Firing | None = None
+        if options.table_trigger is not None:
+            self._table_firing = table_fires(options.table_trigger, snapshot.timeline, self._ages)
+
+    def decide(self, group: FileGroup, slice_: FileSlice) -> GroupChoice:
+        """`slice_` is the group's latest."""
+        options = self._options
+        group_id = (slice_.partition_path, slice_.file_id)
+        profile = profile_slice(slice_, self._snapshot.log_compactions.get(group_id, ()), late=self._late)
+        if slice_.base_file is not None:
+            profile = replace(profile, base_rows=self._snapshot.base_rows.get(slice_.base_file.path))
+        numbers = self._numbers(profile)
+        if len(group.read_slices) > 1:  # under a pending compaction
+            numbers |= backlog_of_group(group, self._snapshot.log_compactions.get(group_id, ())).numbers
+
+        if not options.groups.selects(slice_):
+            return self._none(profile, numbers, Reason.NOT_SELECTED)
+        for pending, reason in (
+            (self._snapshot.pending_compactions, Reason.PENDING_COMPACTION),
+            (self._snapshot.pending_log_compactions, Reason.PENDING_LOG_COMPACTION),
+            (self._snapshot.pending_clusterings, Reason.PENDING_CLUSTERING),
+        ):
+            if group_id in pending:
+                return self._none(profile, numbers, reason, instant=pending[group_id])
+        if not profile.live:
+            return self._none(profile, numbers, Reason.NO_LOGS)
+        if self._partitions is not None and slice_.partition_path not in self._partitions:
+            return self._none(profile, numbers, Reason.STRATEGY)
+        if self._is_due_by_objective(numbers):
+            return self._decide(profile, numbers, Choice.FULL, Reason.OBJECTIVE)
+        if not options.selection.selects(profile):
+            return self._none(profile, numbers, Reason.STRATEGY)
+        if self._table_firing is not None and options.table_trigger is not None and not self._table_firing.fires:
+            return self._not_due(profile, numbers, Reason.TABLE_TRIGGER, options.table_trigger, self._table_firing)
+        if options.group_trigger is not None:
+            firing = group_fires(options.group_trigger, profile, self._ages)
+            if not firing.fires:
+                return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
+
+        run = self._wanted_run(profile)
+        if len(run) < len(profile.live):
+            numbers["ahead_log_files"] = len(profile.live) - len(run)
+            numbers["ahead_log_bytes"] = profile.log_bytes - sum(log.size for log in run)
+            numbers["median_log_bytes"] = statistics.median(log.size for log in run or profile.live)
+        choice, reason = self._apply_rules(profile, run)
+        return self._decide(profile, numbers, choice, reason, run)
+
+    def _wanted_run(self, profile: SliceProfile) -> tuple[LogFile, ...]:
+        """The logs that a LOG would take, whatever is pending."""
+        options = self._options
+        if options.only is Choice.LOG:
+            if options.table_trigger is None:
+                return profile.live  # who asks for it once wants one log
+            bytes_max = math.inf  # no FULL ever takes the large ones
+        else:
+            bytes_max = options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
+        if self.form is Form.SPLIT and not self._output_ranks_last and profile.group_id not in self._whole:
+            return profile.live[first_of_run(profile, bytes_max=bytes_max) :]
+        return profile.live if profile.largest_log_bytes <= bytes_max else ()
+
+    def _is_due_by_objective(self, numbers: Mapping[str, int | float]) -> bool:
+        return self._objective is not None and numbers["oldest_log_seconds"] >= numbers["objective_due_seconds"]
+
+    def _decide(
+        self,
+        profile: SliceProfile,
+        numbers: dict[str, int | float],
+        choice: Choice,
+        reason: Reason,
+        run: tuple[LogFile, ...] = (),
+    ) -> GroupChoice:
+        """What becomes of what the rules chose."""
+        if choice is Choice.NONE:
+            return self._none(profile, numbers, reason)
+        if (reason_against := self._excluded.get(profile.group_id)) is not None:
+            return self._none(profile, numbers, reason_against, instead_of=choice)
+        if choice is Choice.FULL:
+            cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
+            return GroupChoice(_decision(profile, choice, reason, numbers | cost.numbers), profile, cost)
+        if self._against_log:
+            return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=choice)
+        return self._log(profile, run, reason, numbers)
+
+    def _apply_rules(self, profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[Choice, Reason]:
+        """The rule table at the head of this module."""
+        options = self._options
+        if len(profile.live) < options.log_num_threshold or profile.log_bytes < options.log_size_threshold:
+            return Choice.NONE, Reason.BELOW_THRESHOLDS
+        if options.only is Choice.FULL:
+            return Choice.FULL, Reason.HAS_LOGS
+        if options.only is Choice.LOG:
+            is_run = self._writes(profile, run) >= WRITES_MIN
+            return (Choice.LOG, Reason.HAS_LOGS) if is_run else (Choice.NONE, Reason.ONE_LOG)
+        if profile.slice.base_file is None:
+            return Choice.FULL, Reason.NO_BASE
+        if profile.base_bytes < options.small_base_size:
+            return Choice.FULL, Reason.SMALL_BASE
+        if profile.log_bytes > options.log_ratio * profile.base_bytes:
+            return Choice.FULL, Reason.LOG_RATIO
+        if (
+            len(run) >= self._log_num_threshold
+            and self._writes(profile, run) >= WRITES_MIN
+            and sum(log.size for log in run) >= self._log_size_threshold
+            and statistics.median(log.size for log in run) < options.small_log_size
+        ):
+            return Choice.LOG, Reason.MANY_SMALL_LOGS
+        return Choice.NONE, Reason.BELOW_THRESHOLDS
+
+    def _writes(self, profile: SliceProfile, run: Sequence[LogFile]) -> int:
+        """The number of writes that the logs are of; where logs do not say it, each may be of one."""
+        says = self._snapshot.config.version.has_logs_of_one_write
+        return len(by_place(profile, run)) if says else len(run)
+
+    def _log(
+        self, profile: SliceProfile, wanted: tuple[LogFile, ...], reason: Reason, numbers: dict[str, int | float]
+    ) -> GroupChoice:
+        """LOG over the logs that are wanted, as far as no pending write may come between."""
+        pending = self._pending_writes.first_into(*profile.group_id)
+        if self._output_ranks_last and pending is None:  # one that completed too late counts as one that did not
+            pending = next((log.instant for log in profile.slice.log_files if log.instant in self._late), None)
+        before = () if pending is not None and self._output_ranks_last else pick_prefix(profile, before=pending)
+        run = before[len(profile.live) - len(wanted) :]
+        run_bytes = sum(log.size for log in run)
+        needed = max(WRITES_MIN, len(wanted)) if self.form is Form.HYBRID else WRITES_MIN
+        numbers = numbers | {"run_logs": len(run), "run_logs_min": needed, "run_bytes": run_bytes}
+        if len(run) < needed or self._writes(profile, run) < WRITES_MIN:
+            return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
+        # The whole slice is all files, those of no effect included: a run of the plan as FULL takes them along.
+        files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)
+        cost = log_cost(run_bytes=run_bytes, logs=len(run))
+        decision = _decision(
+            profile, Choice.LOG, reason, numbers | cost.numbers, pending if len(run) < len(wanted) else None
+        )
+        return GroupChoice(decision, profile, cost, files)
+
+    def over_budget(self, choice: GroupChoice) -> Decision:
+        return replace(
+            choice.decision,
+            choice=Choice.NONE,
+            reason=Reason.OVER_BUDGET,
+            numbers=dict(choice.decision.numbers) | {"budget_bytes": self._options.budget_bytes},
+            instead_of=choice.decision.choice,
+        )
+
+    def _not_due(
+        self, profile: SliceProfile, numbers: dict[str, int | float], reason: Reason, trigger: Trigger, firing: Firing
+    ) -> GroupChoice:
+        about: dict[str, int | float] = {}
+        if trigger.counts_commits:
+            about |= {"trigger_commits": firing.delta_commits, "trigger_commits_min": trigger.delta_commits}
+        if trigger.counts_seconds:
+            about |= {"trigger_seconds": firing.seconds, "trigger_seconds_min": trigger.seconds}
+        about["trigger_conditions"] = trigger.conditions
+        return self._none(profile, numbers | about, reason)
+
+    def _none(
+        self,
+        profile: SliceProfile,
+        numbers: dict[str, int | float],
+        reason: Reason,
+        *,
+        instant: str | None = None,
+        instead_of: Choice | None = None,
+    ) -> GroupChoice:
+        return GroupChoice(_decision(profile, Choice.NONE, reason, numbers, instant, instead_of), profile)
+
+    def _numbers(self, profile: SliceProfile) -> dict[str, int | float]:
+        known: dict[str, int | float] = {} if profile.base_rows is None else {"base_rows": profile.base_rows}
+        superseded = profile.logs.superseded
+        oldest = max((self._record_seconds(log) for log in (*profile.live, *superseded)), default=0)
+        if self._objective is not None and profile.live:
+            since = self._ages.moment(oldest)
+            known["objective_seconds"] = self._objective
+            known["objective_due_seconds"] = due_seconds(profile.group_id, since=since, objective=self._objective)
+        return known | {
+            **self._against_log,
+            "base_bytes": profile.base_bytes,
+            "log_files": len(profile.live),
+            "log_bytes": profile.log_bytes,
+            "median_log_bytes": profile.median_log_bytes,
+            "largest_log_bytes": profile.largest_log_bytes,
+            "superseded_log_files": len(superseded),
+            "superseded_log_bytes": sum(log.size for log in superseded),
+            "delta_commits": profile.delta_commits,
+            "oldest_log_seconds": oldest,
+            "base_seconds": self._ages.seconds_since(profile.slice.base_instant),
+            "small_base_size": self._options.small_base_size,
+            "log_ratio": self._options.log_ratio,
+            "log_num_threshold": self._log_num_threshold,
+            "log_size_threshold": self._log_size_threshold,
+            "full_num_threshold": self._options.log_num_threshold,
+            "full_size_threshold": self._options.log_size_threshold,
+            "small_log_size": self._options.small_log_size,
+            "large_log_ratio": self._options.large_log_ratio,
+        }
+
+    def _record_seconds(self, log: LogFile) -> int:
+        """How long ago the records of a log were committed: `table/backlog` has the same moment."""
+        seconds = self._record_ages.get(log.instant)
+        if seconds is None:
+            seconds = self._ages.seconds_since(self._snapshot.timeline.visible_at(log.instant))
+            self._record_ages[log.instant] = seconds
+        return seconds
+
+
+def _against_log(config: TableConfig) -> Mapping[str, int]:
+    """Why no log compaction is made of the table, as numbers; none where one is."""
+    found: dict[str, int] = {}
+    if not config.version.has_log_compaction:
+        found[VERSION_WITHOUT_LOG] = config.version.number or 0
+    if config.partial_update_mode is not None:
+        found[ROWS_IN_PART] = 1
+    if config.is_lsm_tree:
+        found[IN_LSM_TREE] = 1
+    assert bool(found) is not config.has_log_compaction
+    return found
+
+
+def _decision(
+    profile: SliceProfile,
+    choice: Choice,
+    reason: Reason,
+    numbers: dict[str, int | float],
+    instant: str | None = None,
+    instead_of: Choice | None = None,
+) -> Decision:
+    return Decision(*profile.group_id, choice, reason, numbers, instant, instead_of)

@@ -1,0 +1,54 @@
+"""What an operator may set of the planner: thresholds, filters, triggers, the form of plans, and the defaults of each.
+
+Touches: nothing.
+See:     docs/decisions/0006-hybrid-thresholds.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakeward.services.compaction.plan.budget import BUDGET_BYTES
+from lakeward.services.compaction.plan.decision import Choice, Form
+from lakeward.services.compaction.plan.selection import GroupFilter, Selection
+from lakeward.services.compaction.plan.trigger import Trigger
+
+MIB = 1024 * 1024
+
+LOG_NUM_THRESHOLD = 5
+"""The number of logs at which a LOG is due: that of Hudi's blocks (hoodie.log.compaction.blocks.threshold)."""
+
+LOG_SIZE_THRESHOLD = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HybridOptions:
+    """What an operator may set; docs/decisions/0006-hybrid-thresholds.md says why the defaults are what they are."""
+
+    groups: GroupFilter = field(default_factory=GroupFilter)
+    selection: Selection = field(default_factory=Selection)
+    small_base_size: int = 32 * MIB
+    """Bytes; a base below this is always rewritten."""
+    log_ratio: float = 0.5
+    """A base is rewritten when its logs are larger than this part of it."""
+    log_num_threshold: int = 0
+    """Live logs from which on a group is compacted, FULL or LOG. 0, Hudi's "no filter": any for FULL,
+    `LOG_NUM_THRESHOLD` for LOG."""
+    log_size_threshold: int = 0
+    """The same in bytes of live logs; with 0, `LOG_SIZE_THRESHOLD` for LOG."""
+    small_log_size: int = 16 * MIB
+    """Bytes; logs are small when their median is below this."""
+    large_log_ratio: float = 0.5
+    """A log larger than this part of what a FULL would write is in no LOG."""
+    only: Choice | None = None
+    """FULL or LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type`."""
+    objective: float | None = None
+    """Seconds that a record may be in logs only; None: for ever."""
+    form: Form | None = None
+    """None is `auto`: split, and hybrid from table version 10 on. Where LOG is not allowed it is split in any case."""
+    table_trigger: Trigger | None = None
+    """When the table is considered; None: now."""
+    group_trigger: Trigger | None = None
+    """When a file group is considered; None: now."""
+    budget_bytes: int = BUDGET_BYTES
+    """What the operations of one plan may read and write."""

@@ -1,0 +1,193 @@
+"""From the words of an operator to a planner: the kind of compaction, filters, and settings by their keys.
+
+Hudi's own keys are taken verbatim where they mean the same; what Hudi has no word for starts with `planner.`.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.errors import LakewardError, UsageError
+from lakeward.base.quantities import parse_duration, parse_size
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason
+from lakeward.services.compaction.plan.hybrid_compaction import HybridCompactionPlanGenerator
+from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
+from lakeward.services.compaction.plan.setting_keys import SETTINGS
+from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+MEBIBYTE = 1024 * 1024
+
+
+_ONLY = {CompactionType.HYBRID: None, CompactionType.FULL: Choice.FULL, CompactionType.LOG: Choice.LOG}
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """A snapshot and the plan's instant in; FULL, LOG or nothing for each file group out. The groups that are excluded,
+    each with its reason, and those whose LOG has to start at the oldest log, were found out by others."""
+
+    generator: HybridCompactionPlanGenerator
+
+    def __call__(
+        self,
+        snapshot: TableSnapshot,
+        at: str,
+        excluded: Mapping[GroupId, Reason],
+        whole: Set[GroupId] = frozenset(),
+    ) -> PlanOutcome:
+        return self.generator.generate(snapshot, at=at, excluded=excluded, whole=whole)
+
+
+def planner_of(
+    kind: CompactionType,
+    groups: GroupFilter,
+    settings: Mapping[str, str],
+    *,
+    objective: float | None = None,
+    trigger: Trigger | None = None,
+) -> Planner:
+    """The planner of that kind, with filters and settings (`SETTINGS` are their keys). Raises `UsageError`.
+
+    Args:
+        objective: seconds that a record may be in logs only.
+        trigger: the table's, where the settings give none.
+    """
+    given = _options(groups, settings)
+    options = replace(given, only=_ONLY[kind], objective=objective, table_trigger=given.table_trigger or trigger)
+    return Planner(HybridCompactionPlanGenerator(options))
+
+
+def trigger_of(settings: Mapping[str, str]) -> Trigger | None:
+    """The table's trigger as the settings give it; None where they do not. Raises `UsageError`."""
+    return _options(GroupFilter(), settings).table_trigger
+
+
+def _form(text: str) -> Form | None:
+    if text not in ("auto", "split", "hybrid"):
+        raise ValueError("Write auto, split or hybrid.")
+    return None if text == "auto" else Form(text)
+
+
+def _strategy(text: str) -> TriggerStrategy:
+    try:
+        return TriggerStrategy(text)
+    except ValueError:
+        raise ValueError(f"Write one of {', '.join(TriggerStrategy)}.") from None
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError("Write a whole number, 0 or more.")
+    return int(text)
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = math.nan
+    if not 0 <= ratio < math.inf:
+        raise ValueError("Write a number, 0 or more, such as 0.5.")
+    return ratio
+
+
+def _seconds(text: str) -> int:
+    return int(parse_duration(text))
+
+
+def _mebibytes(text: str) -> int:
+    return _whole(text) * MEBIBYTE
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "planner.small_base_size": ("small_base_size", parse_size),
+    "planner.log_ratio": ("log_ratio", _ratio),
+    "planner.small_log_size": ("small_log_size", parse_size),
+    "planner.large_log_ratio": ("large_log_ratio", _ratio),
+    "planner.publish": ("form", _form),
+    "planner.budget": ("budget_bytes", parse_size),
+    "hoodie.compaction.target.io": ("budget_bytes", _mebibytes),
+    "hoodie.compaction.logfile.num.threshold": ("log_num_threshold", _whole),
+    "hoodie.compaction.logfile.size.threshold": ("log_size_threshold", parse_size),
+}
+_TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "hoodie.compact.inline.trigger.strategy": ("strategy", _strategy),
+    "hoodie.compact.inline.max.delta.commits": ("delta_commits", _whole),
+    "hoodie.compact.inline.max.delta.seconds": ("seconds", _seconds),
+}
+_GROUP_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "planner.group_trigger.strategy": ("strategy", _strategy),
+    "planner.group_trigger.delta_commits": ("delta_commits", _whole),
+    "planner.group_trigger.elapsed": ("seconds", _seconds),
+}
+_SELECTION: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "hoodie.compaction.strategy": ("strategies", parse_strategies),
+    "hoodie.compaction.daybased.target.partitions": ("target_partitions", _whole),
+    "hoodie.compaction.partition.path.regex": ("partition_regex", str),
+}
+assert set(SETTINGS) == {*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION}, "each key has its meaning here"
+
+
+def merge_settings(*layers: Mapping[str, str]) -> dict[str, str]:
+    """The settings of all layers; a later one wins, also over the same setting under its other name."""
+    merged: dict[str, str] = {}
+    for layer in layers:
+        overridden = {_meaning(key) for key in layer}
+        merged = {key: value for key, value in merged.items() if _meaning(key) not in overridden} | dict(layer)
+    return merged
+
+
+def _meaning(key: str) -> str:
+    """The same for two keys of one setting."""
+    return _OPTIONS[key][0] if key in _OPTIONS else key
+
+
+def _options(groups: GroupFilter, settings: Mapping[str, str]) -> HybridOptions:
+    for key in settings:
+        _check_key(key)
+    options: dict[str, Any] = _fields(settings, _OPTIONS)
+    selection = _fields(settings, _SELECTION)
+    if "strategies" in selection:
+        # The two thresholds are filters of Hudi's strategies as well as thresholds of our rules.
+        for name in ("log_num_threshold", "log_size_threshold"):
+            if name in options:
+                selection[name] = options[name]
+    for name, keys in (("table_trigger", _TABLE_TRIGGER), ("group_trigger", _GROUP_TRIGGER)):
+        if fields := _fields(settings, keys):
+            options[name] = Trigger(**fields)
+    return HybridOptions(groups=groups, selection=Selection(**selection), **options)
+
+
+def _check_key(key: str) -> None:
+    if key not in SETTINGS:
+        raise UsageError(
+            f"There is no setting {key}.",
+            why=did_you_mean(key, SETTINGS, otherwise="It is none of the planner's."),
+            remedy=f"The settings are {', '.join(SETTINGS)}.",
+        )
+
+
+def _fields(given: Mapping[str, str], keys: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
+    fields = {}
+    for key, (name, parse) in keys.items():
+        if key not in given:
+            continue
+        try:
+            fields[name] = parse(given[key])
+        except LakewardError:
+            raise
+        except ValueError as error:
+            raise UsageError(
+                f"{key} cannot be '{given[key]}'.", why=str(error), remedy="Correct the setting."
+            ) from error
+    return fields

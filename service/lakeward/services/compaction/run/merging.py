@@ -1,0 +1,172 @@
+"""Carry the operations of a claimed plan out: one task for each file slice, into the attempt's folder.
+
+Touches: through a dispatcher, which reads the slices and writes into the attempt's folder; a replay bundle, where a
+         result was wrong.
+Keeps:   1. all operations succeed, or the first failure is raised, with the others beside it, and each with the file
+            group that it is about;
+         2. the guard, which may stop the work, is asked with every report of progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lakeward.base.errors import Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
+from lakeward.engine.task.work_counters import Counters, WorkCounters
+from lakeward.format.schema_history import read_schema_version
+from lakeward.protocol.progress import ENGINE_COUNTS, Engine, Merged, MergePace
+from lakeward.protocol.serviced_table import ServicedTable, label
+from lakeward.read.committed_writes import committed_writes
+from lakeward.read.slice_input import SliceInput
+from lakeward.read.table_rules import merge_rules
+from lakeward.services.compaction.run.claim import Claim
+from lakeward.services.compaction.run.replay import keep_replay
+from lakeward.services.compaction.run.targets import Target
+from lakeward.storage.storage import join
+
+RunOperation = Callable[[OperationSpec, int], OperationResult]
+ChooseDispatcher = Callable[[int], Dispatcher]
+"""Maps a plan's input bytes to where it runs."""
+
+
+def merge(
+    table: ServicedTable, claim: Claim, choose_dispatcher: ChooseDispatcher, run_operation: RunOperation
+) -> tuple[list[OperationResult], Engine | None]:
+    """Run every operation; raise the first failure, with the others `beside` it. Returns what they ran on, too."""
+    specs = _specs(table, claim)
+    if not specs:
+        return [], None  # and nothing is started for it
+    dispatcher = choose_dispatcher(sum(spec.input_bytes for spec in specs))
+    make_ready(dispatcher, table)
+    name = f"{label(claim.action)} {claim.instant}"
+    table.observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
+
+    with WorkCounters(len(specs), on_this_machine=dispatcher.is_on_this_machine) as counters:
+        counted = [replace(spec, counters=counters.place(index)) for index, spec in enumerate(specs)]
+        watched = _Watched(table, claim.attempt.folder, specs, counters)
+        try:
+            outcomes = dispatcher.run(run_operation, counted, description=name, on_progress=watched.report)
+        except TaskFailed as error:
+            if error.index is not None:
+                error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
+            raise
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
+    table.observer.counted(ENGINE_COUNTS[dispatcher.engine])
+    return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)], dispatcher.engine
+
+
+class _Watched:
+    """How far the operations of a plan are, as the observer hears of it."""
+
+    def __init__(
+        self, table: ServicedTable, attempt_folder: str, specs: Sequence[OperationSpec], counters: WorkCounters
+    ) -> None:
+        self._table = table
+        self._folder = attempt_folder
+        self._specs = specs
+        self._counters = counters
+        self._input_bytes = sum(spec.input_bytes for spec in specs)
+        self._pace = MergePace(is_within_slices=counters.are_kept)
+        self._elsewhere = Counters()
+        """What was seen of tasks on other machines."""
+
+    def report(self, progress: Progress) -> None:
+        self._table.guard()
+        finished, done = progress.finished, self._done(progress)
+        state = Merged(
+            operations=finished,
+            operations_total=len(self._specs),
+            input_bytes=self._input_bytes if finished == len(self._specs) else done.read_bytes,
+            input_bytes_total=self._input_bytes,
+            output_bytes=done.written_bytes,
+            verified_bytes=done.verified_bytes,
+            is_within_slices=self._counters.are_kept,
+        )
+        self._table.observer.merged(self._pace.of(state, self._table.clock.monotonic()))
+
+    def _done(self, progress: Progress) -> Counters:
+        if self._counters.are_kept:
+            return self._counters.total()
+        # Of a task on another machine the storage shows the file that it writes, and that it is finished.
+        found = self._table.storage.list(self._folder)
+        read = sum(self._specs[index].input_bytes for index in finished_operations(found))
+        self._elsewhere = self._elsewhere.at_least(Counters(read, sum(status.size for status in found)))
+        return self._elsewhere
+
+
+def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> LakewardError:
+    error.file_group = (spec.slice.partition_path, spec.slice.file_id)
+    if spec.kind is OperationKind.LOG and isinstance(error, Unsupported):
+        # Alone, a run with --type full would finish the pending plan first, and fail on it in the same way.
+        error.remedy = (
+            f"Run `lakeward unschedule {table.base_path} {spec.slice.instant}`, and then `lakeward compact "
+            f"{table.base_path} --type full --file-group {spec.slice.file_id}`."
+        )
+    if isinstance(error, VerificationFailed):
+        bundle = keep_replay(table.options.state_folder, table.storage, spec, error)
+        error.add_note(f"What is needed to repeat the operation is in {bundle}.")
+    return error
+
+
+def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
+    snapshot, options = claim.snapshot, table.options
+    assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+    rules, logging = merge_rules(snapshot), snapshot.config.supplemental_logging
+    version = snapshot.config.version
+    committed = committed_writes(snapshot.timeline, version)
+    _check_schema_is_older(claim)
+    return [
+        OperationSpec(
+            index=index,
+            kind=target.kind,
+            slice=SliceInput(
+                base_path=table.base_path,
+                partition_path=target.slice.partition_path,
+                file_id=target.slice.file_id,
+                base_file=_base_path_of(target),
+                log_files=tuple(join(target.slice.partition_path, log.name.text) for log in target.logs),
+                instant=claim.instant,
+                schema=snapshot.schema,
+                rules=rules,
+                memory_bytes=options.memory_bytes,
+                accept_damaged_logs=options.accept_damaged_logs,
+                widens_nested_floats=version.widens_floats_alike,
+                committed=committed,
+                superseded=target.superseded,
+                key_fields=snapshot.config.made_key_fields,
+                sorts=options.sorts,
+            ),
+            attempt=table.owner.attempt,
+            attempt_folder=claim.attempt.folder,
+            input_bytes=target.input_bytes,
+            codec=options.codec,
+            bloom_bytes_max=options.bloom_bytes_max,
+            verify=options.verify,
+            indexed=claim.indexed,
+            supplemental_logging=logging if target.kind is OperationKind.FULL else None,
+            native=version.has_native_logs and not (options.inline_changes and target.kind is OperationKind.FULL),
+        )
+        for index, target in enumerate(claim.targets.of)
+    ]
+
+
+def _check_schema_is_older(claim: Claim) -> None:
+    """Readers with schema on read take a file for one of the version that was there at its instant, so what a plan from
+    before a change of the schema asks for must not be written by the schema after it."""
+    latest = claim.snapshot.latest_schema
+    if latest is not None and read_schema_version(latest, where="the newest write").id > int(claim.instant):
+        raise Conflict(
+            f"The table's schema was changed after plan {claim.instant} was made.",
+            why="The table has schema on read: its readers would take new files for ones of the schema before.",
+            remedy="`lakeward unschedule` removes the plan; the next one has what it named. Nothing was written.",
+        )
+
+
+def _base_path_of(target: Target) -> str | None:
+    if target.kind is OperationKind.LOG or target.slice.base_file is None:
+        return None
+    return join(target.slice.partition_path, target.slice.base_file.name)

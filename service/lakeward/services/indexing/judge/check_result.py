@@ -1,0 +1,106 @@
+"""What a check of an index is asked to find, and what it found.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.services.indexing.judge.confidence import sample_size
+from lakeward.table.file_system_view import GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSize:
+    error_rate: float
+    """A share of wrong rows, or entries, that is to be found."""
+    confidence: float
+    seed: int = 0
+    everything: bool = False
+    """Look at every row and every entry."""
+    merged_bytes_max: int | None = None
+    """So many bytes of file slices with logs are merged for their keys, chosen by the seed; None: all."""
+    entries_max: int | None = None
+    """No part of the index is begun once so many of its entries were read, in an order that the seed tells; None: all
+    are read."""
+
+    @property
+    def number(self) -> int:
+        return sys.maxsize // 4 if self.everything else sample_size(self.error_rate, self.confidence)
+
+
+class FaultKind(StrEnum):
+    MISSING = "missing"
+    """The index does not find a row: writers insert it again."""
+    ELSEWHERE = "elsewhere"
+    """The index says that a row is where it is not."""
+    NO_ROW = "no-row"
+    """The index says that there is a row, and there is none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IndexFault:
+    kind: FaultKind
+    key: str
+    partition_path: str
+    """The partition of the row, or the one that the index says."""
+    file_id: str
+    said: tuple[GroupId, ...] = ()
+    """What the index says instead."""
+
+    @property
+    def what(self) -> str:
+        where = f"{self.partition_path or '(no partition)'}, {self.file_id}"
+        match self.kind:
+            case FaultKind.MISSING:
+                return f"its row is in {where}, and the index does not find it: writers insert it again"
+            case FaultKind.ELSEWHERE:
+                said = "; ".join(f"{path or '(no partition)'}, {file_id}" for path, file_id in self.said)
+                return f"its row is in {where}, the index says {said}"
+            case FaultKind.NO_ROW:
+                return f"the index says that it is in {where}, and there is no such row"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What was drawn of one population, and what of it was wrong."""
+
+    checked: int
+    of: int
+    wrong: int
+    excluded_rate: float | None
+    """The share that fewer are wrong than, with the confidence of the check, where none of those drawn was."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheck:
+    confidence: float
+    rows: Drawn
+    """Rows that were looked up in the index."""
+    entries: Drawn | None
+    """Entries that were looked for among the rows; None where the index keeps none, but reads the files."""
+    faults: tuple[IndexFault, ...] = ()
+    notes: tuple[str, ...] = ()
+    read: ReadMeter = field(default_factory=ReadMeter)
+
+    @property
+    def wrong(self) -> int:
+        return self.rows.wrong + (self.entries.wrong if self.entries is not None else 0)
+
+    @property
+    def told(self) -> str:
+        """What is wrong, as the end of a sentence, with one key for all."""
+        entries = self.entries
+        of_entries = "" if entries is None else f" and {entries.wrong:,} of {entries.checked:,} entries"
+        example = f", such as {self.faults[0].key}: {self.faults[0].what}" if self.faults else ""
+        return f"{self.rows.wrong:,} of {self.rows.checked:,} rows{of_entries} were found wrong{example}."
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left unlooked at."""
+        drawn = (self.rows, self.entries) if self.entries is not None else (self.rows,)
+        return not self.notes and all(each.checked == each.of for each in drawn)

@@ -1,0 +1,107 @@
+"""The keys of all file groups as locations, by keys: checkpoints in, which are sorted each, one sorted stream out.
+
+    32 checkpoints -> a run; 32 runs -> a run; … -> the last 32 or fewer are merged as they are read
+
+So an index whose entries are sorted takes them as they come, and a database puts them beside each other.
+
+Touches: the folder of the build, reading, but for a checkpoint that is broken: it is deleted, to be made anew; spill
+         files.
+Keeps:   1. each key comes with each file group that has it, and of the same key the file groups in their order;
+         2. no more than `OPEN_RUNS_MAX` runs of a level are open, each with a frame or two in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.index.key_checkpoints import FRAME_BYTES, KeyCheckpoint, read_keys
+from lakeward.index.location import LOCATIONS, RECORD_KEY
+from lakeward.merge.runs.record_sorter import OPEN_RUNS_MAX
+from lakeward.merge.runs.run_windows import RunWindows
+from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
+from lakeward.merge.runs.spilled_run import RawRun, SpilledRun
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_system_view import GroupId
+
+_PLACED = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field("place", pa.int32())])
+
+
+def located_keys(
+    storage: Storage, folder: str, made: Sequence[tuple[GroupId, KeyCheckpoint]], instant: str
+) -> Iterator[pa.RecordBatch]:
+    """In `LOCATIONS`, by keys. Raises `NotFound` for a checkpoint that went or is broken, and `SpillFailed`.
+
+    Args:
+        instant: the commit that all locations are said to be of.
+    """
+    paths, file_ids = (pa.array([group[part] for group, _ in made], pa.string()) for part in (0, 1))
+    with _Levels() as levels:
+        for place, (_, checkpoint) in enumerate(made):
+            levels.add(BaseRun(checkpoint.name, _placed(storage, folder, checkpoint, place), ()))
+        for rows in _merged(levels.rest()):
+            keys, places = rows.columns
+            instants = pa.repeat(pa.scalar(instant, pa.string()), rows.num_rows)
+            columns = [keys, paths.take(places), file_ids.take(places), instants]
+            yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
+
+
+def _placed(storage: Storage, folder: str, checkpoint: KeyCheckpoint, place: int) -> Iterator[pa.RecordBatch]:
+    try:
+        for keys in read_keys(storage, folder, checkpoint):
+            places = pa.array(np.full(len(keys), place, np.int32))
+            yield pa.RecordBatch.from_arrays([keys, places], schema=_PLACED)
+    except BrokenFile as broken:
+        storage.delete(join(folder, checkpoint.name))
+        raise NotFound(broken.what, why=broken.why, remedy=broken.remedy) from broken
+
+
+def _merged(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
+    windows = RunWindows(runs, window_bytes=FRAME_BYTES)
+    for window in windows.windows():
+        if len(window.order):
+            yield windows.rows(window.order)
+
+
+class _Levels:
+    """Runs in their order: those of a higher level are before those of a lower one, and are each of 32 of these."""
+
+    def __init__(self) -> None:
+        self._levels: list[list[SortedRun]] = []
+        self._spilled: list[SpilledRun] = []
+
+    def add(self, run: SortedRun, level: int = 0) -> None:
+        if level == len(self._levels):
+            self._levels.append([])
+        runs = self._levels[level]
+        runs.append(run)
+        if len(runs) == OPEN_RUNS_MAX:
+            self._levels[level] = []
+            self.add(self._folded(runs), level + 1)
+
+    def rest(self) -> list[SortedRun]:
+        """All that was added, as no more runs than are open at once."""
+        while sum(map(len, self._levels)) > OPEN_RUNS_MAX:
+            lowest = next(level for level, runs in enumerate(self._levels) if runs)
+            runs, self._levels[lowest] = self._levels[lowest], []
+            self.add(self._folded(runs), lowest + 1)
+        return [run for runs in reversed(self._levels) for run in runs]
+
+    def _folded(self, runs: Sequence[SortedRun]) -> SortedRun:
+        spilled = SpilledRun.of(_merged(runs), _PLACED, name="keys of an index", is_base=False, folder=None)
+        self._spilled.append(spilled)
+        for each in runs:
+            if isinstance(each, RawRun):
+                each.run.close()
+                self._spilled.remove(each.run)
+        return RawRun(spilled)
+
+    def __enter__(self) -> _Levels:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for run in self._spilled:
+            run.close()

@@ -1,0 +1,294 @@
+"""Why a file of the table is still there and until when, or what became of it: one path in, a value with reasons out.
+
+What there is has one of the states of `services/together/explaining/storage_states.py`. What is not there any more was,
+as far as the timeline tells,
+
+    cleaned        named by a clean among what it deleted
+    rolled-back    of an instant that a rollback or restore took off the timeline
+    missing        of a commit that names it: nothing on the timeline says who deleted it
+    unknown        none of these, or the storage has it and the listing of the table has not
+
+Touches: nothing.
+Keeps:   1. a path has one verdict, and what is there never one that says that it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakeward.base.errors import UsageError
+from lakeward.format.file_name import AnyLogName, check_relative_path, parse_any_data_file, parse_any_log
+from lakeward.format.timeline.instant import Instant
+from lakeward.services.clean.plan.decision import CleanOutcome, DeadReason, Keeper
+from lakeward.services.savepoint.plan import Pinned
+from lakeward.services.together.explaining.storage_states import NO_QUARANTINE, FileState, states_of_files
+from lakeward.storage.storage import join
+from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.live_logs import live_logs
+from lakeward.table.quarantine import Quarantine
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import HOODIE_FOLDER
+from lakeward.table.timeline.cleans import Clean
+
+
+class Gone(StrEnum):
+    """What became of a file that is not there. Scripts match on these ids."""
+
+    CLEANED = "cleaned"
+    ROLLED_BACK = "rolled-back"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What a snapshot does not say."""
+
+    cleans: Sequence[Clean] = ()
+    planned_deletions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Paths of the files that each pending clean is going to delete, by its instant."""
+    quarantine: Quarantine = NO_QUARANTINE
+    pinned: Sequence[Pinned] = ()
+    rolled_back: Mapping[str, str] = field(default_factory=dict)
+    """Maps instants that were rolled back to the rollback or restore that did it."""
+    committed: Collection[str] = ()
+    """Paths of the files that the file's own commit names."""
+    unlisted_size: int | None = None
+    """Bytes of the file, where the storage has it and the listing of the table has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlace:
+    """The slice of a file among those of its file group."""
+
+    base_instant: str
+    number: int
+    """1 for the newest slice."""
+    slices: int
+    superseded_by: str | None
+    """The base instant of the next newer slice; None for the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileExplanation:
+    path: str
+    """The path below the table; a name alone where no partition is known."""
+    verdict: FileState | Gone
+    size: int | None
+    """Bytes; None for what is not there, or was not looked for since no folder is known."""
+    file_id: str
+    instant: str
+    """The instant in its name: of the write, in layout 1 of its slice's base file."""
+    written_by: Instant | None
+    """That instant, if it is on the active timeline."""
+    is_archived: bool
+    """True where that instant is older than the active timeline."""
+    place: SlicePlace | None = None
+    """None for a file that is in no slice."""
+    replaced_by: str | None = None
+    """The instant that replaced its file group."""
+    merged_by: str | None = None
+    """The log compaction whose output readers read in its place."""
+    keepers: tuple[Keeper, ...] = ()
+    dead_by: tuple[DeadReason, ...] = ()
+    hindrance: str | None = None
+    """Why no clean would be planned, where it is dead."""
+    frozen: FrozenGroup | None = None
+    pinned: tuple[Pinned, ...] = ()
+    """The savepoints that keep it."""
+    plans: tuple[str, ...] = ()
+    """Pending plans that name it."""
+    cleaned_by: str | None = None
+    cleaning_by: str | None = None
+    """The pending clean that is going to delete it."""
+    quarantine_run: str | None = None
+    quarantined_until: float | None = None
+    """Seconds since the epoch."""
+    rolled_back_by: str | None = None
+    is_committed: bool = False
+    """Its own commit names it."""
+
+    @property
+    def log_name(self) -> AnyLogName | None:
+        """None where it is a base file."""
+        return parse_any_log(self.path.rpartition("/")[2], native=True)
+
+    @property
+    def is_change_log(self) -> bool:
+        return self.log_name is not None and self.log_name.is_cdc
+
+
+def find_path(
+    given: str, *, base_path: str, snapshot: TableSnapshot, facts: FileFacts, from_here: str | None = None
+) -> str:
+    """The path below the table that is meant by a path, absolute or not, or by a name. Raises `UsageError`.
+
+    Args:
+        from_here: the path below the table that it is as one from the current folder; None where that is not below it.
+    """
+    known = set(_known_paths(snapshot, facts))
+    path = _below(given, base_path)
+    if from_here is not None and path not in known and (from_here in known or not _is_in_partition(path, snapshot)):
+        path = from_here
+    if path.split("/", 1)[0] == HOODIE_FOLDER:
+        raise UsageError(
+            f"{given} is a file of the table's own metadata.",
+            why="A file of rows is explained by its path, what is on the timeline by its instant.",
+            remedy="Pass --instant with the digits at the beginning of its name.",
+        )
+    partition, _, name = path.rpartition("/")
+    if parse_any_data_file(name, native=snapshot.config.version.has_native_logs) is None:
+        raise UsageError(
+            f"{given} is not the name of a data file.",
+            why="Base files are called <file id>_<token>_<instant>.parquet, logs .<file id>_<instant>.log.<n>_<token>. "
+            "Any other file is left alone.",
+            remedy="Pass a file of one of the table's partitions.",
+        )
+    if partition:
+        return check_relative_path(path)
+    paths = sorted(each for each in known if each.rpartition("/")[2] == name)
+    if len(paths) > 1:
+        raise UsageError(
+            f"{len(paths)} files are called {name}.",
+            why=f"They are {', '.join(paths[:5])}.",
+            remedy="Pass the path of the one that you mean.",
+        )
+    return paths[0] if paths else name
+
+
+class FileExplainer:
+    """Explains files of one snapshot."""
+
+    def __init__(self, snapshot: TableSnapshot, outcome: CleanOutcome, facts: FileFacts) -> None:
+        """
+        Args:
+            outcome: a clean's over the whole table, as it would be planned now.
+        """
+        self._snapshot = snapshot
+        self._outcome = outcome
+        self._facts = facts
+        self._stored = {file.path: file for file in states_of_files(snapshot, outcome, facts.quarantine)}
+        groups = (*snapshot.file_groups, *snapshot.replaced_groups)
+        self._groups = {(each.partition_path, each.file_id): each for each in groups if isinstance(each, FileGroup)}
+
+    def explain(self, path: str, *, committed: bool | None = None) -> FileExplanation:
+        """
+        Args:
+            path: below the table.
+            committed: whether its own commit names it; None: as the facts say.
+        """
+        facts, timeline = self._facts, self._snapshot.timeline
+        partition, _, name = path.rpartition("/")
+        parsed = parse_any_data_file(name, native=True)
+        assert parsed is not None, "it is looked at where a path comes from outside"
+        group_id = (partition, parsed.file_id)
+        stored = self._stored.get(path)
+        cleaned_by = next((each.instant for each in reversed(facts.cleans) if _deleted(each, partition, name)), None)
+        rolled_back_by = facts.rolled_back.get(parsed.instant)
+        is_committed = path in facts.committed if committed is None else committed
+        if stored is not None:
+            verdict: FileState | Gone = stored.state
+        elif facts.unlisted_size is not None:
+            verdict = Gone.UNKNOWN
+        elif cleaned_by is not None:
+            verdict = Gone.CLEANED
+        elif is_committed:
+            verdict = Gone.MISSING
+        else:
+            verdict = Gone.UNKNOWN if rolled_back_by is None else Gone.ROLLED_BACK
+        is_aside = verdict is FileState.QUARANTINED
+        runs = (run for run in facts.quarantine.runs if any(file.path == path for file in run.files))
+        run = next(runs, None) if is_aside else None
+        decision = None if stored is None or is_aside else stored.decision
+        return FileExplanation(
+            path=path,
+            verdict=verdict,
+            size=facts.unlisted_size if stored is None else stored.size,
+            file_id=parsed.file_id,
+            instant=parsed.instant,
+            written_by=timeline.find_write(parsed.instant),
+            is_archived=timeline.is_archived(parsed.instant),
+            place=None if stored is None or stored.slice is None else self._place(stored.slice),
+            replaced_by=self._snapshot.replaced.get(group_id),
+            merged_by=None if stored is None or stored.slice is None else self._merged_by(stored.slice, name),
+            keepers=() if decision is None else decision.keepers,
+            dead_by=() if decision is None else decision.dead_by,
+            hindrance=self._outcome.hindrance if verdict is FileState.DEAD else None,
+            frozen=self._frozen(group_id) if verdict is FileState.FROZEN else None,
+            pinned=() if stored is None or stored.slice is None else tuple(self._pinned(stored.slice)),
+            plans=tuple(sorted(self._plans_naming(group_id, name))),
+            cleaned_by=cleaned_by if stored is None or is_aside else None,
+            cleaning_by=next((clean for clean, paths in facts.planned_deletions.items() if path in paths), None),
+            quarantine_run=None if run is None else run.run,
+            quarantined_until=None if run is None else run.keep_until,
+            rolled_back_by=rolled_back_by if verdict is Gone.ROLLED_BACK else None,
+            is_committed=is_committed,
+        )
+
+    def _place(self, slice_: FileSlice) -> SlicePlace:
+        slices = [each for each in self._groups[slice_.group_id].slices if not each.is_empty]
+        number = slices.index(slice_)
+        return SlicePlace(
+            slice_.base_instant, number + 1, len(slices), slices[number - 1].base_instant if number else None
+        )
+
+    def _merged_by(self, slice_: FileSlice, name: str) -> str | None:
+        """The log compaction whose output readers read in place of a log."""
+        logs = live_logs(slice_, self._snapshot.log_compactions.get(slice_.group_id, ()))
+        merged = ((output, logs.merged.get(output.name.text, ())) for output in logs.live)
+        return next((out.instant for out, sources in merged if any(each.name.text == name for each in sources)), None)
+
+    def _pinned(self, slice_: FileSlice) -> Iterator[Pinned]:
+        names = {file.file_name for file in slice_.files}
+        for each in self._facts.pinned:
+            if not names.isdisjoint(each.savepoint.files.get(slice_.partition_path, ())):
+                yield each
+
+    def _frozen(self, group_id: GroupId) -> FrozenGroup | None:
+        groups = (*self._snapshot.frozen, *self._snapshot.replaced_groups)
+        found = (group for group in groups if (group.partition_path, group.file_id) == group_id)
+        return next((group for group in found if isinstance(group, FrozenGroup)), None)
+
+    def _plans_naming(self, group_id: GroupId, name: str) -> Iterator[str]:
+        for instant, plan in self._snapshot.plans.items():
+            for operation in plan.operations:
+                is_named = name == operation.base_file or name in operation.log_files
+                if is_named and (operation.partition_path, operation.file_id) == group_id:
+                    yield instant
+
+
+def _below(given: str, base_path: str) -> str:
+    """`given` below the base path. Raises `UsageError` for an absolute path that is not."""
+    for root in (base_path, f"file://{base_path}", f"file:{base_path}"):
+        if given.startswith(f"{root.rstrip('/')}/"):
+            return given.removeprefix(f"{root.rstrip('/')}/").strip("/")
+    if given.startswith("/") or "://" in given:
+        raise UsageError(
+            f"{given} is not below {base_path}.",
+            why="A file is explained by what its own table says.",
+            remedy="Pass the table that it is of, or the path below the table.",
+        )
+    return given.removeprefix("./").rstrip("/")
+
+
+def _is_in_partition(path: str, snapshot: TableSnapshot) -> bool:
+    """A name alone is, too: it is looked for in all of them."""
+    partition = path.rpartition("/")[0]
+    return not partition or partition in snapshot.partitions
+
+
+def _known_paths(snapshot: TableSnapshot, facts: FileFacts) -> Iterator[str]:
+    for files in snapshot.files:
+        yield from (path for path, _ in files.sizes)
+    for clean in facts.cleans:
+        yield from (join(partition, name) for partition, names in clean.deleted.items() for name in names)
+    for run in facts.quarantine.runs:
+        yield from (file.path for file in run.files)
+    yield from facts.committed
+
+
+def _deleted(clean: Clean, partition: str, name: str) -> bool:
+    return clean.is_completed and name in clean.deleted.get(partition, ())

@@ -1,0 +1,176 @@
+"""What an instant is, what became of the files that it wrote, and what keeps it on the active timeline.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from lakeward.base.quantities import format_size, format_time
+from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
+from lakeward.protocol.rollback import RollbackDecision, Step
+from lakeward.services.archive.plan.archiving import ArchivePlan, Limit
+from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
+from lakeward.services.together.explaining.file_sentences import format_age
+from lakeward.services.together.explaining.storage_states import FileState
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.cleans import Clean
+
+
+@dataclass(frozen=True, slots=True)
+class InstantFacts:
+    """What a snapshot does not say of an instant."""
+
+    operation: str | None = None
+    """What its commit says that it did: `UPSERT`, `COMPACT`."""
+    merged_by: str | None = None
+    """How a compaction of ours merged its file groups, as its commit says."""
+    files: Sequence[FileExplanation] = ()
+    """The files that its commit names."""
+    clean: Clean | None = None
+    archived_at: str | None = None
+    """The completion time that the archive says."""
+    rolled_back_by: str | None = None
+    rolls_back: Sequence[str] = ()
+    """The instants that it rolled back, or is about to."""
+    archiving: ArchivePlan | None = None
+    """None where archiving is refused."""
+    decision: RollbackDecision | None = None
+    """What a rollback would do to it now, where it is a pending service."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstantExplanation:
+    time: str
+    instants: tuple[Instant, ...]
+    """What is on the active timeline at that time, each in its furthest state: a commit and its savepoint share one."""
+    facts: InstantFacts
+    planned_groups: int
+    """The file groups of its pending plan."""
+    is_archived: bool
+    limits: tuple[Limit, ...]
+    """What keeps it on the active timeline, what begins first in front."""
+    goes_next: bool
+    """Whether the archiver would take it now."""
+
+    @property
+    def verdicts(self) -> Mapping[FileState | Gone, tuple[int, int]]:
+        """Number and bytes of its files by what became of them."""
+        files: Counter[FileState | Gone] = Counter()
+        sizes: Counter[FileState | Gone] = Counter()
+        for file in self.facts.files:
+            files[file.verdict] += 1
+            sizes[file.verdict] += file.size or 0
+        return {verdict: (number, sizes[verdict]) for verdict, number in files.items()}
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.instants) or self.facts.archived_at is not None or self.facts.rolled_back_by is not None
+
+
+def explain_instant(time: str, snapshot: TableSnapshot, facts: InstantFacts) -> InstantExplanation:
+    timeline = snapshot.timeline
+    found = tuple(each for each in (*timeline.completed, *timeline.pending) if each.time == time)
+    archiving = facts.archiving
+    limits = () if archiving is None or not found else archiving.limits
+    plan = snapshot.plans.get(time)
+    return InstantExplanation(
+        time=time,
+        instants=found,
+        facts=facts,
+        planned_groups=0 if plan is None else len(plan.operations),
+        is_archived=not found and facts.archived_at is not None,
+        limits=tuple(limit for limit in limits if not is_before(time, limit.instant)),
+        goes_next=archiving is not None and any(each.time == time for each in archiving.archived),
+    )
+
+
+def instant_in_sentences(instant: InstantExplanation, snapshot: TableSnapshot, *, now: float) -> list[str]:
+    return list(_sentences(instant, snapshot, now, snapshot.zone.zone))
+
+
+def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float, zone: tzinfo | None) -> Iterator[str]:
+    facts, age = instant.facts, format_age(instant.time, now, zone)
+    for each in instant.instants:
+        if each.state is State.COMPLETED:
+            operation = f" ({facts.operation})" if facts.operation and each.action != "savepoint" else ""
+            at = f", completed at {each.completion_time}" if each.completion_time else ", completed"
+            yield f"{each.action} {each.time}{operation}: requested{age}{at}."
+        else:
+            yield f"{each.action} {each.time}: {each.state.name.lower()}{age}, not completed."
+    if facts.archived_at is not None:
+        yield f"{instant.time} is in the archive; it completed at {facts.archived_at}."
+    elif not instant.instants and facts.rolled_back_by is None:
+        yield f"{instant.time} is neither on the active timeline nor, as a commit, in the archive."
+    if facts.rolled_back_by is not None:
+        yield f"{facts.rolled_back_by} rolled {instant.time} back."
+    if facts.rolls_back:
+        yield f"It rolls {', '.join(facts.rolls_back)} back."
+    if facts.clean is not None:
+        yield _clean(facts.clean)
+    if instant.planned_groups:
+        yield f"Its plan holds {instant.planned_groups:,} file groups: no clean takes what it reads."
+    if facts.files:
+        told = (
+            f"{number:,} {verdict}{f' of {format_size(size)}' if size else ''}"
+            for verdict, (number, size) in sorted(instant.verdicts.items())
+        )
+        yield f"It wrote {len(facts.files):,} file{'' if len(facts.files) == 1 else 's'}: {', '.join(told)}."
+    if facts.merged_by is not None:
+        yield f"Its file groups were merged by: {facts.merged_by}."
+    if facts.decision is not None:
+        yield _decision(facts.decision)
+    yield from _held(instant, snapshot)
+    yield from _archiving(instant)
+
+
+def _decision(decision: RollbackDecision) -> str:
+    until = "" if decision.until is None else f", which is at {format_time(decision.until)}"
+    what = {
+        Step.RELEASE: "releases it, and the next compaction carries its plan out",
+        Step.UNSCHEDULE: "unschedules it",
+        Step.ROLL_BACK: "rolls it back",
+        Step.DROP: "takes it away",
+    }.get(decision.step, "leaves it")
+    if decision.step is Step.ABORT:
+        return f"`lakeward metadata abort-indexing` ends it: {decision.why}."
+    return f"`lakeward rollback` {what}: {decision.why}{until}."
+
+
+def _clean(clean: Clean) -> str:
+    number = sum(map(len, clean.deleted.values()))
+    retained = clean.earliest_retained
+    since = f" Everything can still be read as of {retained} and after." if retained else ""
+    if not clean.is_completed:
+        return f"It is going to delete what its plan names; any cleaner ends it.{since}"
+    undone = f" It undid clean {clean.undoes}." if clean.undoes else ""
+    return f"It deleted {number:,} file{'' if number == 1 else 's'}.{since}{undone}"
+
+
+def _held(instant: InstantExplanation, snapshot: TableSnapshot) -> Iterator[str]:
+    """What it holds back."""
+    pending = [each for each in instant.instants if each.state is not State.COMPLETED and each.action != "savepoint"]
+    oldest = min((each.time for each in snapshot.timeline.pending), key=comparable_time, default=None)
+    if pending and instant.time == oldest:
+        yield "It is the oldest pending instant: by commits no clean goes beyond it, and no archiver does."
+    if instant.time in snapshot.savepointed:
+        yield f"A savepoint pins {len(snapshot.savepointed[instant.time]):,} files as of it, and holds the archiver."
+
+
+def _archiving(instant: InstantExplanation) -> Iterator[str]:
+    archiving = instant.facts.archiving
+    if archiving is None or not instant.instants:
+        return
+    if instant.goes_next:
+        yield "The archiver takes it next."
+    elif not archiving.is_due:
+        yield (
+            f"It stays on the active timeline: {archiving.commits} completed commits are no more than "
+            f"{archiving.options.commits_max}."
+        )
+    for limit in instant.limits:
+        yield f"It stays on the active timeline ({limit.reason}): {limit.why}"

@@ -1,0 +1,181 @@
+"""`lakeward verify`: everything about a table that can be checked without changing it, put together.
+
+    table      properties and timeline can be relied on, every committed file lies in exactly one file slice and is what
+               its commit says (`services/verification/gone_partitions.py`: of partitions, too)
+    logs       `services/verification/log_check.py`
+    metadata   `services/verification/metadata_check.py`
+    merge      on request: a few file slices are read as a query reads them
+    (`services/verification/sample_verification.py`)
+
+Touches: reads the table; writes nothing and takes no lock.
+Keeps:   what only forbids us to compact a table is no problem of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from lakeward.base.clock import Clock
+from lakeward.base.errors import Refused
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.entry import check_slice_at
+from lakeward.format.avro.column_names import find_bad_names
+from lakeward.protocol.eligibility import find_all_refusals
+from lakeward.protocol.findings import way_to_loadable_schema
+from lakeward.protocol.heartbeat import EXPIRY_SECONDS
+from lakeward.services.verification.check_report import Check, CheckReport, Problem
+from lakeward.services.verification.gone_partitions import find_gone_partitions
+from lakeward.services.verification.log_check import check_logs
+from lakeward.services.verification.metadata_check import SampleSize, check_metadata
+from lakeward.services.verification.sample_verification import verify_sample
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+
+TABLE = "table"
+MERGE = "merge"
+
+
+def verify_table(
+    storage: Storage,
+    base_path: str,
+    *,
+    size: SampleSize,
+    merge_sample: int,
+    clock: Clock,
+    timezone: str | None = None,
+) -> CheckReport:
+    """Raises `NotATable`, and `BrokenFile` for a table that cannot be read at all.
+
+    Args:
+        merge_sample: how many file slices are merged and judged, in this process.
+    """
+
+    def snapshot_now() -> TableSnapshot:
+        return take_snapshot(storage, base_path, timezone=timezone, clock=clock)
+
+    report = check_table(storage, snapshot_now, clock=clock) + check_metadata(
+        storage, snapshot_now, size=size, clock=clock
+    )
+    if merge_sample:
+        report += _merge_sample(storage, base_path, merge_sample, size.seed, clock, timezone)
+    return report
+
+
+def check_table(storage: Storage, snapshot_now: Callable[[], TableSnapshot], *, clock: Clock) -> CheckReport:
+    """The invariants that need no metadata table."""
+    snapshot = snapshot_now()
+    problems = _table_problems(storage, snapshot)
+    if problems:
+        again = set(_table_problems(storage, snapshot_now()))
+        problems = [problem for problem in problems if problem in again]
+    slices = sum(len(group.slices) for group in snapshot.file_groups)
+    check = Check(TABLE, slices, slices, "file slices")
+    report = CheckReport((check,), tuple(problems), tuple(_leftovers(storage, snapshot, clock)))
+    return report + check_logs(storage, snapshot, snapshot_now)
+
+
+def _table_problems(storage: Storage, snapshot: TableSnapshot) -> list[Problem]:
+    problems = [
+        Problem(TABLE, refusal.subject, refusal.why, refusal.remedy)
+        for refusal in find_all_refusals(snapshot)
+        if refusal.is_fault
+    ]
+    problems += [
+        Problem(
+            TABLE,
+            f"column {found.path!r}",
+            f"Hudi cannot load the table. {found.why}.",
+            way_to_loadable_schema(snapshot),
+        )
+        for found in find_bad_names(snapshot.schema or "")
+        if not found.is_loadable
+    ]
+    problems += [Problem(TABLE, file.path, f"{file.what}.", file.remedy) for file in snapshot.damage]
+    problems += [
+        Problem(
+            TABLE,
+            join(group.partition_path, group.file_id),
+            f"Which files make up its slices cannot be told: {group.why}",
+            "Find out who wrote the files of that instant; no service touches the file group until then.",
+        )
+        for group in snapshot.frozen
+        if not group.damage
+    ]
+    problems += [
+        Problem(
+            TABLE,
+            folder.path,
+            f"It lies in partition '{folder.partition_path}' and holds {folder.holds}, and is no partition that the "
+            "table's readers see.",
+            "If it is a copy, move it out of the table. If these are rows of yours, write them to another partition "
+            "and move the folder out then.",
+        )
+        for folder in snapshot.unlisted
+    ]
+    # In layout 1 a snapshot does not hold files against commits either.
+    if snapshot.config.layout >= 2:
+        problems += find_gone_partitions(storage, snapshot, check=TABLE)
+    problems += [
+        Problem(TABLE, "archived timeline", what, "Restore the file from a copy.") for what in snapshot.archive_problems
+    ]
+    return problems
+
+
+def _leftovers(storage: Storage, snapshot: TableSnapshot, clock: Clock) -> list[str]:
+    notes = []
+    pending = {instant.time for instant in snapshot.timeline.pending}
+    heartbeats = [
+        status.name
+        for status in storage.list(join(snapshot.base_path, ".hoodie/.heartbeat"))
+        if status.name.isdigit() and status.name not in pending and clock.now() - status.modified > EXPIRY_SECONDS
+    ]
+    if heartbeats:
+        notes.append(
+            f"Heartbeats are left of instants that are not pending, and do no harm: {_some(heartbeats)}. "
+            "Their writers died; Hudi's cleaner removes them."
+        )
+    if snapshot.uncommitted_files:
+        notes.append(
+            f"Files of pending or failed instants, which no reader sees: {_some(list(snapshot.uncommitted_files))}."
+        )
+    return notes
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(sorted(names)[:most])}{more}"
+
+
+def _merge_sample(
+    storage: Storage, base_path: str, number: int, seed: int, clock: Clock, timezone: str | None
+) -> CheckReport:
+    try:
+        sample = verify_sample(
+            storage,
+            base_path,
+            number=number,
+            seed=seed,
+            dispatcher=InProcessDispatcher(),
+            run_check=partial(check_slice_at, base_path),
+            clock=clock,
+            timezone=timezone,
+        )
+    except Refused as error:
+        return CheckReport(notes=(f"No file slice was merged. {error.why}",))
+    check = Check(
+        MERGE,
+        len(sample.groups),
+        None,
+        "file slices",
+        f"{sample.rows} rows, {sample.keys} keys merged twice",
+        sample.read if sample.groups else None,
+    )
+    problems = [
+        Problem(
+            MERGE, join(*problem.group), problem.what, "Find out which commit wrote it, and restore it from a copy."
+        )
+        for problem in sample.problems
+    ]
+    notes = [f"{join(*problem.group)} was not merged: {problem.what}" for problem in sample.not_merged]
+    return CheckReport((check,), tuple(problems), tuple(notes))

@@ -1,0 +1,305 @@
+"""Compaction of tables of version 10: FULL and LOG in one plan, LOG into a file of rows and one of deletes."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.base.errors import VerificationFailed
+from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.format.metadata.key import column_stats_key
+from lakeward.format.metadata.record import ColumnStatsRecord
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.instant import State
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.decision import Choice, Reason
+from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
+from lakeward.table.listing import ListingSource
+from lakeward.table.metadata.metadata_table import load_metadata_table
+from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.new_table import NewIndex, NewIndexes
+from lakeward.write.request import IndexKind
+from tests.clocks import SkippingClock
+from tests.crash.compacting import everything, instants, is_leftover
+from tests.crash.metadata_compacting import check_agrees, snapshot_of
+from tests.native_table import PARTITION, NativeTable, Record
+from tests.our_reader import scan
+from tests.runs import runs
+from tests.services.bench import NOTHING, Bench
+from tests.write.judged import judged_values
+from tests.write.writing import new_table, write
+
+SEED = int(os.environ.get("LAKEWARD_SEED", random.randrange(2**31)))
+CLOCK = SkippingClock()
+"""One for all runs: what completed in the future of the next one is in no plan of that."""
+FULL_GROUP, LOG_GROUP = "hot-0", "warm-0"
+SETTINGS = {
+    "planner.small_base_size": "1KiB",
+    "planner.log_ratio": "1",
+    "planner.large_log_ratio": "100",
+    "hoodie.compaction.logfile.num.threshold": "2",
+    "hoodie.compaction.logfile.size.threshold": "1",
+}
+
+
+def planner(kind: CompactionType = CompactionType.HYBRID, **settings: str) -> Planner:
+    return planner_of(kind, GroupFilter(), SETTINGS | settings)
+
+
+def two_groups(base: Path, *, by_event_time: bool = True) -> NativeTable:
+    """One whose base is small beside its logs, and one whose is large; each with rows and deletes in three writes."""
+    table = NativeTable(base, by_event_time=by_event_time)
+    table.insert(FULL_GROUP, [Record(f"h{number}", 10, "a") for number in range(6)])
+    chance = random.Random(0)
+    table.insert(LOG_GROUP, [Record(f"w{number}", 10, chance.randbytes(40).hex()) for number in range(900)])
+    for at in (1, 2, 3):
+        table.write(
+            {
+                FULL_GROUP: [Record("h1", 10 + at, "b"), Record(f"h{1 + at}", 11, None)],
+                LOG_GROUP: [Record("w1", 12 - at, "b"), Record(f"n{at}", at, "new"), Record(f"w{1 + at}", 11, None)],
+            }
+        )
+    return table
+
+
+def bench_of(table: NativeTable) -> Bench:
+    bench = Bench(table.base)
+    bench.clock = CLOCK
+    return bench
+
+
+def compact(table: NativeTable, planner: Planner) -> CompactionReport:
+    report = bench_of(table).compactor(planner).compact()
+    table.compacted(report)
+    return report
+
+
+def kinds_of(plan: CompactedPlan) -> dict[str, OperationKind]:
+    return {operation.file_id: operation.kind for operation in plan.operations}
+
+
+@pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
+def test_full_and_log_in_one_plan(tmp_path: Path, by_event_time: bool) -> None:
+    """The table's version has it so by itself: one commit with the base file, the log of rows and that of deletes, and
+    a stat of each; nothing of ours is left over, rows are what they were, and a second run has nothing to do."""
+    table = two_groups(tmp_path / "table", by_event_time=by_event_time)
+    table.check()
+
+    (plan,) = compact(table, planner()).plans
+
+    assert kinds_of(plan) == {FULL_GROUP: OperationKind.FULL, LOG_GROUP: OperationKind.LOG}
+    table.check()
+    file = table.timeline / f"{plan.instant}_{plan.completion_time}.commit"
+    metadata = read_commit_metadata(file.read_bytes(), file=str(file), layout=2)
+    assert metadata.operation_type == "COMPACT"
+    stats = {stat.path: stat for stat in metadata.partition_to_write_stats[PARTITION]}
+    new = {path for path in everything(table.base) if f"_{plan.instant}" in path and path.startswith(PARTITION)}
+    assert set(stats) == new and len(new) == 3
+    assert {path.partition(plan.instant)[2] for path in new} == {".parquet", "_1.log.parquet", "_1.deletes.parquet"}
+    assert all(stat.file_size_in_bytes == (table.base / path).stat().st_size for path, stat in stats.items())
+    assert [path for path in everything(table.base) if is_leftover(path)] == []
+    result = next(each for each in plan.operations if each.kind is OperationKind.LOG)
+    assert result.delete_log is not None
+    assert plan.output_bytes == sum(stat.file_size_in_bytes or 0 for stat in stats.values())
+
+    again = compact(table, planner())
+    assert again.plans == ()
+    assert {each.file_id: each.reason for each in again.outcome.decisions} == {
+        FULL_GROUP: Reason.NO_LOGS,
+        LOG_GROUP: Reason.BELOW_THRESHOLDS,
+    }
+
+
+def test_while_it_is_pending(tmp_path: Path) -> None:
+    """FULL and LOG are in a map of pending work each, a write meanwhile loses nothing, and the next run carries it
+    out."""
+    table = two_groups(tmp_path / "table")
+    bench = bench_of(table)
+    run = bench.run
+
+    def fail(spec: OperationSpec, attempt: int) -> OperationResult:
+        raise VerificationFailed("No.", why="No.", remedy="No.")
+
+    bench.run = fail  # type: ignore[assignment]
+    with pytest.raises(VerificationFailed):
+        bench.compactor(planner()).compact()
+    snapshot = scan(table.base)
+    ((instant, plan),) = snapshot.plans.items()
+    assert (plan.version, {each.operation_type for each in plan.operations}) == (3, {"FULL", "LOG"})
+    assert snapshot.pending_compactions == {(PARTITION, FULL_GROUP): instant}
+    assert snapshot.pending_log_compactions == {(PARTITION, LOG_GROUP): instant}
+    later = {FULL_GROUP: [Record("h1", 99, "later")], LOG_GROUP: [Record("w1", None, None)]}
+    table.write(later)
+    table.check()
+
+    bench.run = run
+    report = bench.compactor(NOTHING).compact()
+    table.compacted(report)
+    (done,) = report.plans
+    assert (done.instant, done.recovered) == (instant, True)
+    assert {each.file_id for each in done.operations} == {FULL_GROUP, LOG_GROUP}
+    table.check()
+
+
+def test_the_outputs_are_compacted_again(tmp_path: Path) -> None:
+    """A LOG over both files of an earlier one and the writes since, and a FULL over all; nothing over the two alone."""
+    table = two_groups(tmp_path / "table")
+    log = planner(CompactionType.LOG)
+    compact(table, log)
+    report = compact(table, log)
+    assert report.plans == () and {each.reason for each in report.outcome.decisions} == {Reason.ONE_LOG}
+    table.write({LOG_GROUP: [Record("w1", 50, "again"), Record("w7", None, None)]})
+    (plan,) = compact(table, log).plans
+    assert (kinds_of(plan), plan.merged_log_files) == ({LOG_GROUP: OperationKind.LOG}, 4)
+    table.check()
+    assert {each.kind for each in compact(table, planner(CompactionType.FULL)).plans[0].operations} == {
+        OperationKind.FULL
+    }
+    table.check()
+    assert not scan(table.base).file_groups[1].slices[0].log_files
+
+
+def test_a_split_plan_where_it_is_asked_for(tmp_path: Path) -> None:
+    """A log compaction of its own, completed as a delta commit, with the same two files."""
+    table = two_groups(tmp_path / "table")
+    plans = compact(table, planner(**{"planner.publish": "split"})).plans
+    (log,) = [plan for plan in plans if OperationKind.LOG in kinds_of(plan).values()]
+    assert len(plans) == 2
+    (done,) = [i for i in instants(table.base) if i.time == log.instant and i.state is State.COMPLETED]
+    assert done.action == "deltacommit"
+    assert len(list((table.base / PARTITION).glob(f"*_{log.instant}_1.*.parquet"))) == 2
+    table.check()
+
+
+def test_a_full_tells_its_changes_in_a_native_log(tmp_path: Path) -> None:
+    """What changed is in the file of changes that the base file's stat names, and there is no inline log. No LOG is
+    planned beside it: readers of changes would fail at it."""
+    more = {"hoodie__table__cdc__enabled": "true", "hoodie__table__cdc__supplemental__logging__mode": "OP_KEY_ONLY"}
+    table = NativeTable(tmp_path / "table", by_event_time=True, **more)
+    table.insert(FULL_GROUP, [Record(key, 10, "a") for key in "abc"])
+    table.write(
+        {FULL_GROUP: [Record("a", 11, "b"), Record("b", 11, None), Record("n", 1, "new"), Record("x", 1, None)]}
+    )
+    (plan,) = compact(table, planner()).plans
+    table.check()
+    (result,) = plan.operations
+    assert result.kind is OperationKind.FULL and result.change_log is not None
+    (path,) = (table.base / PARTITION).glob("*.cdc*")
+    assert path.name == result.change_log.file_name == f"{FULL_GROUP}_0-1000-0_{plan.instant}_1.cdc.parquet"
+    assert sorted((row["record_key"], row["op"]) for row in pq.read_table(path).to_pylist()) == [
+        ("a", "u"),
+        ("b", "d"),
+        ("n", "i"),
+    ]
+    file = table.timeline / f"{plan.instant}_{plan.completion_time}.commit"
+    metadata = read_commit_metadata(file.read_bytes(), file=str(file), layout=2)
+    (stat,) = metadata.partition_to_write_stats[PARTITION]
+    assert stat.cdc_stats == {f"{PARTITION}/{path.name}": path.stat().st_size}
+
+
+def test_the_metadata_table_has_both_files(tmp_path: Path) -> None:
+    """Each by its size, with statistics of each indexed column: those of deletes are empty ranges. What wrote the logs
+    is our writer, and the record index still finds each key."""
+    base = new_table(tmp_path / "table", version=10, indexes=NewIndexes(finds_keys=NewIndex.RECORD))
+    index = {"index": IndexKind.RECORD}
+    keys = [f"k{number}" for number in range(8)]
+    write(base, [(key, 1, "p", "a") for key in keys], clock=CLOCK, **index)
+    for at in (2, 3):
+        write(base, [(key, at, "p", "b") for key in keys[at : at + 3]], clock=CLOCK, **index)
+        write(base, [(keys[at + 4], 9, "p", "gone")], "delete", clock=CLOCK, **index)
+    before = judged_values(base)
+    bench = Bench(base)
+    bench.clock = CLOCK
+    (plan,) = bench.compactor(planner(CompactionType.LOG)).compact().plans
+    assert judged_values(base) == before
+    check_agrees(base)
+    snapshot = snapshot_of(base, ListingSource.STORAGE)
+    metadata = load_metadata_table(bench.storage, str(base), snapshot.config, snapshot.timeline, clock=CLOCK)
+    reader = MetadataReader(bench.storage, metadata)
+
+    def range_of(kind: str) -> tuple[object, object, int | None]:
+        (path,) = (base / "p").glob(f"*_{plan.instant}_1.{kind}.parquet")
+        (found,) = reader.lookup("column_stats", [column_stats_key("ts", "p", path.name)]).values()
+        assert isinstance(found, ColumnStatsRecord)
+        return found.min_value, found.max_value, found.value_count
+
+    assert (range_of("log"), range_of("deletes")) == ((2, 3, 4), (None, None, 0))
+    write(base, [("k0", 20, "p", "again")], clock=CLOCK, **index)
+    assert judged_values(base) == before | {"k0": "again"}
+
+
+@pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
+def test_a_pending_write_holds_a_log_back(tmp_path: Path, by_event_time: bool) -> None:
+    """Any that may touch the group does so by commit time, since a reader may rank the output by its own instant; by
+    event time one that is newer than every source does no harm."""
+    table = two_groups(tmp_path / "table", by_event_time=by_event_time)
+    begun = table.begin({LOG_GROUP: [Record("w1", 60, "late")]})
+    report = compact(table, planner(CompactionType.LOG))
+    of_group = next(each for each in report.outcome.decisions if each.file_id == LOG_GROUP)
+    expected = (Choice.LOG, Reason.HAS_LOGS) if by_event_time else (Choice.NONE, Reason.PENDING_WRITE)
+    assert (of_group.choice, of_group.reason) == expected
+    table.complete(begun)
+    table.check()
+    compact(table, planner(CompactionType.LOG))
+    table.check()
+
+
+def history(base: Path, seed: int, steps: int) -> None:
+    chance = random.Random(seed)
+    by_event_time = chance.random() < 0.5
+    table = NativeTable(base, by_event_time=by_event_time)
+    groups = [f"g{number}-0" for number in range(chance.randint(1, 3))]
+    for group in groups:
+        table.insert(group, [Record(f"{group} {key}", chance.randint(0, 999), "base") for key in range(6)])
+    begun: list[object] = []
+    times = iter(chance.sample(range(10**6), 10**4))
+
+    def records() -> dict[str, list[Record]]:
+        found = {}
+        for group in chance.sample(groups, chance.randint(1, len(groups))):
+            keys = chance.sample(range(10), chance.randint(1, 6))
+            found[group] = [
+                Record(f"{group} {key}", next(times), chance.choice([None, f"{next(times)}"])) for key in keys
+            ]
+            if chance.random() < 0.3:
+                found[group].append(Record(f"{group} gone", None, None))
+        return found
+
+    kinds = [CompactionType.HYBRID, CompactionType.LOG, CompactionType.FULL]
+    done = set()
+    for _ in range(steps):
+        step = chance.choice(["write"] * 4 + ["begin", "complete", "compact", "compact"])
+        if step == "write":
+            table.write(records())
+        elif step == "begin":
+            begun.append(table.begin(records()))
+        elif step == "complete" and begun:
+            table.complete(begun.pop(chance.randrange(len(begun))))  # type: ignore[arg-type]
+        elif step == "compact":
+            form = {"planner.publish": chance.choice(["auto", "auto", "split"])}
+            report = compact(table, planner(chance.choice(kinds), **form))
+            done |= {operation.kind for plan in report.plans for operation in plan.operations}
+        table.check()
+
+
+@pytest.mark.parametrize("number", range(runs(2)))
+def test_any_history(tmp_path: Path, number: int) -> None:
+    """Writes, late ones too, FULL, LOG and both in one plan, in either form: our reader and the second one give the
+    rows of a dict after each step."""
+    print(f"LAKEWARD_SEED={SEED}")
+    history(tmp_path / "table", SEED + number, steps=14)
+
+
+@pytest.mark.wide
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_any_longer_history(tmp_path: Path, number: int) -> None:
+    """The same, for longer."""
+    print(f"LAKEWARD_SEED={SEED}")
+    history(tmp_path / "table", SEED + 1000 + number, steps=50)

@@ -1,0 +1,216 @@
+"""What the dead attempt at a compaction or log compaction left goes, whichever engine made it. Its plan stays, or
+goes too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lakeward.base.errors import LakewardError, TryLater
+from lakeward.format.timeline.instant import State
+from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.pending_work import pending_work
+from lakeward.protocol.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.services.compaction.run.claim import claim_plan
+from lakeward.services.compaction.run.unscheduling import StillScheduled
+from lakeward.services.rollback.run.rolling_back import FoundBy, find_decisions, preview
+from lakeward.storage.local import LocalStorage
+from tests.crash.compacting import (
+    LOG,
+    age_temporary_files,
+    check_finished,
+    check_readable,
+    everything,
+    instants,
+    is_leftover,
+)
+from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.golden_tables import copy_golden
+from tests.processes import LookedOn, ScriptedProcesses
+from tests.runs import spread
+from tests.services.bench import GROUP, PENDING, Bench, pending_states
+from tests.services.compaction.run.test_unscheduling import schedule
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.services.metadata.run.test_compaction import copy_of
+from tests.services.rollback.run.failed_tables import roll_back
+
+HOUR = 3600.0
+ORPHAN = f"p/{GROUP[1]}_0-55-66_{PENDING}.parquet"
+MARKER = f".hoodie/.temp/{PENDING}/{ORPHAN}.marker.MERGE"
+INFLIGHT = f".hoodie/timeline/{PENDING}.compaction.inflight"
+REQUESTED = f".hoodie/timeline/{PENDING}.compaction.requested"
+
+
+KINDS = [pytest.param(kind, marks=[] if kind is FaultKind.KILL else pytest.mark.wide) for kind in FaultKind]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """A compaction of Hudi's that died: it had begun, and written a base file; all of it is a day old."""
+    base = copy_golden("v9", tmp_path / "table", pending=True)
+    for path in (INFLIGHT, ORPHAN, MARKER):
+        (base / path).parent.mkdir(parents=True, exist_ok=True)
+        (base / path).touch()
+    for path in (INFLIGHT, ORPHAN, MARKER, REQUESTED):
+        age(base / path, hours=24)
+    return base
+
+
+def age(path: Path, *, hours: float) -> None:
+    then = time.time() - hours * HOUR
+    os.utime(path, (then, then))
+
+
+def beat(base: Path, *, hours: float) -> None:
+    path = Path(heartbeat_path(str(base), PENDING))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    age(path, hours=hours)
+
+
+def decision(base: Path, **options: object) -> RollbackDecision:
+    processes = ScriptedProcesses()
+    processes.stillness = LookedOn()
+    (found,) = find_decisions(serviced_table(str(base), LocalStorage(), processes, **options))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hours", "stopped", "reason"),
+    [
+        (1, False, RollbackReason.DEAD_WRITER),
+        (None, False, RollbackReason.SILENT),
+        (None, True, RollbackReason.WRITERS_STOPPED),
+    ],
+    ids=["its heartbeat stopped", "silent", "no writer at work"],
+)
+def test_a_dead_compaction_is_released(base: Path, hours: float | None, stopped: bool, reason: RollbackReason) -> None:
+    """Keeps 1 of services/rollback/run/releasing: its base file, markers, `.inflight` and heartbeat go; its plan stays,
+    as do all logs and what else carries its instant. The next compaction carries the plan out."""
+    if hours is not None:
+        beat(base, hours=hours)
+    other = base / "p" / f"99999999-02cc-4e03-aec7-b7450919b7fd-0_0-55-66_{PENDING}.parquet"
+    other.write_bytes(b"of a group that is not in the plan")
+    before = set(everything(base)) - {ORPHAN, MARKER, INFLIGHT, f".hoodie/.heartbeat/{PENDING}"}
+
+    found = decision(base, writers_stopped=stopped)
+    (done,) = roll_back(base, LocalStorage(), writers_stopped=stopped).rolled_back
+
+    assert (found.step, found.reason) == (Step.RELEASE, reason)
+    assert (done.planned.decision.reason, done.planned.found_by) == (reason, FoundBy.FILE_GROUPS)
+    assert (done.rollback, done.planned.plan.files) == (None, {"p": (ORPHAN.removeprefix("p/"),)})
+    assert set(everything(base)) == before
+    assert pending_states(base) == {State.REQUESTED}
+    other.unlink()
+    check_readable(base)
+    Bench(base).compactor().compact()
+    check_finished(base)
+
+
+def test_a_dry_run_writes_nothing(base: Path) -> None:
+    """It names the files that would go."""
+    before = everything(base)
+    table = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
+    planned = preview(table, decision(base))
+    assert planned.plan.files == {"p": (ORPHAN.removeprefix("p/"),)}
+    assert everything(base) == before
+
+
+@pytest.mark.parametrize("young", [INFLIGHT, MARKER, "heartbeat"])
+def test_what_may_live_is_left_by_all(base: Path, young: str) -> None:
+    """A sign of life of an hour ago, and for a heartbeat of now: no rollback, compaction or unscheduling takes it over
+    beside writers, and a compaction does the rest. Keeps of protocol/stuck_services, and Keeps 5 of
+    services/compaction/run/compactor."""
+    if young == "heartbeat":
+        beat(base, hours=0)
+    else:
+        age(base / young, hours=1)
+    before = everything(base)
+    found = decision(base, writers_stopped=False)
+    is_live = young == "heartbeat"
+    assert found.step is Step.LEAVE
+    assert found.reason is (RollbackReason.LIVE_WRITER if is_live else RollbackReason.MAYBE_AT_WORK)
+    assert (found.until is None) == is_live
+    if found.until is not None:
+        assert abs(found.until - time.time() - 5 * HOUR) < 60
+    assert roll_back(base, LocalStorage(), writers_stopped=False).rolled_back == ()
+    ended = Bench(base).compactor(writers_stopped=False).unschedule(PENDING, foreign=True)
+    assert isinstance(ended, StillScheduled)
+    if not is_live:
+        report = Bench(base).compactor(writers_stopped=False).compact()
+        assert [(each.instant, each.why) for each in report.left_pending] == [(PENDING, found.why)]
+    assert everything(base) == before
+
+
+def test_one_that_begins_meanwhile_is_not_taken_over(base: Path) -> None:
+    """Keeps 2 of services/compaction/run/claim: it is judged once more under the lock."""
+    table = serviced_table(str(base), LocalStorage(), ScriptedProcesses(), writers_stopped=False)
+    (work,) = pending_work(table.snapshot())
+    age(base / INFLIGHT, hours=0)
+    before = everything(base)
+    with pytest.raises(TryLater, match="may be carrying out compaction"):
+        claim_plan(table, work)
+    assert everything(base) == before
+
+
+def test_silence_can_be_ruled_out(base: Path) -> None:
+    """With `none` only a heartbeat or the operator's word tells."""
+    assert decision(base, writers_stopped=False, silent_after=None).reason is RollbackReason.MAYBE_AT_WORK
+
+
+def test_a_dead_log_compaction_goes_with_its_plan(tmp_path: Path) -> None:
+    """The table is as it was before it was planned."""
+    bench = Bench(copy_golden("v9", tmp_path / "table"))
+    before = everything(bench.base)
+    instant = schedule(bench, LOG)
+    (bench.base / f".hoodie/timeline/{instant}.logcompaction.inflight").touch()
+    (bench.base / "p" / f".{GROUP[1]}_{instant}.log.1_0-5-6").write_bytes(b"half a log")
+    (done,) = roll_back(bench.base, LocalStorage()).rolled_back
+    assert done.planned.decision.step is Step.UNSCHEDULE
+    assert everything(bench.base) == before
+    check_readable(bench.base)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_log", [False, True], ids=["compaction", "log compaction"])
+def test_stopped_at_every_call_the_next_run_does_the_rest(
+    base: Path, tmp_path: Path, is_log: bool, kind: FaultKind
+) -> None:
+    """Keeps 2 of services/rollback/run/releasing: what was written counts at no moment, and in the end only the plan is
+    left, or not even that."""
+    golden, action = base, "compaction"
+    if is_log:
+        bench = Bench(copy_golden("v9", tmp_path / "log"))
+        instant, action, golden = schedule(bench, LOG), "logcompaction", bench.base
+        (golden / f".hoodie/timeline/{instant}.logcompaction.inflight").touch()
+        (golden / "p" / f".{GROUP[1]}_{instant}.log.1_0-5-6").write_bytes(b"half a log")
+    clean = FaultyStorage()
+    roll_back(copy_of(golden, tmp_path / "clean"), clean)
+    for fault in spread(faults_of(kind, clean.calls)):
+        table = copy_of(golden, tmp_path / "struck")
+        processes = ScriptedProcesses()
+        try:
+            with suppress(LakewardError, OSError, Killed):
+                roll_back(table, FaultyStorage(fault), processes)
+            check_readable(table)
+            processes.kill_all()
+            age_temporary_files(table)
+            roll_back(table, FaultyStorage(), processes)
+            roll_back(table, FaultyStorage(), processes)
+            states = {each.state for each in instants(table) if each.action == action}
+            # A log compaction that is not begun any more is a plan like any other, which a compaction carries out.
+            assert states in ([set(), {State.REQUESTED}] if is_log else [{State.REQUESTED}])
+            # A process that died last of all left its lock, which the next one takes that has something to do.
+            left = [path for path in everything(table) if is_leftover(path)]
+            assert [path for path in left if not path.endswith((".lakeward-tmp", "/lock"))] == []
+            check_readable(table)
+        except BaseException as error:
+            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
+            raise
+        shutil.rmtree(table)

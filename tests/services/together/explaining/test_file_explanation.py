@@ -1,0 +1,141 @@
+"""Why a file is still there, or what became of it. The cases as text are in `file.cases`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.base.errors import LakewardError
+from lakeward.format.timeline.instant import parse_instant_time
+from lakeward.services.clean.plan.decision import Keeper, KeepReason
+from lakeward.services.clean.plan.planner import plan_clean
+from lakeward.services.savepoint.plan import pinned_by
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, Gone, find_path
+from lakeward.services.together.explaining.file_sentences import explain_in_sentences
+from lakeward.services.together.explaining.storage_states import FileState
+from lakeward.storage.storage import FileStatus
+from lakeward.table.file_system_view import sort_files
+from lakeward.table.quarantine import Manifest, Quarantine, QuarantinedFile, QuarantinedRun, QuarantineKind
+from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.savepoints import Savepoint
+from tests.services.clean.plan.clean_cases import path_of, read_table
+from tests.services.compaction.plan.planner_cases import Case, read_cases
+from tests.synthetic_table import minute
+
+CASES = Path(__file__).with_name("file.cases")
+START = parse_instant_time(minute(0), UTC) / 1000
+OURS = {"file", "stray", "cleaned", "cleaning", "set", "rolled", "committed"}
+
+
+def told(case: Case) -> str:
+    lines = [line.split() for line in case.table.splitlines()]
+    table = read_table("\n".join(line for line in case.table.splitlines() if line.split()[0] not in OURS))
+    facts: dict[str, Any] = {"cleans": [], "planned_deletions": {}, "rolled_back": {}, "committed": []}
+    strays, asked = [], []
+    for words in lines:
+        match words:
+            case ["file", file]:
+                asked.append(path_of(file))
+            case ["stray", file]:
+                strays.append(path_of(file))
+            case ["cleaned", time, *files]:
+                names = tuple(path_of(file).rpartition("/")[2] for file in files)
+                facts["cleans"].append(Clean(minute(int(time)), True, "", {"p": names}))
+            case ["cleaning", time, *files]:
+                facts["planned_deletions"][minute(int(time))] = frozenset(map(path_of, files))
+            case ["set", "aside", time, "until", end, *files]:
+                aside = tuple(QuarantinedFile("p", path_of(file).rpartition("/")[2], 10) for file in files)
+                manifest = Manifest(QuarantineKind.CLEAN, START, START + 60 * int(end), True, aside)
+                run = QuarantinedRun(minute(int(time)), QuarantineKind.CLEAN, (manifest,))
+                facts["quarantine"] = Quarantine((run,))
+            case ["rolled", "back", time, "by", by]:
+                facts["rolled_back"][minute(int(time))] = minute(int(by))
+            case ["committed", file]:
+                facts["committed"].append(path_of(file))
+    found = sort_files("p", (FileStatus(path.rpartition("/")[2], 7, 0.0, False) for path in strays))
+    snapshot = table.snapshot()
+    snapshot = replace(snapshot, files=(*snapshot.files, found))
+    savepoints = [
+        Savepoint(time, "u", "", START, {"p": frozenset(path.rpartition("/")[2] for path in paths)})
+        for time, paths in snapshot.savepointed.items()
+    ]
+    outcome = plan_clean(snapshot, table.policy, now=table.now)
+    explainer = FileExplainer(snapshot, outcome, FileFacts(pinned=pinned_by(savepoints, snapshot), **facts))
+    sentences = [
+        "\n".join(explain_in_sentences(explainer.explain(path), now=START + 86400, zone=UTC)) for path in asked
+    ]
+    return "\n".join(sentences)
+
+
+@pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
+def test_case(case: Case) -> None:
+    """Keeps 1 of services/together/explaining/file_explanation: the rule that the case is named for."""
+    assert told(case) == case.expected
+
+
+def test_cases_are_written_as_the_code_would_write_them() -> None:
+    """The file of cases is exactly what LAKEWARD_REWRITE_CASES=1 makes of it, so a rewrite shows only what changed."""
+    head, cases = read_cases(CASES)
+    blocks = [f"== {case.rule}\n{case.table}\n----\n{told(case)}\n" for case in cases]
+    written = "\n".join([head.rstrip("\n") + "\n", *blocks])
+    if "LAKEWARD_REWRITE_CASES" in os.environ:
+        CASES.write_text(written)
+    assert CASES.read_text() == written
+
+
+def test_each_reason_to_stay_has_its_sentence() -> None:
+    """Keeps of services/together/explaining/file_sentences: a sentence for every reason and every verdict, none the
+    same."""
+    table = read_table("policy commits 1\ndone commit 10 20\ngroup a 10 20")
+    snapshot = table.snapshot()
+    explainer = FileExplainer(snapshot, plan_clean(snapshot, table.policy, now=0.0), FileFacts())
+    found = explainer.explain(path_of("a@10"))
+
+    def sentences(**changes: Any) -> str:
+        return "\n".join(explain_in_sentences(replace(found, **changes), now=START, zone=None))
+
+    told = [
+        sentences(keepers=(Keeper(reason, "1", consumer="c"),))
+        for reason in KeepReason
+        if reason is not KeepReason.NEWEST
+    ]
+    told.append(sentences(keepers=(Keeper(KeepReason.CONSUMER, consumer="c", read_up_to="9"),)))
+    assert len(set(told)) == len(KeepReason)
+    verdicts = {sentences(verdict=verdict, keepers=(), dead_by=()).split("\n", 1)[1] for verdict in (*FileState, *Gone)}
+    assert len(verdicts) >= len(FileState) + len(Gone) - 2  # the superseded ones differ by what keeps them
+
+
+@pytest.mark.parametrize(
+    "given", ["/t/p/{name}", "file:///t/p/{name}", "file:/t/p/{name}", "./p/{name}", "p/{name}", "{name}"]
+)
+def test_a_file_is_found_by_any_of_its_names(given: str) -> None:
+    """Whole path, path below the table, or name alone."""
+    snapshot = read_table("done commit 10\ngroup a 10").snapshot()
+    path = path_of("a@10")
+    found = find_path(given.format(name=path[2:]), base_path="/t", snapshot=snapshot, facts=FileFacts())
+    assert found == path
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("/other/p/{name}", "Pass the table that it is of"),
+        ("s3://other/p/{name}", "Pass the table that it is of"),
+        (".hoodie/timeline/20260101000000000_20260101000000001.commit", "Pass --instant"),
+        ("p/data.csv", "Pass a file of one of the table's partitions"),
+        ("p/../{name}", "nothing was opened"),
+        ("{twice}", "Pass the path of the one"),
+    ],
+)
+def test_a_path_that_is_no_files_of_the_table(given: str, remedy: str) -> None:
+    """The error names what to pass instead."""
+    snapshot = read_table("done commit 10\ngroup a 10\ngroup q/b 10\ngroup b 10").snapshot()
+    names = {"name": path_of("a@10")[2:], "twice": path_of("b@10")[2:]}
+    with pytest.raises(LakewardError) as raised:
+        find_path(given.format(**names), base_path="/t", snapshot=snapshot, facts=FileFacts())
+    assert remedy in str(raised.value)
