@@ -1,15 +1,14 @@
-"""A savepoint of a golden table is made and deleted, stopped at each storage call, and beside other processes."""
+"""A savepoint of a golden table is made and deleted, beside other processes. Faults of storage are in tests/crash."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
+from lakeward.base.errors import AttemptLost, Refused, TryLater, UsageError
 from lakeward.daemon.watcher import Watcher
 from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
@@ -22,21 +21,25 @@ from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.savepoints import Savepoint, read_savepoints
 from lakeward.table.timeline.timeline import load_timeline
 from tests.clocks import SkippingClock
-from tests.crash.compacting import age_temporary_files, everything
-from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.crash.compacting import everything
+from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
 from tests.processes import LookedOn, ScriptedProcesses
-from tests.runs import spread
 
 NEWEST = "20261121043709156"
 FILES = 4
 
 
 def serviced(
-    base: Path, storage: FaultyStorage | None = None, *, shared: bool = True, clock: SkippingClock | None = None
+    base: Path,
+    storage: FaultyStorage | None = None,
+    processes: ScriptedProcesses | None = None,
+    *,
+    shared: bool = True,
+    clock: SkippingClock | None = None,
 ) -> ServicedTable:
-    processes = ScriptedProcesses()
+    processes = processes or ScriptedProcesses()
     processes.stillness = LookedOn()
     return ServicedTable.for_one_attempt(
         storage or FaultyStorage(),
@@ -53,8 +56,10 @@ def serviced(
     )
 
 
-def create(base: Path, storage: FaultyStorage | None = None, **options: object) -> None:
-    create_savepoint(serviced(base, storage, **options), None, user="ann", comment="why")  # type: ignore[arg-type]
+def create(
+    base: Path, storage: FaultyStorage | None = None, processes: ScriptedProcesses | None = None, **options: object
+) -> None:
+    create_savepoint(serviced(base, storage, processes, **options), None, user="ann", comment="why")  # type: ignore[arg-type]
 
 
 def savepoints(base: Path) -> tuple[Savepoint, ...]:
@@ -88,45 +93,6 @@ def test_made_and_deleted(table: Path) -> None:
 
     assert delete_savepoint(serviced(table), NEWEST).was_completed
     assert [path for path in everything(table) if not path.endswith(("/lock", "/commit"))] == before
-
-
-@pytest.mark.parametrize("kind", list(FaultKind))
-def test_making_survives_every_fault(kind: FaultKind, tmp_path: Path) -> None:
-    """There is a savepoint of all files or none, and the next call makes it. Keeps 1 of services/savepoint/run."""
-    clean = FaultyStorage()
-    create(copy_golden("v9", tmp_path / "clean"), clean, shared=False)
-    for fault in spread(faults_of(kind, clean.calls)):
-        base = copy_golden("v9", tmp_path / f"{kind}-{fault.call}")
-        with suppress(LakewardError, OSError, Killed):
-            create(base, FaultyStorage(fault), shared=False)
-        try:
-            assert read_rows(base) == expected_rows("v9")
-            for found in savepoints(base):
-                assert sum(map(len, found.files.values())) == FILES
-            age_temporary_files(base)
-            with suppress(UsageError):  # where it was made after all
-                create(base, shared=False)
-            assert len(savepoints(base)) == 1
-        except BaseException as error:
-            error.add_note(f"{fault.kind} at call {fault.call}: {clean.calls[fault.call]}")
-            raise
-
-
-@pytest.mark.parametrize("kind", list(FaultKind))
-def test_deleting_survives_every_fault(kind: FaultKind, tmp_path: Path) -> None:
-    """The completed file goes first, and the next call removes what is left. Keeps 1 of services/savepoint/run."""
-    made = copy_golden("v9", tmp_path / "made")
-    create(made, shared=False)
-    clean = FaultyStorage()
-    delete_savepoint(serviced(Path(shutil.copytree(made, tmp_path / "clean")), clean, shared=False), NEWEST)
-    for fault in spread(faults_of(kind, clean.calls)):
-        base = Path(shutil.copytree(made, tmp_path / f"{kind}-{fault.call}"))
-        with suppress(LakewardError, OSError, Killed):
-            delete_savepoint(serviced(base, FaultyStorage(fault), shared=False), NEWEST)
-        assert not (savepoints(base) and not begun(base)), fault
-        with suppress(UsageError):
-            delete_savepoint(serviced(base, shared=False), NEWEST)
-        assert (savepoints(base), begun(base)) == ((), []), fault
 
 
 def test_one_that_another_process_may_be_making(table: Path) -> None:

@@ -80,6 +80,16 @@ def data_files(base: Path) -> set[str]:
     }
 
 
+def contents(base: Path) -> dict[str, bytes]:
+    """Data files by path below the table, wherever they are: in their places, or in the quarantine."""
+    found = {path: (base / path).read_bytes() for path in data_files(base)}
+    for run in (base / ".hoodie" / ".quarantine").glob("*/files"):
+        for path in run.rglob("*"):
+            if path.is_file() and path.suffix != ".crc":
+                found[str(path.relative_to(run))] = path.read_bytes()
+    return found
+
+
 def completed_cleans(base: Path) -> dict[str, CleanMetadata]:
     """What each completed clean says, by its file's name."""
     return {

@@ -17,7 +17,6 @@ from lakeward.services.together.restore.run.restoring import preview_restore
 from lakeward.storage.local import LocalStorage
 from lakeward.table.quarantine import load_quarantine
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.crash.test_quarantine import contents
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import DATA_TIMELINE, timeline
@@ -27,7 +26,7 @@ from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
-from tests.services.clean.run.cleaning import clean, compacted, completed_cleans, data_files
+from tests.services.clean.run.cleaning import clean, compacted, completed_cleans, contents, data_files
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.together.restore.run.test_restoring import LATER, go_back, planned, restores, seen_rows, without
 

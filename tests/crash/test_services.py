@@ -1,0 +1,251 @@
+"""Every service that changes a table, stopped at every call to the storage. A row is a service on one table: what must
+hold is beside it, the loop is in tests/crash/harness.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.base.errors import UsageError
+from lakeward.services.clean.run.cleaner import Cleaner
+from lakeward.services.clean.run.undoing import undo_clean
+from lakeward.services.savepoint.run import delete_savepoint
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import Storage
+from lakeward.table.quarantine import load_quarantine
+from tests.crash import metadata_compacting
+from tests.crash.compacting import check_readable, everything, is_leftover
+from tests.crash.harness import Case, Extent, Place, Prepared, Row, cases_of, prepare, survive
+from tests.faults import FaultKind
+from tests.golden_tables import copy_golden, expected_rows
+from tests.metadata_golden import GOLDEN as WITH_METADATA
+from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
+from tests.services.archive.run.archiving import all_instants, archive, archived_rows, completed, history_of
+from tests.services.clean.run.cleaning import (
+    NATIVE,
+    choose_old,
+    clean,
+    compacted,
+    completed_cleans,
+    contents,
+    data_files,
+)
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.services.savepoint import test_run as saving
+
+pytestmark = pytest.mark.crash
+
+KILL, BEFORE = FaultKind.KILL, FaultKind.BEFORE
+KEPT_SECONDS = 3600.0
+
+
+def cleaning(golden: str, folder: Path) -> Case:
+    """Nothing that readers read is ever gone, and the next run ends the clean: the dead slice is gone and nothing else,
+    one clean names it. Keeps 2 of services/clean/run/cleaner."""
+    table = compacted(golden, folder)
+
+    def check_now(base: Path, whole: Path) -> None:
+        # The metadata table may list files for a while that are gone.
+        assert read_rows(base) == expected_rows("v9" if golden == NATIVE else golden)
+        assert data_files(whole) <= data_files(base)
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        assert data_files(base) == data_files(whole) < data_files(table)
+        assert len(completed_cleans(base)) == 1
+        check_nothing_left(base)
+        assert choose_old(scan(base)) is None
+        if golden == WITH_METADATA:
+            metadata_compacting.check_agrees(base)
+        else:
+            check_readable(base)
+
+    return Case(table=table, run=clean, check_now=check_now, check_end=check_end)
+
+
+def setting_aside(golden: str, folder: Path) -> Case:
+    """A clean that keeps what it takes away: each file is somewhere as it was, and readers see the same rows."""
+    table = compacted(golden, folder)
+    files = contents(table)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert read_rows(base) == expected_rows(golden)
+        assert contents(base) == files
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        check_nothing_left(base)
+        assert len(completed_cleans(base)) == 1
+        # In an object store the files stay in their places, and the metadata table lists less.
+        if golden == WITH_METADATA and data_files(base) != files.keys():
+            metadata_compacting.check_agrees(base)
+
+    return Case(table=table, run=clean_and_keep, check_now=check_now, check_end=check_end)
+
+
+def undoing(golden: str, folder: Path) -> Case:
+    """The undo of such a clean. Keeps 3 of services/clean/run/undo_run."""
+    table = compacted(golden, folder)
+    files = contents(table)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert read_rows(base) == expected_rows(golden)
+        assert contents(base) == files
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        check_nothing_left(base)
+        assert data_files(base) == files.keys()
+        assert not list((base / ".hoodie" / ".quarantine").glob("*"))
+        assert len(completed_cleans(base)) == 2 and choose_old(scan(base)) is not None
+        if golden == WITH_METADATA:
+            metadata_compacting.check_agrees(base)
+
+    return Case(table=table, before=clean_and_keep, run=undo_oldest, check_now=check_now, check_end=check_end)
+
+
+def clean_and_keep(base: Path | str, storage: Storage, processes: ScriptedProcesses, **options: Any) -> None:
+    clean(base, storage, processes, keep_seconds=KEPT_SECONDS, **options)
+
+
+def undo_oldest(base: Path | str, storage: Storage, processes: ScriptedProcesses, **options: Any) -> None:
+    """Undoes the oldest run in the quarantine; where there is none, ends what a dead process left."""
+    table = serviced_table(str(base), storage, processes, **options)
+    if runs := load_quarantine(storage, str(base)).runs:
+        undo_clean(table, runs[0].run)
+    else:
+        Cleaner(table, {}).end_pending()
+
+
+def archiving(golden: str, folder: Path) -> Case:
+    """Every instant is on the timeline or in the archive, and its rows are read as before. Keeps 3 and 4 of
+    services/archive/run/archiver."""
+    table = copy_golden(golden, folder)
+    instants = all_instants(table)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert all_instants(base) == instants
+        assert read_rows(base) == expected_rows(golden)
+        # A pending file of an instant that is completed does not outlive its completed file.
+        names = {path.name for path in (base / ".hoodie" / "timeline").iterdir() if path.is_file()}
+        pending = {name.partition(".")[0] for name in names if name.endswith((".requested", ".inflight"))}
+        assert pending <= {each.time for each in completed(base)}
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        assert completed(base) == completed(whole)
+        rows = archived_rows(base)
+        assert rows == archived_rows(whole) and len(rows) == len(set(rows))
+        assert [file.level for file in history_of(whole).sizes] == [1]
+        swept = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
+        with swept.locked():
+            swept.sweep(swept.snapshot(only=()))
+        check_nothing_left(base)
+
+    return Case(table=table, run=archive, check_now=check_now, check_end=check_end)
+
+
+def making_a_savepoint(golden: str, folder: Path) -> Case:
+    """There is a savepoint of all files or none, and the next call makes it. Keeps 1 of services/savepoint/run."""
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        saving.create(base, storage, processes, shared=False)
+
+    def again(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        with suppress(UsageError):  # where it was made after all
+            run(base, storage, processes)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert read_rows(base) == expected_rows(golden)
+        for found in saving.savepoints(base):
+            assert sum(map(len, found.files.values())) == saving.FILES
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        assert len(saving.savepoints(base)) == 1
+
+    return Case(table=copy_golden(golden, folder), run=run, again=again, check_now=check_now, check_end=check_end)
+
+
+def deleting_a_savepoint(golden: str, folder: Path) -> Case:
+    """The completed file goes first, and the next call removes what is left. Keeps 1 of services/savepoint/run."""
+    table = copy_golden(golden, folder)
+    saving.create(table, shared=False)
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        delete_savepoint(saving.serviced(base, storage, processes, shared=False), saving.NEWEST)
+
+    def again(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        with suppress(UsageError):  # where it is gone
+            run(base, storage, processes)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert not (saving.savepoints(base) and not saving.begun(base))
+
+    def check_end(base: Path, whole: Path) -> None:
+        assert (saving.savepoints(base), saving.begun(base)) == ((), [])
+
+    return Case(table=table, run=run, again=again, check_now=check_now, check_end=check_end)
+
+
+def check_nothing_left(base: Path) -> None:
+    """What is below the quarantine goes with its run."""
+    assert [path for path in everything(base) if is_leftover(path) and ".quarantine" not in path] == []
+
+
+ALL = Extent(check=tuple(FaultKind))
+KILLED = Extent(check=(KILL,))
+KILLED_OR_FAILED = Extent(check=(KILL, BEFORE))
+ONLY_KILLED = Extent(check=(KILL,), test=(KILL,))
+NIGHTLY = Extent(test=())
+KEPT = Extent(check=(KILL,), test=(KILL, BEFORE, FaultKind.TORN))
+SMALL_LEVELS = {"lakeward.services.archive.run.archiver.BATCH_INSTANTS": 1}
+"""Levels are merged, too."""
+
+ROWS = (
+    Row(make=cleaning, table="v9", disk=KILLED_OR_FAILED, store=KILLED),
+    Row(make=cleaning, table=WITH_METADATA, disk=KILLED_OR_FAILED, store=KILLED),
+    Row(make=cleaning, table=NATIVE, disk=NIGHTLY, store=NIGHTLY),
+    Row(make=setting_aside, table="v9", disk=KEPT, store=ONLY_KILLED),
+    Row(make=setting_aside, table=WITH_METADATA, disk=KEPT, store=ONLY_KILLED),
+    Row(make=undoing, table="v9", disk=KEPT, store=ONLY_KILLED),
+    Row(make=undoing, table=WITH_METADATA, disk=KEPT, store=ONLY_KILLED),
+    Row(make=archiving, table="v9", disk=KILLED_OR_FAILED, store=KILLED, patches=SMALL_LEVELS),
+    Row(make=archiving, table=WITH_METADATA, disk=KILLED_OR_FAILED, patches=SMALL_LEVELS),
+    Row(make=making_a_savepoint, table="v9", disk=ALL),
+    Row(make=deleting_a_savepoint, table="v9", disk=ALL),
+)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Row, Place], Prepared]:
+    """The table of a row is made once, for all faults."""
+    kept: dict[tuple[str, Place], Prepared] = {}
+
+    def of(row: Row, place: Place) -> Prepared:
+        if (row.name, place) not in kept:
+            kept[row.name, place] = prepare(row, place, tmp_path_factory.mktemp("row"))
+        return kept[row.name, place]
+
+    return of
+
+
+@pytest.mark.parametrize(("row", "place", "kind"), cases_of(ROWS))
+def test_a_service_survives_every_fault(
+    row: Row,
+    place: Place,
+    kind: FaultKind,
+    prepared: Callable[[Row, Place], Prepared],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever call fails, dies, tears or loses its reply: what must hold at every moment holds, and running again ends
+    it."""
+    for name, value in row.patches.items():
+        monkeypatch.setattr(name, value)
+    survive(prepared(row, place), kind, tmp_path)
