@@ -29,6 +29,7 @@ import pytest
 
 from lakeward.base.errors import LakewardError
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from tests.called_storage import WRITES
 from tests.crash.compacting import age_temporary_files
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.memory_objects import MemoryObjects, Objects
@@ -227,6 +228,9 @@ def prepare(row: Row, place: Place, folder: Path) -> Prepared:
     storage = unhurt.storage()
     case.run(unhurt.base, storage, ScriptedProcesses(), **unhurt.options)
     calls = tuple(unhurt.calls_of(storage))
+    assert any(call.split()[0] in (*WRITES, "replace") for call in calls), (
+        "a service that writes nothing proves nothing"
+    )
     with unhurt.seen() as seen:
         whole = Path(shutil.copytree(seen, folder / "whole", copy_function=shutil.copy2))
     case.check_end(whole, whole)

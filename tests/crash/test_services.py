@@ -19,13 +19,14 @@ from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import load_quarantine
 from tests.crash import metadata_compacting
 from tests.crash.compacting import check_readable, everything, is_leftover
-from tests.crash.harness import Case, Extent, Place, Prepared, Row, cases_of, prepare, survive
+from tests.crash.harness import Case, Extent, Place, Row, cases_of
 from tests.faults import FaultKind
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import GOLDEN as WITH_METADATA
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.services.archive.run.archiving import all_instants, archive, archived_rows, completed, history_of
+from tests.services.clean.run import test_orphans as orphans
 from tests.services.clean.run.cleaning import (
     NATIVE,
     choose_old,
@@ -122,6 +123,31 @@ def undo_oldest(base: Path | str, storage: Storage, processes: ScriptedProcesses
         Cleaner(table, {}).end_pending()
 
 
+def setting_orphans_aside(golden: str, folder: Path) -> Case:
+    """The file is in its place or in the quarantine, and the next call ends it."""
+    table = compacted(golden, folder)
+    path = orphans.add_stray(table)
+    orphans.set_aside(table)
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        orphans.set_aside(base, storage, after=orphans.DAY + 60)
+
+    def again(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        for lock in (base / ".hoodie").rglob("lock"):
+            lock.unlink()
+        orphans.set_aside(base, storage, after=2 * orphans.DAY + 120)
+
+    def check_now(base: Path, whole: Path) -> None:
+        places = [base / path, *(base / ".hoodie/.quarantine").rglob(path.rpartition("/")[2])]
+        assert [each.read_bytes() for each in places if each.exists()] == [b"stray"]
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        assert not (base / path).exists()
+
+    return Case(table=table, run=run, again=again, check_now=check_now, check_end=check_end)
+
+
 def archiving(golden: str, folder: Path) -> Case:
     """Every instant is on the timeline or in the archive, and its rows are read as before. Keeps 3 and 4 of
     services/archive/run/archiver."""
@@ -215,6 +241,7 @@ ROWS = (
     Row(make=setting_aside, table=WITH_METADATA, disk=KEPT, store=ONLY_KILLED),
     Row(make=undoing, table="v9", disk=KEPT, store=ONLY_KILLED),
     Row(make=undoing, table=WITH_METADATA, disk=KEPT, store=ONLY_KILLED),
+    Row(make=setting_orphans_aside, table="v9", disk=ONLY_KILLED),
     Row(make=archiving, table="v9", disk=KILLED_OR_FAILED, store=KILLED, patches=SMALL_LEVELS),
     Row(make=archiving, table=WITH_METADATA, disk=KILLED_OR_FAILED, patches=SMALL_LEVELS),
     Row(make=making_a_savepoint, table="v9", disk=ALL),
@@ -222,30 +249,10 @@ ROWS = (
 )
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Row, Place], Prepared]:
-    """The table of a row is made once, for all faults."""
-    kept: dict[tuple[str, Place], Prepared] = {}
-
-    def of(row: Row, place: Place) -> Prepared:
-        if (row.name, place) not in kept:
-            kept[row.name, place] = prepare(row, place, tmp_path_factory.mktemp("row"))
-        return kept[row.name, place]
-
-    return of
-
-
 @pytest.mark.parametrize(("row", "place", "kind"), cases_of(ROWS))
 def test_a_service_survives_every_fault(
-    row: Row,
-    place: Place,
-    kind: FaultKind,
-    prepared: Callable[[Row, Place], Prepared],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    row: Row, place: Place, kind: FaultKind, survives: Callable[[Row, Place, FaultKind], None]
 ) -> None:
     """Whatever call fails, dies, tears or loses its reply: what must hold at every moment holds, and running again ends
     it."""
-    for name, value in row.patches.items():
-        monkeypatch.setattr(name, value)
-    survive(prepared(row, place), kind, tmp_path)
+    survives(row, place, kind)

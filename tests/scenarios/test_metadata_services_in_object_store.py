@@ -30,7 +30,7 @@ from tests.crash.compacting import everything
 from tests.faults import Fault, FaultKind, Killed
 from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import METADATA, METADATA_TIMELINE
-from tests.object_lake import BASE, KINDS
+from tests.object_lake import BASE
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
@@ -101,43 +101,6 @@ def test_deletions_come_before_the_commit_intent(lake_of: LakeOf) -> None:
     deletions = [n for n, write in enumerate(lake.writes()) if write.startswith("delete") and f".{HFILE}" in write]
     intent = next(n for n, write in enumerate(lake.writes()) if states_intent(write))
     assert deletions and max(deletions) < intent
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize(
-    ("service", "golden", "kind"),
-    [
-        pytest.param(
-            service,
-            golden,
-            kind,
-            marks=[] if (golden, kind) == (GOLDEN[0], FaultKind.KILL) else pytest.mark.wide,
-            id=f"{service.name}-{golden}-{kind}",
-        )
-        for service in (COMPACT, CLEAN)
-        for golden in GOLDEN
-        for kind in KINDS
-    ],
-)
-def test_stopped_at_every_write_readers_see_no_difference(
-    service: Service, golden: str, kind: FaultKind, lake_of: LakeOf
-) -> None:
-    """Running again leaves one compaction or clean, whole, and nothing of an attempt that died."""
-    first = lake_of(service, golden)
-    for number, write in spread(enumerate(first.writes())):
-        lake, processes = first.copy(), ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                lake.run(lake.store(Fault(kind, number)), processes)
-            lake.check_read()
-            processes.kill_all()
-            lake.run(processes=processes)
-            if service is CLEAN:
-                compact_metadata(BASE, lake.store(), processes, lock=LOCK)  # tidies up what died before its plan
-            lake.check_ended()
-        except BaseException as error:
-            error.add_note(f"{kind} at write {number}: {write}")
-            raise
 
 
 class Unreadable(MemoryObjects):

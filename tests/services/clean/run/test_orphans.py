@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import LakewardError, UsageError
+from lakeward.base.errors import UsageError
 from lakeward.protocol.attempt_files import temp_folder
 from lakeward.protocol.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
@@ -21,12 +20,11 @@ from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.stray_record import load_recorded
 from tests.crash.compacting import check_readable
-from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.faults import FaultyStorage
 from tests.memory_objects import MemoryObjects, Objects
 from tests.object_lake import BASE
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
-from tests.runs import spread
 from tests.services.clean.run.cleaning import TIMELINE, compacted, data_files
 from tests.services.metadata.run.compacting_metadata import serviced_table
 
@@ -157,21 +155,3 @@ def test_in_an_object_store_it_is_deleted_after_a_third_look(base: Path, tmp_pat
     purge_quarantine(table_at(BASE, other, 4 * DAY, lock=lock), bytes_max=None)
     assert other.stat(f"{BASE}/{path}") is not None
     fetch(store, BASE, tmp_path / "fetched")
-
-
-def test_stopped_at_any_call_the_file_is_somewhere(base: Path, tmp_path: Path):
-    """In its place or in the quarantine, and the next call ends it."""
-    path = add_stray(base)
-    set_aside(base)
-    unhurt = FaultyStorage()
-    set_aside(Path(shutil.copytree(base, tmp_path / "whole", copy_function=shutil.copy2)), unhurt, after=DAY + 60)
-    for fault in spread(faults_of(FaultKind.KILL, unhurt.calls)):
-        trial = Path(shutil.copytree(base, tmp_path / f"{fault.call}", copy_function=shutil.copy2))
-        with suppress(LakewardError, OSError, Killed):
-            set_aside(trial, FaultyStorage(fault), after=DAY + 60)
-        places = [trial / path, *(trial / ".hoodie/.quarantine").rglob(path.rpartition("/")[2])]
-        assert [each.read_bytes() for each in places if each.exists()] == [b"stray"], unhurt.calls[fault.call]
-        for lock in (trial / ".hoodie").rglob("lock"):
-            lock.unlink()
-        set_aside(trial, after=2 * DAY + 120)
-        assert not (trial / path).exists(), unhurt.calls[fault.call]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import LakewardError, Refused, TryLater, UsageError
+from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.avro.container import write_record
 from lakeward.protocol.lock.opening import stopped_writers_options
 from lakeward.protocol.rollback import RollbackReason
@@ -19,12 +17,11 @@ from lakeward.protocol.table_properties import update_properties
 from lakeward.services.metadata.run.aborting import AbortedIndexing, abort_indexing, preview_aborting
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
-from tests.crash.compacting import age_temporary_files, everything
-from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.crash.compacting import everything
+from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE
 from tests.processes import LookedOn, ScriptedProcesses
-from tests.runs import spread
 from tests.services.metadata.run.test_removal import PARTITIONS, config, copy_of
 
 INSTANT = "20261121235900000"
@@ -72,16 +69,20 @@ def begin_indexing(base: Path) -> None:
     update_properties(LocalStorage(), str(base), changes, fence=lambda: None)
 
 
-@pytest.fixture(scope="module")
-def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dead_indexing(golden: str, path: Path) -> Path:
     """An indexing that was building one partition, and died; all of it is a day old."""
-    base = copy_golden("v9_metadata", tmp_path_factory.mktemp("golden") / "table")
+    base = copy_golden(golden, path)
     begin_indexing(base)
     then = time.time() - 24 * 3600
     for path in base.rglob("*"):
         if path.is_file():
             os.utime(path, (then, then))
     return base
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return dead_indexing("v9_metadata", tmp_path_factory.mktemp("golden") / "table")
 
 
 @pytest.fixture
@@ -172,34 +173,3 @@ def test_another_instant_is_no_indexing(base: Path) -> None:
     """The error names the one that is pending."""
     with pytest.raises(UsageError, match=INSTANT):
         abort(base, instant="20261121000000000")
-
-
-KINDS = [pytest.param(kind, marks=[] if kind is FaultKind.KILL else pytest.mark.wide) for kind in FaultKind]
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("kind", KINDS)
-def test_stopped_at_every_call_the_next_run_does_the_rest(golden: Path, tmp_path: Path, kind: FaultKind) -> None:
-    """Keeps 3 of services/metadata/run/aborting: in the end nothing of it is left, and no partition that is named is
-    gone."""
-    others = parts(golden) - {PARTITION}
-    clean = FaultyStorage()
-    abort(copy_of(golden, tmp_path / "clean"), clean)
-    left_by_one = set(everything(tmp_path / "clean"))
-    for fault in spread(faults_of(kind, clean.calls)):
-        base = copy_of(golden, tmp_path / "struck")
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                abort(base, FaultyStorage(fault))
-            (base / ".hoodie/lock").unlink(missing_ok=True)
-            assert set(config(base).built_metadata_partitions) <= parts(base)
-            age_temporary_files(base)
-            abort(base, stopped=True)
-            assert (parts(base), config(base).inflight_metadata_partitions) == (others, ())
-            left = {path for path in everything(base) if not path.endswith((".lakeward-tmp", "/lock"))}
-            assert {path for path in left if INSTANT in path} == set()
-            assert left <= left_by_one | {path for path in left if path.startswith(".hoodie/.temp/removed-metadata")}
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
-            raise
-        shutil.rmtree(base)

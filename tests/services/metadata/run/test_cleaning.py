@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import AttemptLost, Conflict, LakewardError, TryLater
+from lakeward.base.errors import AttemptLost, Conflict, TryLater
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
@@ -18,14 +17,12 @@ from lakeward.format.timeline.instant import State
 from lakeward.services.metadata.plan.cleaning import file_names
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
-from tests.crash.compacting import age_temporary_files, everything
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.crash.compacting import everything
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import METADATA, METADATA_TIMELINE, timeline, write_rollback_plan
 from tests.processes import ScriptedProcesses
-from tests.runs import spread
 from tests.services.metadata.run.compacting_metadata import clean_metadata, compact_metadata, copy_table
 from tests.services.metadata.run.test_compaction import (
-    AT_EVERY_CALL,
     GOLDEN,
     a_delta_commit,
     copy_of,
@@ -106,39 +103,6 @@ def test_cleaning_again_does_nothing(base: Path):
     assert clean_metadata(base, storage) is None
     assert everything(base) == before
     assert not [call for call in storage.calls if call.split()[0] in WRITES]
-
-
-@pytest.mark.crash
-@AT_EVERY_CALL
-def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path: Path, kind: FaultKind):
-    """Running again leaves one clean, whole, that did what it said. Keeps 2 of services/metadata/run/cleaning."""
-    golden = compacted_copy(version, tmp_path / "golden")
-    expected, wanted_files = records(golden), files(golden) - older_files(golden)
-    clean = FaultyStorage()
-    clean_metadata(copy_of(golden, tmp_path / "clean"), clean)
-    faults = faults_of(kind, clean.calls)
-    assert len(faults) > 3
-    for fault in spread(faults):
-        base = copy_of(golden, tmp_path / "table")
-        processes = ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                clean_metadata(base, FaultyStorage(fault), processes)
-            assert records(base) == expected
-            assert files(base) >= wanted_files
-            processes.kill_all()
-            age_temporary_files(base)
-            clean_metadata(base, FaultyStorage(), processes)
-            assert records(base) == expected
-            assert files(base) == wanted_files
-            assert len(cleans(base, State.COMPLETED)) == 1
-            assert cleans(base, State.REQUESTED) == cleans(base, State.INFLIGHT) == cleans(base, State.COMPLETED)
-            compact_metadata(base, FaultyStorage(), processes)
-            assert metadata_leftovers(base) == []
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
-            raise
-        shutil.rmtree(base)
 
 
 def stopped_before_a_deletion(base: Path, processes: ScriptedProcesses, number: int) -> str:

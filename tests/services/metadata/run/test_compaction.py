@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
+from lakeward.base.errors import AttemptLost, Conflict, LockHeld, Refused, TryLater, VerificationFailed
 from lakeward.format.file_name import HFILE, parse_base_file
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.metadata.record import MetadataRecord
@@ -28,8 +27,8 @@ from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
-from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.crash.compacting import everything, is_leftover
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import (
     DATA_TIMELINE,
@@ -41,31 +40,13 @@ from tests.metadata_golden import (
     write_rollback_plan,
 )
 from tests.processes import ScriptedProcesses
-from tests.runs import spread
 from tests.services.metadata.run.compacting_metadata import (
-    VERSION_10,
     compact_metadata,
-    copy_table,
     metadata_compactor,
     preview_compaction,
 )
 
 GOLDEN = ("v9_metadata", "v8_metadata")
-
-AT_EVERY_CALL = pytest.mark.parametrize(
-    ("version", "kind"),
-    [
-        pytest.param(
-            version,
-            kind,
-            marks=[] if (version, kind) == (GOLDEN[0], FaultKind.KILL) else pytest.mark.wide,
-            id=f"{version}-{kind}",
-        )
-        for version in (*GOLDEN, VERSION_10)
-        for kind in FaultKind
-    ],
-)
-"""Each kind of fault on each table; one on each service in CI."""
 
 
 @pytest.fixture(scope="module", params=GOLDEN)
@@ -155,39 +136,6 @@ def test_a_preview_writes_nothing(base: Path):
     assert done is not None
     assert (backlog.log_files, backlog.delta_commits) == (done.log_files, done.delta_commits)
     assert backlog.input_bytes == done.input_bytes
-
-
-@pytest.mark.crash
-@AT_EVERY_CALL
-def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path: Path, kind: FaultKind):
-    """Running again leaves one compaction, whole, and nothing of an attempt that died. Keeps 3 of
-    services/metadata/run/recovery."""
-    golden = copy_table(version, tmp_path / "golden")
-    clean = FaultyStorage()
-    compact_metadata(copy_of(golden, tmp_path / "clean"), clean)
-    expected = records(tmp_path / "clean")
-    own = len(compactions(golden))
-    faults = faults_of(kind, clean.calls)
-    assert len(faults) > 10
-    for fault in spread(faults):
-        base = copy_of(golden, tmp_path / "table")
-        processes = ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                compact_metadata(base, FaultyStorage(fault), processes)
-            assert records(base) == expected
-            processes.kill_all()
-            age_temporary_files(base)
-            compact_metadata(base, FaultyStorage(), processes)
-            assert records(base) == expected
-            assert len(compactions(base)) == own + 1
-            assert compactions(base, State.REQUESTED) == compactions(base, State.INFLIGHT) == compactions(base)
-            assert {instant for _, instant in base_files(base) - base_files(golden)} == {compactions(base)[-1]}
-            assert metadata_leftovers(base) == []
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
-            raise
-        shutil.rmtree(base)
 
 
 def base_files(base: Path) -> set[tuple[str, str]]:

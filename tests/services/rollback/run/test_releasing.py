@@ -4,14 +4,12 @@ goes too."""
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import LakewardError, TryLater
+from lakeward.base.errors import TryLater
 from lakeward.format.timeline.instant import State
 from lakeward.protocol.heartbeat_line import heartbeat_path
 from lakeward.protocol.pending_work import pending_work
@@ -22,21 +20,15 @@ from lakeward.services.rollback.run.rolling_back import FoundBy, find_decisions,
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import (
     LOG,
-    age_temporary_files,
     check_finished,
     check_readable,
     everything,
-    instants,
-    is_leftover,
 )
-from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.processes import LookedOn, ScriptedProcesses
-from tests.runs import spread
 from tests.services.bench import GROUP, PENDING, Bench, pending_states
 from tests.services.compaction.run.test_unscheduling import schedule
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.services.metadata.run.test_compaction import copy_of
 from tests.services.rollback.run.failed_tables import roll_back
 
 HOUR = 3600.0
@@ -46,19 +38,29 @@ INFLIGHT = f".hoodie/timeline/{PENDING}.compaction.inflight"
 REQUESTED = f".hoodie/timeline/{PENDING}.compaction.requested"
 
 
-KINDS = [pytest.param(kind, marks=[] if kind is FaultKind.KILL else pytest.mark.wide) for kind in FaultKind]
-
-
-@pytest.fixture
-def base(tmp_path: Path) -> Path:
+def dead_compaction(path: Path) -> Path:
     """A compaction of Hudi's that died: it had begun, and written a base file; all of it is a day old."""
-    base = copy_golden("v9", tmp_path / "table", pending=True)
+    base = copy_golden("v9", path, pending=True)
     for path in (INFLIGHT, ORPHAN, MARKER):
         (base / path).parent.mkdir(parents=True, exist_ok=True)
         (base / path).touch()
     for path in (INFLIGHT, ORPHAN, MARKER, REQUESTED):
         age(base / path, hours=24)
     return base
+
+
+def dead_log_compaction(path: Path) -> Path:
+    """A log compaction that died, and had written half a log."""
+    bench = Bench(copy_golden("v9", path))
+    instant = schedule(bench, LOG)
+    (bench.base / f".hoodie/timeline/{instant}.logcompaction.inflight").touch()
+    (bench.base / "p" / f".{GROUP[1]}_{instant}.log.1_0-5-6").write_bytes(b"half a log")
+    return bench.base
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return dead_compaction(tmp_path / "table")
 
 
 def age(path: Path, *, hours: float) -> None:
@@ -165,52 +167,9 @@ def test_silence_can_be_ruled_out(base: Path) -> None:
 
 def test_a_dead_log_compaction_goes_with_its_plan(tmp_path: Path) -> None:
     """The table is as it was before it was planned."""
-    bench = Bench(copy_golden("v9", tmp_path / "table"))
-    before = everything(bench.base)
-    instant = schedule(bench, LOG)
-    (bench.base / f".hoodie/timeline/{instant}.logcompaction.inflight").touch()
-    (bench.base / "p" / f".{GROUP[1]}_{instant}.log.1_0-5-6").write_bytes(b"half a log")
-    (done,) = roll_back(bench.base, LocalStorage()).rolled_back
+    before = everything(copy_golden("v9", tmp_path / "before"))
+    base = dead_log_compaction(tmp_path / "table")
+    (done,) = roll_back(base, LocalStorage()).rolled_back
     assert done.planned.decision.step is Step.UNSCHEDULE
-    assert everything(bench.base) == before
-    check_readable(bench.base)
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("is_log", [False, True], ids=["compaction", "log compaction"])
-def test_stopped_at_every_call_the_next_run_does_the_rest(
-    base: Path, tmp_path: Path, is_log: bool, kind: FaultKind
-) -> None:
-    """Keeps 2 of services/rollback/run/releasing: what was written counts at no moment, and in the end only the plan is
-    left, or not even that."""
-    golden, action = base, "compaction"
-    if is_log:
-        bench = Bench(copy_golden("v9", tmp_path / "log"))
-        instant, action, golden = schedule(bench, LOG), "logcompaction", bench.base
-        (golden / f".hoodie/timeline/{instant}.logcompaction.inflight").touch()
-        (golden / "p" / f".{GROUP[1]}_{instant}.log.1_0-5-6").write_bytes(b"half a log")
-    clean = FaultyStorage()
-    roll_back(copy_of(golden, tmp_path / "clean"), clean)
-    for fault in spread(faults_of(kind, clean.calls)):
-        table = copy_of(golden, tmp_path / "struck")
-        processes = ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                roll_back(table, FaultyStorage(fault), processes)
-            check_readable(table)
-            processes.kill_all()
-            age_temporary_files(table)
-            roll_back(table, FaultyStorage(), processes)
-            roll_back(table, FaultyStorage(), processes)
-            states = {each.state for each in instants(table) if each.action == action}
-            # A log compaction that is not begun any more is a plan like any other, which a compaction carries out.
-            assert states in ([set(), {State.REQUESTED}] if is_log else [{State.REQUESTED}])
-            # A process that died last of all left its lock, which the next one takes that has something to do.
-            left = [path for path in everything(table) if is_leftover(path)]
-            assert [path for path in left if not path.endswith((".lakeward-tmp", "/lock"))] == []
-            check_readable(table)
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
-            raise
-        shutil.rmtree(table)
+    assert everything(base) == before
+    check_readable(base)

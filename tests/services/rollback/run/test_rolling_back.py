@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import os
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, UntrustedName
+from lakeward.base.errors import BrokenFile, Conflict, Refused, UntrustedName
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_rolled_back
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
 from lakeward.protocol.attempt_files import temp_folder
 from lakeward.protocol.heartbeat_line import heartbeat_path
-from lakeward.protocol.lock.storage_lock import StorageLockOptions
-from lakeward.protocol.owner import Processes
 from lakeward.protocol.rollback import RollbackDecision, RollbackReason, Step
-from lakeward.protocol.seen_times import FOLDER as MINTED
 from lakeward.services.rollback.run.rolling_back import FoundBy, RollbackReport, find_decisions
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
-from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.crash.compacting import everything
+from tests.faults import FaultyStorage
 from tests.golden_tables import GOLDEN as GOLDEN_FILES
 from tests.golden_tables import copy_golden
-from tests.memory_objects import MemoryObjects
 from tests.metadata_golden import DATA_TIMELINE, METADATA_TIMELINE, set_property, timeline, write_rollback_plan
-from tests.object_lake import Lake
 from tests.processes import ScriptedProcesses
-from tests.runs import spread
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.services.metadata.run.test_compaction import copy_of
 from tests.services.rollback.run.failed_tables import fail_last_write, mark, roll_back
 
 GOLDEN = ("v9", "v9_metadata", "v8_metadata")
@@ -133,93 +124,6 @@ def test_a_writer_that_wakes_up_under_the_lock_stays(base: Path):
     (left,) = roll_back(base, WakesUnderTheLock()).left
     assert left.reason is RollbackReason.LIVE_WRITER
     assert of_write(base, instant) - before == {f".hoodie/.heartbeat/{instant}"}
-
-
-AT_EVERY_CALL = pytest.mark.parametrize(
-    ("version", "kind"),
-    [
-        pytest.param(
-            version,
-            kind,
-            marks=[] if kind is FaultKind.KILL and version != "v8_metadata" else pytest.mark.wide,
-            id=f"{version}-{kind}",
-        )
-        for version in GOLDEN
-        for kind in FaultKind
-    ],
-)
-
-
-@pytest.mark.crash
-@AT_EVERY_CALL
-def test_stopped_at_every_call_the_next_run_ends_it(version: str, tmp_path: Path, kind: FaultKind):
-    """Keeps 2, 3 and 4 of services/rollback/run/rolling_back: no file of the write goes before a plan names it, and
-    nothing is left in the metadata table once the rollback is completed."""
-    golden = copy_golden(version, tmp_path / "golden")
-    instant = fail_last_write(golden)
-    mark(golden, instant, in_lists=False)
-    files = {path for path in of_write(golden, instant) if not path.startswith(".hoodie/")}
-    before = set(everything(golden)) - of_write(golden, instant)
-    clean = FaultyStorage()
-    roll_back(copy_of(golden, tmp_path / "clean"), clean)
-    for fault in spread(faults_of(kind, clean.calls)):
-        base = copy_of(golden, tmp_path / "table")
-        processes = ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                roll_back(base, FaultyStorage(fault), processes)
-            assert before <= set(everything(base))
-            assert files <= set(everything(base)) or rollbacks(base, State.REQUESTED)
-            if rollbacks(base, State.COMPLETED):
-                assert {path for path in of_write(base, instant) if path.startswith(".hoodie/metadata")} == set()
-            processes.kill_all()
-            age_temporary_files(base)
-            roll_back(base, FaultyStorage(), processes)
-            roll_back(base, FaultyStorage(), processes)
-            left = {path for path in everything(base) if is_leftover(path) and path not in before}
-            # A process that died last of all left its lock, which the next one takes that has something to do.
-            assert not {path for path in left if not path.endswith((".lakeward-tmp", "/lock"))}
-            check_rolled_back(base, instant, before | left)
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
-            raise
-        shutil.rmtree(base)
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("golden", ["v9", pytest.param("v9_metadata", marks=pytest.mark.wide)])
-def test_in_an_object_store(golden: str, tmp_path: Path):
-    """The same, killed at every write. Keeps of services/rollback/run/taking_over: once its completed file is stated,
-    that one is created."""
-    lake = Lake(tmp_path, golden)
-    table = lake.fetched()
-    instant = fail_last_write(table)
-    (completed,) = [path for path in lake.objects.data if f"/timeline/{instant}_" in path and "/metadata/" not in path]
-    del lake.objects.data[completed]
-    before = {path for path in lake.objects.data if instant not in path}
-
-    def run(store: MemoryObjects, processes: Processes, lake: Lake) -> RollbackReport:
-        return roll_back(lake.base, store, processes, lock=StorageLockOptions(wait_seconds=0.0))
-
-    trial = lake.copy()
-    store = trial.store()
-    (done,) = run(store, ScriptedProcesses(), trial).rolled_back
-    assert done.planned.plan.instant == instant
-    for number in spread(range(len(store.writes))):
-        struck, processes = lake.copy(), ScriptedProcesses()
-        with suppress(LakewardError, OSError, Killed):
-            run(struck.store(Fault(FaultKind.KILL, number)), processes, struck)
-        processes.kill_all()
-        run(struck.store(), processes, struck)
-        run(struck.store(), processes, struck)
-        left = {
-            path
-            for path in struck.objects.data
-            if ".rollback" not in path and MINTED not in path and "lock" not in path.rpartition("/")[2]
-        }
-        assert left == {path for path in before if "lock" not in path.rpartition("/")[2]}, store.writes[number]
-        completed_files = [path for path in struck.objects.data if path.endswith(".rollback")]
-        assert len(completed_files) == 1, store.writes[number]
 
 
 def test_a_rollback_of_hudi_is_ended_where_no_writer_is_at_work(base: Path):

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import LakewardError, Refused
+from lakeward.base.errors import Refused
 from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.services.together.restore.run.preparing import BroughtBack
 from lakeward.services.together.restore.run.restoring import preview_restore
 from lakeward.storage.local import LocalStorage
 from lakeward.table.quarantine import load_quarantine
-from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
-from tests.memory_objects import MemoryObjects, Objects
+from tests.crash.compacting import everything, is_leftover
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import DATA_TIMELINE, timeline
-from tests.metadata_golden import GOLDEN as WITH_METADATA
-from tests.object_lake import BASE
-from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows
 from tests.processes import ScriptedProcesses
-from tests.runs import spread
-from tests.services.clean.run.cleaning import clean, compacted, completed_cleans, contents, data_files
+from tests.services.clean.run.cleaning import clean, compacted, completed_cleans, data_files
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.services.together.restore.run.test_restoring import LATER, go_back, planned, restores, seen_rows, without
+from tests.services.together.restore.run.test_restoring import LATER, go_back, without
 
 HOUR = 3600.0
 
@@ -123,76 +116,3 @@ def test_a_clean_that_died_while_it_set_files_aside(table: Path, tmp_path: Path)
     assert done.planned.cleans == (LATER,)
     assert data_files(table) == data_files(expected)
     assert read_rows(table) == read_rows(expected)
-
-
-KINDS = [kind if kind is FaultKind.KILL else pytest.param(kind, marks=pytest.mark.wide) for kind in FaultKind]
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("golden", ["v9", pytest.param(WITH_METADATA, marks=pytest.mark.wide)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_stopped_at_every_call_no_file_is_lost(golden: str, kind: FaultKind, tmp_path: Path) -> None:
-    """At each moment the rows are those of now or of then, each file is in its place, in the quarantine, or of an
-    instant that a restore names; and the next run ends it."""
-    table = compacted(golden, tmp_path / "table")
-    target, last = commits(table)[1], commits(table)[-1]
-    expected = then(table, tmp_path / "expected")
-    between = without(Path(shutil.copytree(table, tmp_path / "between")), *commits(table)[3:])
-    states = [read_rows(table), read_rows(between), read_rows(expected)]
-    files = contents(table)
-    clean(table, LocalStorage(), keep_seconds=HOUR)
-    unhurt = FaultyStorage()
-    go_back(Path(shutil.copytree(table, tmp_path / "trial", copy_function=shutil.copy2)), target, unhurt)
-    for fault in spread(faults_of(kind, unhurt.calls)):
-        struck = Path(shutil.copytree(table, tmp_path / "struck", copy_function=shutil.copy2))
-        processes = ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                go_back(struck, target, FaultyStorage(fault), processes=processes)
-            assert seen_rows(struck, {last}, tmp_path / "seen") in states
-            named = restores(struck, State.REQUESTED)
-            there = contents(struck)
-            for path, content in files.items():
-                if path in there:
-                    assert there[path] == content
-                else:
-                    assert named and any(time in path for time in planned(struck, named[0])), path
-            processes.kill_all()
-            age_temporary_files(struck)
-            go_back(struck, target, processes=processes)
-            assert read_rows(struck) == states[-1]
-            assert data_files(struck) == data_files(expected)
-            assert len(restores(struck, State.COMPLETED)) == 1
-            assert [path for path in everything(struck) if ".heartbeat" in path or "/attempt-" in path] == []
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {unhurt.calls[fault.call]}")
-            raise
-        shutil.rmtree(struck)
-
-
-@pytest.mark.crash
-@pytest.mark.wide
-def test_in_an_object_store(tmp_path: Path) -> None:
-    """The same where files stand in their places until they are deleted, killed at every write."""
-    table = compacted("v9", tmp_path / "table")
-    target = commits(table)[1]
-    expected = then(table, tmp_path / "expected")
-    objects = Objects()
-    bring(table, MemoryObjects(objects), BASE)
-    lock = StorageLockOptions(wait_seconds=0.0)
-    clean(BASE, MemoryObjects(objects), keep_seconds=HOUR, lock=lock)
-
-    def copied() -> Objects:
-        return Objects(dict(objects.data), objects.versions)
-
-    store = MemoryObjects(copied())
-    assert len(go_back(BASE, target, store, lock=lock).planned.brought_back) == 1
-    for number in range(len(store.writes)):
-        stopped, processes = copied(), ScriptedProcesses()
-        with suppress(LakewardError, OSError, Killed):
-            go_back(BASE, target, MemoryObjects(stopped, Fault(FaultKind.KILL, number)), processes=processes, lock=lock)
-        processes.kill_all()
-        go_back(BASE, target, MemoryObjects(stopped), processes=processes, lock=lock)
-        base = fetch(MemoryObjects(stopped), BASE, tmp_path / f"fetched-{number}")
-        assert data_files(base) == data_files(expected), store.writes[number]
-        assert read_rows(base) == read_rows(expected), store.writes[number]

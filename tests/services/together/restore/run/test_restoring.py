@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,7 @@ from lakeward.format.timeline.restore_plan import (
 )
 from lakeward.format.timeline.rollback_metadata import read_restored
 from lakeward.protocol.heartbeat_line import heartbeat_path
-from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.seen_times import FOLDER as MINTED
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
@@ -32,16 +29,13 @@ from lakeward.services.together.restore.run.restoring import Restored, preview_r
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.called_storage import WRITES
-from tests.crash.compacting import FULL, LOG, age_temporary_files, compact, everything, is_leftover
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.crash.compacting import FULL, LOG, compact, everything, is_leftover
+from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
-from tests.memory_objects import Objects
 from tests.metadata_golden import DATA_TIMELINE, PARTITION_PROPERTY, rollback_plan, set_property, timeline
 from tests.native_table import Group, NativeTable, Record
-from tests.object_lake import Lake
 from tests.our_reader import read_rows
 from tests.processes import LookedOn, ScriptedProcesses
-from tests.runs import spread
 from tests.services.clean.run.cleaning import clean
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.version_10 import made_native
@@ -126,65 +120,6 @@ def test_a_compaction_that_was_requested_before_stays(base: Path) -> None:
 PLANNERS = {"full": FULL, "log": LOG}
 
 
-@pytest.mark.crash
-@pytest.mark.parametrize(
-    ("planner", "target"),
-    [
-        ("full", SECOND),
-        pytest.param("full", LAST, marks=pytest.mark.wide),
-        pytest.param("log", SECOND, marks=pytest.mark.wide),
-        pytest.param("log", LAST, marks=pytest.mark.wide),
-    ],
-)
-@pytest.mark.parametrize(
-    "kind", [kind if kind is FaultKind.KILL else pytest.param(kind, marks=pytest.mark.wide) for kind in FaultKind]
-)
-def test_stopped_at_every_call_the_next_run_ends_it(planner: str, target: str, kind: FaultKind, tmp_path: Path) -> None:
-    """Keeps 2 and 3 of services/together/restore/run/restoring: at each moment the rows are those of one of the
-    commits, no file is gone without a restore that names its instant, and the next run ends it. A compaction that came
-    after the last commit changed no row, and neither does undoing it."""
-    golden = copy_golden("v9", tmp_path / "golden")
-    compact(golden, FaultyStorage(), ScriptedProcesses(), PLANNERS[planner])
-    with_metadata(golden)
-    services = {i.time for i in timeline(golden, DATA_TIMELINE) if i.time > LAST}
-    assert services
-    states = [read_rows(golden)]
-    for gone in ({LAST, *services}, {THIRD, LAST, *services}):
-        states.append(read_rows(without(Path(shutil.copytree(golden, tmp_path / "state")), *gone)))
-        shutil.rmtree(tmp_path / "state")
-    expected = states[2] if target == SECOND else states[0]
-    clean = FaultyStorage()
-    trial = Path(shutil.copytree(golden, tmp_path / "clean"))
-    go_back(trial, target, clean)
-    left = but_restores(trial)
-    assert read_rows(trial) == expected
-    data = {path for path in everything(golden) if path.startswith("p/")}
-    for fault in spread(faults_of(kind, clean.calls)):
-        struck, processes = Path(shutil.copytree(golden, tmp_path / "table")), ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                go_back(struck, target, FaultyStorage(fault), processes=processes)
-            assert seen_rows(struck, services, tmp_path / "seen") in states
-            named = restores(struck, State.REQUESTED)
-            for path in data - set(everything(struck)):
-                assert named and any(time in path for time in planned(struck, named[0]))
-            processes.kill_all()
-            age_temporary_files(struck)
-            go_back(struck, target, processes=processes)
-            go_back(struck, target, processes=processes)
-            assert read_rows(struck) == expected
-            assert restores(struck, State.REQUESTED) == restores(struck, State.COMPLETED)
-            assert len(restores(struck, State.COMPLETED)) == 1
-            found = [path for path in but_restores(struck) if not is_leftover(path)]
-            assert found == [path for path in left if not is_leftover(path)]
-            beating = [path for path in everything(struck) if ".heartbeat" in path or "/attempt-" in path]
-            assert beating == []
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
-            raise
-        shutil.rmtree(struck)
-
-
 def seen_rows(base: Path, services: set[str], scratch: Path) -> list[dict[str, Any]]:
     """What Hudi's readers see: they list files, and do not ask a completed compaction whether its own are there."""
     gone = [time for time in services if not any(time in path for path in everything(base) if path.startswith("p/"))]
@@ -205,30 +140,6 @@ def with_metadata(base: Path) -> Path:
     folder.mkdir(parents=True)
     (folder / "files-0000-0_0-0-0_00000000000000000.hfile").write_bytes(b"x")
     return base
-
-
-@pytest.mark.crash
-@pytest.mark.wide
-def test_in_an_object_store(tmp_path: Path) -> None:
-    """The same, killed at every write."""
-    lake = Lake(tmp_path, "v9")
-    trial = lake.copy()
-    store = trial.store()
-    options: dict[str, Any] = {"lock": StorageLockOptions(wait_seconds=0.0)}
-    go_back(lake.base, SECOND, store, **options)
-
-    def left(objects: Objects) -> set[str]:
-        return {path for path in objects.data if not any(of in path for of in (".restore", "lock", MINTED))}
-
-    expected = left(trial.objects)
-    for number in range(len(store.writes)):
-        struck, processes = lake.copy(), ScriptedProcesses()
-        with suppress(LakewardError, OSError, Killed):
-            go_back(lake.base, SECOND, struck.store(Fault(FaultKind.KILL, number)), processes=processes, **options)
-        processes.kill_all()
-        go_back(lake.base, SECOND, struck.store(), processes=processes, **options)
-        assert left(struck.objects) == expected, store.writes[number]
-        assert len([path for path in struck.objects.data if path.endswith(".restore")]) == 1, store.writes[number]
 
 
 def test_the_metadata_table_goes_first(base: Path) -> None:

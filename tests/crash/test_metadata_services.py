@@ -1,0 +1,126 @@
+"""Services of the metadata table, stopped at every call to the storage: readers see no difference. A row is one of them
+on one table; the loop is in tests/crash/harness.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.format.timeline.instant import State
+from tests.crash.compacting import everything
+from tests.crash.harness import Case, Extent, Place, Row, cases_of
+from tests.faults import FaultKind
+from tests.processes import ScriptedProcesses
+from tests.services.metadata.run import test_aborting as aborting
+from tests.services.metadata.run.compacting_metadata import VERSION_10, clean_metadata, compact_metadata, copy_table
+from tests.services.metadata.run.test_cleaning import cleans, compacted_copy, files, older_files
+from tests.services.metadata.run.test_compaction import (
+    GOLDEN,
+    base_files,
+    compactions,
+    metadata_leftovers,
+    records,
+)
+from tests.services.metadata.run.test_removal import config
+
+pytestmark = pytest.mark.crash
+
+KILL = FaultKind.KILL
+
+
+def compacting_metadata(version: str, folder: Path) -> Case:
+    """Running again leaves one compaction, whole, and nothing of an attempt that died. Keeps 3 of
+    services/metadata/run/recovery."""
+    table = copy_table(version, folder)
+    before, own = records(table), len(compactions(table))
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert records(base) == before
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        assert len(compactions(base)) == own + 1
+        assert compactions(base, State.REQUESTED) == compactions(base, State.INFLIGHT) == compactions(base)
+        assert {instant for _, instant in base_files(base) - base_files(table)} == {compactions(base)[-1]}
+        assert metadata_leftovers(base) == []
+
+    return Case(table=table, run=compact_metadata, check_now=check_now, check_end=check_end)
+
+
+def cleaning_metadata(version: str, folder: Path) -> Case:
+    """Running again leaves one clean, whole, that did what it said. Keeps 2 of services/metadata/run/cleaning."""
+    table = compacted_copy(version, folder)
+    before, wanted, own = records(table), files(table) - older_files(table), len(compactions(table))
+
+    def again(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        """A compaction tidies up what died before its plan."""
+        clean_metadata(base, storage, processes, **options)
+        compact_metadata(base, storage, processes, **options)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert records(base) == before
+        assert files(base) >= wanted
+
+    def check_end(base: Path, whole: Path) -> None:
+        assert records(base) == before
+        assert files(base) == wanted
+        assert len(cleans(base, State.COMPLETED)) == 1
+        assert cleans(base, State.REQUESTED) == cleans(base, State.INFLIGHT) == cleans(base, State.COMPLETED)
+        assert len(compactions(base)) == own
+        assert metadata_leftovers(base) == []
+
+    return Case(table=table, run=clean_metadata, again=again, check_now=check_now, check_end=check_end)
+
+
+def aborting_an_indexing(golden: str, folder: Path) -> Case:
+    """In the end nothing of the dead indexing is left, and no partition that is named is gone. Keeps 3 of
+    services/metadata/run/aborting."""
+    table = aborting.dead_indexing(golden, folder)
+    others = aborting.parts(table) - {aborting.PARTITION}
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        aborting.abort(base, storage)
+
+    def again(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        (base / ".hoodie/lock").unlink(missing_ok=True)
+        aborting.abort(base, storage, stopped=True)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert set(config(base).built_metadata_partitions) <= aborting.parts(base)
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        assert (aborting.parts(base), config(base).inflight_metadata_partitions) == (others, ())
+        left = {path for path in everything(base) if not path.endswith((".lakeward-tmp", "/lock"))}
+        assert {path for path in left if aborting.INSTANT in path} == set()
+        removed = {path for path in left if path.startswith(".hoodie/.temp/removed-metadata")}
+        assert left <= set(everything(whole)) | removed
+
+    return Case(table=table, run=run, again=again, check_now=check_now, check_end=check_end)
+
+
+KILLED = Extent(check=(KILL,), test=(KILL,))
+NIGHTLY = Extent(test=())
+ONE_RETAINED = {"lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS": 1}
+"""Instead of twenty commits, which no golden table has."""
+
+ROWS = (
+    Row(make=compacting_metadata, table=GOLDEN[0], disk=KILLED, store=KILLED),
+    Row(make=compacting_metadata, table=GOLDEN[1], disk=NIGHTLY, store=NIGHTLY),
+    Row(make=compacting_metadata, table=VERSION_10, disk=NIGHTLY),
+    Row(make=cleaning_metadata, table=GOLDEN[0], disk=KILLED, store=KILLED, patches=ONE_RETAINED),
+    Row(make=cleaning_metadata, table=GOLDEN[1], disk=NIGHTLY, store=NIGHTLY, patches=ONE_RETAINED),
+    Row(make=cleaning_metadata, table=VERSION_10, disk=NIGHTLY, patches=ONE_RETAINED),
+    Row(make=aborting_an_indexing, table=GOLDEN[0], disk=KILLED),
+)
+
+
+@pytest.mark.parametrize(("row", "place", "kind"), cases_of(ROWS))
+def test_a_service_of_the_metadata_table_survives_every_fault(
+    row: Row, place: Place, kind: FaultKind, survives: Callable[[Row, Place, FaultKind], None]
+) -> None:
+    """Whatever call fails, dies, tears or loses its reply: running again ends it."""
+    survives(row, place, kind)
