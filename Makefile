@@ -103,6 +103,7 @@ lint: .venv/ready ## Check style, types and the order of the rooms
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/python -m tests.words
 
 format: .venv/ready ## Lay out the code as lint wants it
 	$(BIN)/ruff check --fix .

@@ -155,8 +155,8 @@ def test_a_table_like_a_file_of_another_table(tmp_path: Path, capfd: pytest.Capt
 @pytest.mark.parametrize(
     "words, told",
     [
-        ([], "A table needs columns."),
-        (["--schema", "{schema}", "--like", "{schema}"], "A table needs columns."),
+        ([], "The table's columns are missing, or given twice."),
+        (["--schema", "{schema}", "--like", "{schema}"], "The table's columns are missing, or given twice."),
         (["--like", "{schema}"], "has no schema to read."),
         (["--schema", "no.avsc"], "has no schema to read."),
         (["--schema", "{schema}", "--name", "a-b"], "'a-b' is no name of a table."),

@@ -47,12 +47,12 @@ def explain(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise; and what
+    """Explain for each file group in one sentence what would happen to it, why, and when that would change; and what
     holds the table's storage and its timeline.
 
     With --file: which slice a file is in, who wrote it, and what keeps it until when: readers, the clean policy, a
-    pending plan, a savepoint, the quarantine; or what became of it. With --instant: what it is, what became of the
-    files that it wrote, and what keeps it from the archive. A file or an instant that nothing knows is exit code 3.
+    pending plan, a savepoint, the quarantine; or what happened to it. With --instant: what it is, what happened to the
+    files that it wrote, and what keeps it out of the archive. Exit code 3 if nothing is known of the file or instant.
     """
     opened = open_table(table, config)
     if file is None and instant is None:

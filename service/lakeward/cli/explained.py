@@ -62,8 +62,9 @@ class Explained:
 
     @cached_property
     def clean(self) -> CleanOutcome:
-        """A clean of the whole table as it would be planned now; by Hudi's default where it cannot be told how much the
-        table's writers keep, and none is planned."""
+        """A clean of the whole table as it would be planned now; by Hudi's default where it is unknown how much the
+        table's writers keep, and none is planned.
+        """
         opened = self._opened
         options = replace(opened.table.clean.options, policy=self.judged_by.clean)
         return CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock()).outcome(self.snapshot)

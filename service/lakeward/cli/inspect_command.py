@@ -1,4 +1,4 @@
-"""`lakeward inspect TABLE`: what a table is, and what stands against servicing it. Reads only.
+"""`lakeward inspect TABLE`: what a table is, and why Lakeward would not service it. Reads only.
 
 Touches: stdout; the table, reading only.
 """

@@ -8,7 +8,7 @@ while a thread object was collected: what is raised in a weak reference's callba
 C calls, is printed and goes no further. Another's came inside a library in C, and left it as a SystemError.
 
 Touches: the handler of SIGINT, in the main thread, as long as it lasts.
-Keeps:   1. after SIGINT nothing more is published, whatever became of its exception;
+Keeps:   1. after SIGINT nothing more is published, whatever happened to its exception;
          2. a process that was started with SIGINT ignored, as a shell script's `&` does, goes on ignoring it.
 """
 

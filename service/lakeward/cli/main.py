@@ -71,7 +71,7 @@ def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
 
 
 def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A bug of ours, as Python itself would print it, but for the secrets."""
+    """A bug in Lakeward, as Python itself would print it, but for the secrets."""
     if issubclass(kind, KeyboardInterrupt):  # while the process was ending
         return
     _print_traceback(kind, error, trace, _known_secrets(sys.argv[1:]))

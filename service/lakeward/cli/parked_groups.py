@@ -1,7 +1,7 @@
 """The file groups of a table that failed, and that the next plans exclude: kept in the store, as the daemon's are.
 
     a run fails on what a file group holds -> parked until its time is over
-    the next run unschedules plans of ours that hold it, plans without it, and says so
+    the next run unschedules Lakeward's plans that hold it, plans without it, and says so
     `lakeward resume TABLE --file-group PARTITION/ID` ends it
 
 Touches: the store of the configuration, else that of this user.
@@ -51,7 +51,7 @@ class ParkedGroups:
         self._say = say
 
     def records(self, *, named: Collection[str] = ()) -> tuple[ParkedRecord, ...]:
-        """What is parked now, but for groups whose file id is `named`; nothing where no store tells."""
+        """What is parked now, but for groups whose file id is `named`; nothing without a store."""
         if not has_store(self._settings):
             return ()
         from lakeward.state.store import open_store

@@ -87,7 +87,7 @@ def _is_of_daemon(config: Path | None, stated: StatedPlan) -> bool:
 
 
 def _newest_plan_of_a_daemon(opened: ConfiguredTable) -> ServiceInstant | None:
-    """Its timeline tells that a daemon services the table, wherever its store is."""
+    """Its timeline shows that a daemon services the table, wherever its store is."""
     config = load_table_config(opened.storage, opened.base_path, clock=SystemClock()).config
     timeline = load_timeline(opened.storage, opened.base_path, config)
     instants = read_service_instants(opened.storage, opened.base_path, config, timeline)

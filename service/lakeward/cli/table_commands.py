@@ -1,6 +1,6 @@
 """`lakeward table create TABLE`: a new table, which Hudi's writers go on with.
 
-Touches: stdout, stderr; the file that tells the schema; the new table, through `protocol/table_birth.py`.
+Touches: stdout, stderr; the file with the schema; the new table, through `protocol/table_birth.py`.
 Keeps:   nothing is written with --dry-run, nor where there is anything already.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FOOTERS_MAX = 1000
 """Base files whose rows are counted for a message."""
 
-table_app = new_group("Tables themselves: made, or given another version or layout.")
+table_app = new_group("Tables: create one, change its version or layout.")
 
 
 class NewTableType(StrEnum):
@@ -61,14 +61,16 @@ def create(
         Path | None,
         typer.Option(metavar="FILE", help="The columns of this Parquet file, each of which may be null."),
     ] = None,
-    record_key: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="What tells rows apart: a column, or several with commas.")
-    ],
+    record_key: Annotated[str, typer.Option(metavar="COLUMNS", help="Record key columns, comma-separated.")],
     partition: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="The columns that partitions are named by; not partitioned without.")
+        str,
+        typer.Option(
+            metavar="COLUMNS", help="Partition columns, comma-separated; without them the table is not partitioned."
+        ),
     ] = "",
     ordering: Annotated[
-        str, typer.Option(metavar="COLUMNS", help="By event time the row with the greatest value of it wins.")
+        str,
+        typer.Option(metavar="COLUMNS", help="Ordering columns: with event-time the row with the greatest value wins."),
     ] = "",
     merge_mode: Annotated[
         NewMergeMode | None,
@@ -85,7 +87,7 @@ def create(
         ),
     ] = NewVersion.V9,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the table; the last folder of its path by default.")
+        str | None, typer.Option(metavar="NAME", help="Name of the table; by default the last folder of its path.")
     ] = None,
     layout: Annotated[
         NewLayout,
@@ -93,15 +95,15 @@ def create(
     ] = NewLayout.DEFAULT,
     paths: StatedPaths,
     stated: StatedIndexes,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show its properties, write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Dry run: show its properties, write nothing.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Make a new table, without rows.
 
     It is as Hudi's Spark writer makes one; what writers say of key, partition and ordering fields, and of an index that
-    is named here, must be what is said here, or Hudi refuses them. Where the command was interrupted, give it again
-    with the same words: there is no table before it is whole.
+    is named here, must be what is said here, or Hudi refuses them. If the command was interrupted, run it again with
+    the same options: an incomplete table does not exist for readers.
     """
     from lakeward.base.clock import SystemClock
     from lakeward.protocol.table_birth import TableThere, check_is_free, create_table
@@ -188,7 +190,7 @@ def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str
     from lakeward.format.parquet.columns import read_columns
 
     if (schema is None) == (like is None):
-        raise UsageError("A table needs columns.", remedy="Give one of --schema and --like.")
+        raise UsageError("The table's columns are missing, or given twice.", remedy="Give one of --schema and --like.")
     try:
         if schema is not None:
             return json.dumps(json.loads(schema.read_bytes()), separators=(",", ":"))

@@ -60,7 +60,7 @@ class VerbGroup(TyperGroup):
 
 
 def new_group(told: str) -> typer.Typer:
-    """A group whose verbs are added to it; `told` is what its help begins with."""
+    """A group whose verbs are added to it; `told` begins its help."""
     # The library's boxes take as long to load as all the rest of `--help`: the help is plain text.
     return typer.Typer(
         help=told, cls=VerbGroup, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False

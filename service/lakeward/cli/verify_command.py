@@ -32,7 +32,7 @@ def verify(
     merge_sample: Annotated[
         int, typer.Option(min=0, metavar="N", help="Also read N file slices as a query does, and judge their rows.")
     ] = 0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Which sample is taken.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample.")] = 0,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,

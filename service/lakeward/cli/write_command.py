@@ -56,8 +56,8 @@ def write(
     index: Annotated[
         IndexKind | None,
         typer.Option(
-            help="What finds the file group of a key; default bucket with --buckets, what was chosen by `lakeward "
-            "index tee`, record where the metadata table has a record index, else simple."
+            help="Index type; default bucket with --buckets, else what `lakeward index tee` chose, else record if "
+            "the metadata table has a record index, else simple."
         ),
     ] = None,
     index_url: Annotated[
@@ -68,7 +68,7 @@ def write(
     ] = None,
     buckets: Annotated[
         int | None,
-        typer.Option(min=1, help="Buckets of a partition: the number that every writer of the table has."),
+        typer.Option(min=1, help="Number of buckets per partition: the same for every writer of the table."),
     ] = None,
     bucket_fields: Annotated[
         str, typer.Option(metavar="COLUMNS", help="The key columns that are hashed; all of them by default.")
@@ -77,8 +77,8 @@ def write(
         bool | None,
         typer.Option(
             "--update-partition-path/--no-update-partition-path",
-            help="By a global index: rows go to the partitions that they come for, or to those that have their keys; "
-            "default what the table says, else the latter by record, the former by others.",
+            help="With a global index: whether a row moves to its new partition or stays where its key is; default "
+            "what the table says, else it stays with record and moves with others.",
             show_default=False,
         ),
     ] = None,
@@ -99,17 +99,17 @@ def write(
         bool, typer.Option("--fill-missing", help="Columns of the table that the rows lack become null.")
     ] = False,
     commit_metadata: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="What the commit says beside its schema. Repeatable.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Extra metadata of the commit. Repeatable.")
     ] = None,
     retries: Annotated[
-        int, typer.Option(min=0, help="How often to begin again where another writer wrote to the same file group.")
+        int, typer.Option(min=0, help="How many times to retry if another writer wrote to the same file group.")
     ] = CONFLICT_RETRIES,
     max_file_size: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="About how large a base file may become; default 120MiB.")
+        str | None, typer.Option(metavar="SIZE", help="Target size of a base file; default 120MiB.")
     ] = None,
     small_file_size: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Base files below it take new rows, 0 for none; default 100MiB."),
+        typer.Option(metavar="SIZE", help="Base files smaller than this take new rows, 0 for none; default 100MiB."),
     ] = None,
     verify: Annotated[
         bool | None,
@@ -126,13 +126,13 @@ def write(
     engine: StatedEngine,
     stated: StatedLocks,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say which file groups would take how many rows; write nothing.")
+        bool, typer.Option("--dry-run", help="Dry run: list which file groups would take how many rows; write nothing.")
     ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Write rows into a table, as one commit that Hudi's readers and writers go on from.
+    """Write rows into a table, as one commit that Hudi's readers and writers can continue from.
 
     The table says what its keys, partitions and merge mode are; rows are sorted by key, so that later merges need not.
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
@@ -236,8 +236,9 @@ def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -
 
 @contextmanager
 def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | None) -> Iterator[OpenIndex | None]:
-    """Lakeward's own index that is held against the one by which the table's writes go. One that is away is behind by
-    this write, which lookups in it cover."""
+    """Lakeward's own index that is compared with the primary index. If it does not answer it is behind by this write,
+    which lookups in it cover.
+    """
     from lakeward.cli.index.own_index import own_index
 
     if shadow is None or not shadow.is_own:
@@ -248,7 +249,7 @@ def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | Non
         try:
             open_shadow = held.enter_context(own_index(opened, shadow, url)).open
         except AWAY as error:
-            typer.echo(f"The shadow index {shadow} is away, and is behind by this write: {error}", err=True)
+            typer.echo(f"The shadow index {shadow} does not answer, and misses this write: {error}", err=True)
         yield open_shadow
 
 
@@ -278,10 +279,10 @@ def _open_rows(
         flow = InProcessFlow(table.storage, source.batches(), memory_bytes=table.options.memory_bytes)
     elif request.index is IndexKind.POSTGRES:
         raise Refused(
-            "By an index in a database rows are written by this process alone.",
+            "With an index in a database, only this process can write rows.",
             why="Spark's tasks are given no credentials of the database, and the rows are for Spark: so it was said, "
             "or they may not fit.",
-            remedy="Write with --engine local, or by another index.",
+            remedy="Write with --engine local, or with another index.",
         )
     else:
         from lakeward.write.flow.parts import InputParts
@@ -297,7 +298,7 @@ def _open_rows(
 
 
 def _is_here(files: Sequence[str], engines: CommandEngines, *, memory_bytes: int) -> bool:
-    """Whether this process sorts the rows: it was told to, or nothing else was said and they surely fit."""
+    """Whether this process sorts the rows: its option says so, or nothing else does and they surely fit."""
     from lakeward.engine.dispatch.engine_rule import EngineSetting
     from lakeward.protocol.progress import Engine
     from lakeward.write.flow.in_process import fits_in_process

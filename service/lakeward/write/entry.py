@@ -66,7 +66,7 @@ def write(
     timezone: str | None = None,
     observer: Observer | None = None,
 ) -> WriteReport:
-    """Write rows into a table, as one commit that Hudi's readers and writers go on from.
+    """Write rows into a table, as one commit that Hudi's readers and writers can continue from.
 
     Raises an error of `lakeward.base.errors`; then nothing of the write is left in the table, but where it says
     otherwise.

@@ -129,7 +129,7 @@ def test_a_write_goes_by_it(
 def test_what_cannot_be_built(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Other indexes are Hudi's or the files themselves, and a store in a file is none for an index."""
     assert run(["index", "build", str(table), "--type", "simple"]) == 2
-    assert "The simple index is not Lakeward's to build." in capfd.readouterr().err
+    assert "The simple index is not built by Lakeward." in capfd.readouterr().err
     store = f"sqlite:///{tmp_path / 'store.db'}"
     assert run(["state", "migrate", "--url", store]) == 0
     for verb in ("build", "update", "rebuild"):

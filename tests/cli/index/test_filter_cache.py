@@ -91,7 +91,7 @@ def test_one_that_is_wrong(
         call("rebuild", *kind)
         assert "out of use" not in bloom(call)["note"]
         assert run(["index", "verify", str(table), *kind, "--all"]) == 0
-        assert "2 of 2 entries of the cache of filters were held against their files, 0" in capfd.readouterr().out
+        assert "2 of 2 entries of the cache of filters were compared with their files, 0" in capfd.readouterr().out
 
     for path in cache_files(table):
         if path.suffix == ".keys":

@@ -35,6 +35,6 @@ def test_a_drop_of_nothing_is_no_success(
     error = json.loads(captured.err)["error"]
     assert (error["code"], captured.out) == (code, "")
     assert error["what"] == f"The table {table} {what}"
-    assert error["why"] == "There was nothing to remove."
+    assert error["why"] == "Nothing was removed."
     assert "shows what the table has" in error["remedy"]
     assert everything(table) == before

@@ -116,16 +116,16 @@ def test_what_does_not_go_together(table: Path, call: Any) -> None:
     same one twice, or half of what is to be said, chooses nothing."""
     for options, said in (
         (("--primary", "simple", "--shadow", "metadata"), "record index"),
-        (("--primary", "simple", "--shadow", "simple"), "are one"),
-        (("--primary", "simple"), "It is not said"),
-        (("--forget", "--end"), "It is not said"),
+        (("--primary", "simple", "--shadow", "simple"), "are the same"),
+        (("--primary", "simple"), "--primary without --shadow"),
+        (("--forget", "--end"), "exclude each other"),
     ):
         assert said in call("tee", *options, code=2)
     call("drop", "--type", "record")
     call("build", "--type", "record")
     assert "by-partition" in call("tee", "--primary", "simple", "--shadow", "record", code=2)
     assert not (table / ".hoodie/.lakeward/index/tee").exists()
-    assert "is not said when" in call("cut-over", code=2)
+    assert "Neither or both of" in call("cut-over", code=2)
     assert "No tee was begun" in call("cut-over", "--back", code=2)
 
 
@@ -138,9 +138,9 @@ def test_an_index_that_the_table_says(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert run(["index", "build", str(table), "--type", "record", "--by-partition"]) == 0
     words = ["index", "tee", str(table), "--primary", "simple", "--shadow", "record"]
     assert run(words) == 2
-    assert "go by bloom" in capfd.readouterr().err
+    assert "requires bloom" in capfd.readouterr().err
     assert run(["index", "tee", str(table), "--primary", "bloom", "--shadow", "record"]) == 0
-    assert "the record index is held against it" in capfd.readouterr().out
+    assert "the record index is on trial" in capfd.readouterr().out
     put(table, [("k2", 2, "a", "y")])
     assert run(["index", "tee", str(table)]) == 0
     told = "1 commits compared by 2 keys, of 0 the shadow was wrong, in 0 locations; 1 clean in a row."
@@ -148,4 +148,4 @@ def test_an_index_that_the_table_says(tmp_path: Path, capfd: pytest.CaptureFixtu
     write(table, [("k3", 3, "a", "y")])
     assert run(["index", "list", str(table)]) == 0
     listed = " ".join(capfd.readouterr().out.split())
-    assert f"Writes go by the bloom index; the record index is held against it. {told} 1 are still to be" in listed
+    assert f"Writes use the bloom index; the record index is on trial. {told} 1 are still to be" in listed

@@ -119,6 +119,6 @@ def test_an_index_that_is_removed_is_no_more_out_of_use(table: Path, capfd: pyte
 def test_equal_answers(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Keys that are drawn from the table have one answer each; one type alone is no comparison."""
     assert run(["index", "compare", str(table), "--type", "metadata", "--type", "simple", *UTC]) == 0
-    assert "8 keys, 4 of them made up: 8 answers are equal, 0 differ." in capfd.readouterr().out
+    assert "8 keys, 4 of them of no row: 8 answers are equal, 0 differ." in capfd.readouterr().out
     assert run(["index", "compare", str(table), "--type", "metadata"]) == 2
     assert "1 index named, and two are compared." in capfd.readouterr().err

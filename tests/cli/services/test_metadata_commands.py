@@ -104,7 +104,7 @@ def test_nothing_builds_that_of_version_10_anew(tmp_path: Path, capfd: pytest.Ca
     base = new_table(tmp_path / "t", version=10)
     assert run(["metadata", "disable", str(base), "--writers", "stopped"]) == 0
     told = capfd.readouterr().out
-    assert "nothing builds it anew before the way down" in told and "The next Hudi writer" not in told
+    assert "nothing rebuilds it before the downgrade" in told and "The next Hudi writer" not in told
 
 
 def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def test_nothing_of_ours(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
     before = everything(table)
 
     assert run(["unschedule", str(table), *STOPPED]) == 0
-    assert f"No plan of ours is pending. Of other engines: {PENDING}." in capfd.readouterr().out
+    assert f"No plan of Lakeward is pending. Of other engines: {PENDING}." in capfd.readouterr().out
     assert run(["unschedule", str(table), *STOPPED, "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == {"unscheduled": None, "foreign": [PENDING]}
     assert everything(table) == before

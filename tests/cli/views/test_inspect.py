@@ -31,13 +31,15 @@ def test_what_an_operator_looks_for_is_there(tmp_path: Path) -> None:
     """Version, merge mode, pending work, sizes, and the verdict."""
     text = text_of(golden_report(tmp_path))
 
-    for part in ("version 9", "EVENT_TIME_ORDERING by ts", "compaction 20261121043710038", "Nothing stands against"):
+    for part in ("version 9", "EVENT_TIME_ORDERING by ts", "compaction 20261121043710038", "Nothing prevents"):
         assert part in text, part
 
 
-@pytest.mark.parametrize(("others", "last"), [(5, "against compacting the 5 other file groups"), (0, "has no others")])
+@pytest.mark.parametrize(
+    ("others", "last"), [(5, "Nothing prevents compacting the 5 other file groups"), (0, "has no others")]
+)
 def test_the_verdict_counts_what_is_left_out(tmp_path: Path, others: int, last: str) -> None:
-    """Beside frozen groups it does not say that nothing stands against compacting the table."""
+    """Beside frozen groups it does not say that nothing prevents compacting the table."""
     report = golden_report(tmp_path)
     report["file_groups"] = report["file_groups"][:1] * others
     report["frozen_groups"] = [{"partition_path": "p", "file_id": "f", "instant": "1", "why": "damaged"}] * 2
@@ -56,7 +58,7 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
 
     text = text_of(report)
 
-    assert "1 reason against" in text
+    assert "1 reason why this table is not serviced" in text
     for part in (
         "cdc-enabled",
         "hoodie.x",

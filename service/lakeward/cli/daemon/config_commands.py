@@ -1,4 +1,4 @@
-"""`lakeward config`: is the configuration right, what does it come to, and what may stand in it.
+"""`lakeward config`: is the configuration right, what are the effective values, and which keys are there.
 
 Touches: stdout; the configuration, and the places and the store that it names, which are only read.
 Keeps:   no secret is shown.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakeward.config.file import ConfigProblem, Reading
     from lakeward.config.settings import Settings
 
-config_app = new_group("The daemon's configuration: check it, see what it comes to.")
+config_app = new_group("The daemon's configuration: check it, show the effective values.")
 
 FileArgument = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The TOML file, unless --config names it.")]
 SetOption = Annotated[
@@ -58,7 +58,7 @@ def check(
     path = file or config
     if path is None:
         raise UsageError(
-            "There is no file to check.", why="None was named.", remedy="Name it, or set LAKEWARD_CONFIG to it."
+            "No configuration to check.", why="No file is named.", remedy="Name it, or set LAKEWARD_CONFIG to it."
         )
     overrides = parse_pairs(settings, like="--set service.tick=2s")
     reading = read_config(path, os.environ, overrides)
@@ -79,7 +79,7 @@ def check(
     if loaded is None or found:
         raise wrong_configuration(path, found)
     typer.echo(
-        f"{path} is right: folders to search {len(loaded.discovery.roots)}, tables named outright "
+        f"{path} is valid: folders to search {len(loaded.discovery.roots)}, tables named outright "
         f"{len(loaded.named_tables)}, overrides {len(loaded.tables)}."
     )
     if loaded.locks.writers is None and all(
@@ -117,7 +117,7 @@ def show(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Print what the configuration comes to: defaults, file, environment and flags. Secrets are hidden."""
+    """Print the effective configuration: defaults, file, environment and flags. Secrets are hidden."""
     from lakeward.cli.views.config import all_settings, table_settings
     from lakeward.config.file import load_settings, read_config
     from lakeward.storage.opening import open_storage

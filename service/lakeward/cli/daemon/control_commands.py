@@ -1,4 +1,4 @@
-"""What an operator tells the daemons, and asks about them: through the store, so that it holds across restarts.
+"""Operators' requests to the daemons, and questions about them: through the store, so that it holds across restarts.
 
     pause, resume, cancel   a control in the store; the daemon that holds the table reads it within its next ticks
     jobs, events            what they did
@@ -68,12 +68,13 @@ LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, th
 
 
 def pause(
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is shown wherever the pause is.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason; shown with the pause.")],
     table: TableArgument = None,
     group: GroupOption = None,
     file_group: FileGroupOption = None,
     lasting: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="For so long, for example 2h; else until resumed.")
+        str | None,
+        typer.Option("--for", metavar="DURATION", help="How long, for example 2h; without it until resumed."),
     ] = None,
     config: ConfigOption = None,
     url: UrlOption = None,
@@ -101,7 +102,7 @@ def resume(
 ) -> None:
     """End a pause, release what is parked, and let a table in shadow be serviced again.
 
-    It is also your word that other services which were seen on the table so far are known to you.
+    This also confirms that you know of the other services seen on the table so far.
     """
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
@@ -114,7 +115,7 @@ def cancel(
     job_or_table: Annotated[
         str, typer.Argument(metavar="JOB-or-TABLE", help="The id of a job that runs, or a table: all its jobs.")
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it stands in the job's end.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason; shown with the job's result.")],
     config: ConfigOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,

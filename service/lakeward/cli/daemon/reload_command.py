@@ -1,4 +1,4 @@
-"""`lakeward reload`: let the daemon of a configuration read it anew, as SIGHUP does, and say what came of it.
+"""`lakeward reload`: let the daemon of a configuration reload it, as SIGHUP does, and report the result.
 
 Touches: stdout; the configuration, reading only; the daemon, through its address.
 """
@@ -20,13 +20,13 @@ ANSWER_SECONDS = 30.0
 
 
 def reload(config: ConfigOption = None, as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Let the daemon on this machine read its configuration anew: all of it counts, or with a problem none of it."""
+    """Let the daemon on this machine reload its configuration. If the new one has a problem, nothing changes."""
     settings = read_settings(config)
     answer = _ask(settings)
     if not answer.get("applied"):
         error = ConfigurationError(
             "The daemon reloaded nothing.",
-            why="It goes on with the configuration that it has.",
+            why="It keeps the configuration that it has.",
             remedy="Correct what is named below; `lakeward config check` says whether all is well.",
         )
         for problem in answer.get("problems", ()):
@@ -35,7 +35,7 @@ def reload(config: ConfigOption = None, as_json: JsonOption = False, debug: Debu
     if as_json:
         print_json({"reloaded": True, "address": settings.service.listen})
     else:
-        typer.echo(f"The daemon at {settings.service.listen} has read its configuration anew.")
+        typer.echo(f"The daemon at {settings.service.listen} has reloaded its configuration.")
 
 
 def _ask(settings: Settings) -> dict[str, Any]:
@@ -57,14 +57,14 @@ def _ask(settings: Settings) -> dict[str, Any]:
         if refused.code != 500:
             raise LakewardError(
                 f"The daemon at {address} refuses to reload ({refused.code}).",
-                why="Its token is another than the one that this configuration names, or what answers is no Lakeward.",
+                why="Its token differs from the one in this configuration, or it is no Lakeward daemon.",
                 remedy="Name the configuration that it was started with by --config.",
             ) from refused
         text = refused.read()
     except OSError as error:
         raise LakewardError(
             f"No daemon answers at {address}.",
-            why=f"{getattr(error, 'reason', error)}. That is where service.listen of this configuration says.",
+            why=f"{getattr(error, 'reason', error)}. The address is service.listen of this configuration.",
             remedy="Name the daemon's configuration by --config; or find its process with `pgrep -af 'lakeward run'`, "
             "and send it SIGHUP.",
         ) from error

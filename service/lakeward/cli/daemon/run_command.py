@@ -27,7 +27,8 @@ def run(
     engine: Annotated[
         EngineSetting | None,
         typer.Option(
-            help="Where jobs run, in place of service.engine: auto, by what they read; all on Spark; or none.",
+            help="Where jobs run, instead of service.engine: auto (by the bytes that they read), spark (all on "
+            "Spark), local (none on Spark).",
             show_default=False,
         ),
     ] = None,
@@ -36,9 +37,9 @@ def run(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
 ) -> None:
-    """Watch all configured tables, decide per file group, compact, and show it, until told to stop.
+    """Watch all configured tables, decide per file group, compact, and show it, until stopped.
 
-    SIGHUP reads the configuration anew. SIGTERM or Ctrl-C lets running jobs end within service.grace and stops;
+    SIGHUP reloads the configuration. SIGTERM or Ctrl-C lets running jobs end within service.grace and stops;
     a second one stops now. With --once the exit code is 4 when a table could not be serviced.
     """
     from lakeward.daemon.app import App

@@ -40,7 +40,7 @@ _SAID = {
 def show_status(
     config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
-    """Say which schema the store has and whether this release may use it. Changes nothing."""
+    """Show which schema the store has and whether this release may use it. Changes nothing."""
     from lakeward.state.migration import schema_status
 
     status = schema_status(store_url(url, read_settings(config)))
@@ -79,7 +79,9 @@ def rebuild(
     ] = None,
     config: ConfigOption = None,
     url: UrlOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be found, change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what would be found, change nothing.")
+    ] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:

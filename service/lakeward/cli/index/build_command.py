@@ -1,5 +1,5 @@
-"""`lakeward index build TABLE` and `lakeward index update TABLE`: an index of ours is made, and kept at pace; so is the
-cache of filters that lookups by the bloom index go by.
+"""`lakeward index build TABLE` and `lakeward index update TABLE`: a Lakeward index is built and brought up to date; so
+is the cache of filters that lookups in the bloom index use.
 
 Touches: stdout, stderr; the table, reading only, but for the folder of the build; the folder or the database of the
          index.
@@ -27,7 +27,7 @@ from lakeward.index.index_type import IndexType
 
 OwnTypeOption = Annotated[
     IndexType | None,
-    typer.Option("--type", metavar="<record|postgres|bloom>", help="The index that is meant."),
+    typer.Option("--type", metavar="<record|postgres|bloom>", help="Index type."),
 ]
 
 _CAN_BE_BUILT = {
@@ -44,18 +44,21 @@ def build(
     table: TableArgument,
     index_type: OwnTypeOption = None,
     by_partition: Annotated[
-        bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
+        bool, typer.Option("--by-partition", help="Keys are unique in a partition, not in the whole table.")
     ] = False,
     with_logs: Annotated[
         bool,
         typer.Option(
-            "--with-logs", help="The cache of --type bloom has logs, too, of which all keys are read; updates go on so."
+            "--with-logs",
+            help="With --type bloom: cache the keys of logs too, which reads all of them; later updates do the same.",
         ),
     ] = False,
     engine: StatedEngine,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what would be read, write nothing.")
+    ] = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
@@ -64,10 +67,10 @@ def build(
 ) -> None:
     """Build an index of a table from its rows. The table's rows and timeline are read only; no lock is taken.
 
-    Of type record it stands below the table's .hoodie, or in the configured location; of type postgres in the database
-    of the store. The keys of each file group are read by a task of their own, and kept until the index is there:
-    stopped midway, it goes on with what is missing when it is run again. What was committed meanwhile is taken in at
-    the end.
+    An index of type record is below the table's .hoodie, or in the configured location; one of type postgres is in the
+    database of the store. The keys of each file group are read by a task of their own, and kept until the index is
+    there: stopped midway, it goes on with what is missing when it is run again. What was committed meanwhile is taken
+    in at the end.
 
     With --type bloom the filters and ranges in the footers of base files are gathered below the table's .hoodie, so
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
@@ -83,9 +86,8 @@ def build(
     if index_type is IndexType.BLOOM:
         if by_partition or dry_run or stated.is_said:
             raise UsageError(
-                "A cache of filters has no scope, and is gathered by no tasks.",
-                why="It is of the footers of base files; whether a key is one in its partition or in the table, a "
-                "write says.",
+                "The filter cache takes no scope and no options of tasks.",
+                why="It holds the footers of base files, and is read in this process.",
                 remedy="Leave --by-partition, --dry-run and the options of tasks out.",
             )
         build_cache(opened, take(), with_logs=with_logs, as_json=as_json)

@@ -1,4 +1,4 @@
-"""How the verbs that build an index of ours are told where its tasks run, and what they say of it.
+"""Options that say where the tasks of an index build run, and what these verbs report of them.
 
 Touches: the folder of the build; processes of this machine or a Spark session, by `cli/options/engine`; the store, by
          `remembered_build`.
@@ -33,7 +33,7 @@ ByteRateOption = Annotated[
     typer.Option(
         "--bytes-per-second",
         metavar="SIZE",
-        help="Read no more of the table in a second, all tasks together; default no limit.",
+        help="Read at most so much of the table per second, all tasks together; default no limit.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""`lakeward index changes TABLE --from T --to T`: what commits did to the places of record keys. Reads only.
+"""`lakeward index changes TABLE --from T --to T`: which record keys commits added, moved or removed. Reads only.
 
 Touches: stdout, stderr; the table, reading only.
 """
@@ -20,24 +20,31 @@ def changes(
     table: TableArgument,
     after: Annotated[
         str | None,
-        typer.Option("--from", metavar="INSTANT", help="Of a commit, or a time: what completed after it is told."),
+        typer.Option(
+            "--from", metavar="INSTANT", help="A commit's instant, or a time: report what completed after it."
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", metavar="INSTANT", help="The same: what completed until then; default now.")
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="INSTANT",
+            help="A commit's instant, or a time: report what completed until then; default now.",
+        ),
     ] = None,
     by_partition: Annotated[
-        bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
+        bool, typer.Option("--by-partition", help="Keys are unique in a partition, not in the whole table.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="How many changes are listed; all are counted.")] = 100,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="How many changes to list; all are counted.")] = 100,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say which record keys came to which file group, and which went, with each commit. Reads only.
+    """List which record keys each commit added to which file group, and which it removed. Reads only.
 
-    It is told from the commits and their files, as an index that follows the table takes them in, and asks no index.
-    A compaction moves no key. Where a clean took files of a commit away, their file groups are told as they are now.
+    The answer comes from the commits and their files, not from an index. A compaction moves no key. Where a clean
+    deleted files of a commit, their file groups are reported as they are now.
     """
     from lakeward.cli.views.index.changed import changes_as_json, render_changes
     from lakeward.cli.views.terminal import Terminal

@@ -31,15 +31,15 @@ from lakeward.index.index_type import IndexType
 @index_app.command()
 def compare(
     table: TableArgument,
-    types: Annotated[list[IndexType], typer.Option("--type", help="The two indexes that are compared; given twice.")],
+    types: Annotated[list[IndexType], typer.Option("--type", help="The two indexes to compare; give it twice.")],
     keys_file: KeysFileOption = None,
     sample: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How many rows are drawn from the table, where no keys are given.")
+        int, typer.Option(min=1, metavar="N", help="How many rows to sample from the table, if no keys are given.")
     ] = 10_000,
     absent: Annotated[
-        int, typer.Option(min=0, metavar="N", help="How many keys that are in no row are asked for beside them.")
+        int, typer.Option(min=0, metavar="N", help="How many keys that are in no row to look up besides.")
     ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which rows are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the sample.")] = 0,
     partition: PartitionsOption = None,
     with_logs: WithLogsOption = False,
     url: DatabaseOption = None,
@@ -50,8 +50,8 @@ def compare(
 ) -> None:
     """Ask two indexes for the same keys: which answers differ, which of them are right, and what each takes.
 
-    Reads only; exit 6 where answers differ. They may for good reason: the simple index still finds a key that a log
-    deleted, and no key that is in logs alone; the column of false and missed locations tells such from a broken index.
+    Reads only; exit 6 where answers differ. Some differences are right: the simple index still finds a key that a log
+    deleted, and no key that is only in logs. The counts of false and missed locations show whether an index is broken.
     """
     from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
     from lakeward.cli.views.index.compared import compared_as_json, render_compared

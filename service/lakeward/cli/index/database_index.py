@@ -37,7 +37,9 @@ DatabaseOption = Annotated[
 ]
 RateOption = Annotated[
     float | None,
-    typer.Option("--keys-per-second", min=1, metavar="N", help="Ask the database for no more; default no limit."),
+    typer.Option(
+        "--keys-per-second", min=1, metavar="N", help="Most queries per second to the database; default no limit."
+    ),
 ]
 
 
@@ -153,8 +155,9 @@ def index_in_use(opened: ConfiguredTable, kind: IndexType) -> None:
 
 
 def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: str | None) -> tuple[ListedIndex, ...]:
-    """The indexes of the table in the database that is named, or that the store is in. A store that does not answer
-    has none to tell, and that is said."""
+    """The indexes of the table in the database that is named, or that the store is in. If the store does not answer,
+    the list has none of them, and a note says so.
+    """
     if url is None and not opened.settings.store_url.startswith("postgresql"):
         return ()
     from lakeward.cli.index.builds import under_way_told

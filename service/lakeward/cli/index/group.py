@@ -24,29 +24,27 @@ if TYPE_CHECKING:
 
 _MOMENT_SECONDS = 1.0
 
-index_app = new_group("Indexes, which say where a record key is: what a table has of them, and what they answer.")
+index_app = new_group("Indexes, which know where record keys are: list, build, look up, verify, compare, remove.")
 
 PartitionsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--partition",
         metavar="PATH",
-        help="Look in this partition alone, '' for that of a table without; of an index over all of the table the keys "
-        "are found anyway. Repeatable.",
+        help="Look in this partition only, '' for a table without partitions; an index over the whole table finds "
+        "the keys anyway. Repeatable.",
     ),
 ]
 TypeOption = Annotated[
     IndexType | None,
-    typer.Option(
-        "--type", help="The index that is asked; default metadata where Hudi keeps a record index, else simple."
-    ),
+    typer.Option("--type", help="Index to ask; default metadata where Hudi keeps a record index, else simple."),
 ]
 WithLogsOption = Annotated[
     bool,
     typer.Option(
         "--with-logs",
-        help="By --type bloom find rows as a query does, in logs too. Slices with a log that the cache does not have "
-        "are merged.",
+        help="With --type bloom: find rows as a query does, in logs too. Slices with a log that the cache does not "
+        "have are merged.",
     ),
 ]
 KeysFileOption = Annotated[
@@ -80,7 +78,7 @@ def dropped(
     if not is_there:
         raise UsageError(
             f"The table {opened.base_path} has no {what} of the type {kind}.",
-            why="There was nothing to remove.",
+            why="Nothing was removed.",
             remedy="`lakeward index list TABLE` shows what the table has; one of another database or location, the "
             "configuration (--config) or --url names.",
         )

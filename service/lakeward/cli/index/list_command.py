@@ -22,7 +22,7 @@ def list_indexes(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show every index of a table with what it covers, how far it is behind, and what it takes. Reads only."""
+    """List the indexes of a table: coverage, commits behind, size. Reads only."""
     from lakeward.base.clock import SystemClock
     from lakeward.cli.index.record_index import listed_in_folder
     from lakeward.cli.views.index.listed import listed_as_json, render_listed

@@ -57,16 +57,16 @@ def lookup(
         typer.Option(
             "--as-of",
             metavar="INSTANT",
-            help="Say where keys were when the write of this instant had completed, and nothing after it. By --type "
-            "record alone, where it was brought up to date then and not merged since.",
+            help="Look up where keys were right after the write of this instant completed. Only with --type record, "
+            "if it was brought up to date then and not merged since.",
         ),
     ] = None,
     explain: Annotated[
         bool,
         typer.Option(
             "--explain",
-            help="Say how many base files would be asked for how many keys, by their ranges, and ask none. By --type "
-            "bloom alone.",
+            help="Show how many base files would be searched for how many keys, using their key ranges, and search "
+            "none. Only with --type bloom.",
         ),
     ] = False,
     with_logs: WithLogsOption = False,
@@ -77,7 +77,7 @@ def lookup(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say in which partition and file group each record key is, and which commit put it there. Reads only.
+    """Show in which partition and file group each record key is, and which commit put it there. Reads only.
 
     The simple index reads the keys of base files, all of them but for --partition, and knows no key that is in logs
     alone; nor does bloom, which reads the keys of those files alone whose footer does not rule them out. A key that is

@@ -1,4 +1,4 @@
-"""`lakeward index migrate TABLE --from TYPE --to TYPE`: an index of ours is filled from another one, once.
+"""`lakeward index migrate TABLE --from TYPE --to TYPE`: an existing index is copied into a Lakeward index, once.
 
     beside the place <- locations of the other index, counted back <- what was committed meanwhile
     rows and entries of it are drawn: right -> it takes the place, in one step; wrong -> it goes
@@ -6,7 +6,7 @@
 *Stopped anywhere*, the place has no index, and what lies beside it goes with the next try, or with `drop`.
 
 Touches: stdout, stderr; the table, reading only; the folder or the database of the index.
-Keeps:   1. nothing goes by an index that was not looked at;
+Keeps:   1. nothing uses an index that was not checked;
          2. what was found to be wrong is not left there.
 """
 
@@ -39,10 +39,10 @@ _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 def migrate(
     *,
     table: TableArgument,
-    source: Annotated[IndexType, typer.Option("--from", help="The index that knows where keys are.")],
-    target: Annotated[IndexType, typer.Option("--to", help="The index that is filled: record or postgres.")],
+    source: Annotated[IndexType, typer.Option("--from", help="Index to copy from.")],
+    target: Annotated[IndexType, typer.Option("--to", help="Index to fill: record or postgres.")],
     by_partition: Annotated[
-        bool, typer.Option("--by-partition", help="A key is one in its partition, and not in all of the table.")
+        bool, typer.Option("--by-partition", help="Keys are unique in a partition, not in the whole table.")
     ] = False,
     partition: Annotated[
         list[str] | None,
@@ -62,7 +62,7 @@ def migrate(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Fill an index of ours from another one of the table, once; the other one stays. The table is read only.
+    """Copy an existing index into a Lakeward index, once; the existing one stays. The table is read only.
 
     From simple and bloom only where the table has no logs, of which they know nothing: of all of it, or of the
     partitions that are named, while those of all others are read from their rows. What was committed meanwhile is taken
@@ -82,7 +82,7 @@ def migrate(
     if target not in OWN_TYPES or source is target:
         raise UsageError(
             f"The {target} index is not filled from the {source} index.",
-            why="Filled is an index that Lakeward keeps, from another one.",
+            why="This command copies an existing index into a Lakeward index.",
             remedy=f"Name --to {' or '.join(OWN_TYPES)}, and another one with --from.",
         )
     build = StatedBuild(engine, bytes_per_second)

@@ -1,4 +1,4 @@
-"""An index of Lakeward's own, of either type, as the verbs about it handle it: made, opened, built anew, dropped.
+"""An index of Lakeward's own, of either type, as the verbs about it handle it: made, opened, rebuilt, dropped.
 
 Touches: nothing itself; where the index is, `database_index` and `record_index` know.
 """
@@ -26,8 +26,9 @@ class OwnIndexPlace(Protocol):
     def is_there(self) -> bool: ...
 
     def create(self, *, is_global: bool) -> None:
-        """An index without entries; one that was created, and has none, may be there. Raises an error of ours where
-        another one is."""
+        """An index without entries; one that was created, and has none, may be there. Raises an error of Lakeward where
+        another one is.
+        """
 
     def open(self, snapshot: TableSnapshot) -> OwnIndex:
         """Raises `UsageError` or `Refused` where there is none."""
@@ -55,8 +56,8 @@ def own_index(
         return
     if kind is not IndexType.RECORD:
         raise UsageError(
-            f"The {kind} index is not Lakeward's to build.",
-            why="Hudi's writers keep it, or it is the base files themselves.",
+            f"The {kind} index is not built by Lakeward.",
+            why="Hudi's writers maintain it, or it is the base files themselves.",
             remedy=f"Name --type {', '.join(OWN_TYPES)} or bloom; `lakeward index list` shows what the table has.",
         )
     from lakeward.cli.index.record_index import RecordPlace
@@ -65,7 +66,7 @@ def own_index(
 
 
 def check_not_chosen(opened: ConfiguredTable, kind: IndexType) -> None:
-    """Raises `Refused` where the table's writes go by that index, or it is held against the one by which they do."""
+    """Raises `Refused` where the table's writes use that index, or compare it with the one that they use."""
     from lakeward.index.tee import read_tee
 
     tee = read_tee(opened.storage, opened.base_path)

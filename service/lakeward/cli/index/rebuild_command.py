@@ -1,4 +1,4 @@
-"""`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is rebuilt, or taken away.
+"""`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is rebuilt or removed.
 
 Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`; the folder or the database of an index.
 Keeps:   nothing of the table is written without a statement about the table's other writers, nor with --dry-run.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings
     from lakeward.table.snapshot import TableSnapshot
 
-KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="The index that is meant.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
+KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="Index type.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
 
 
 @index_app.command()
@@ -49,16 +49,18 @@ def rebuild(
     # Of old command lines with --type metadata, which end with a hint and not with an option that is not known.
     writers: Annotated[str | None, typer.Option(hidden=True)] = None,
     lock: Annotated[str | None, typer.Option(hidden=True)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what there is to read, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what would be read, write nothing.")
+    ] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Rebuild an index of Lakeward's own, because it is wrong or damaged.
 
-    An index of Lakeward's own, record or postgres, is built anew beside the one that is there, from the rows as they
-    are, by tasks as `lakeward index build` has them, and takes its place in one step once it has all. Until then
-    lookups go by the old one; stopped midway, that one stays, and what was read is there for the next try. The table's
-    rows and timeline are read only, and no lock is needed. So is the cache of --type bloom, without tasks.
+    An index of Lakeward's own, record or postgres, is rebuilt beside the existing one from the rows as they are, with
+    tasks as in `lakeward index build`, and replaces it in one step at the end. Until then lookups use the old one; if
+    the rebuild is stopped midway, the old one stays, and the next try continues from what was read. The table's rows
+    and timeline are read only, and no lock is needed. The cache of --type bloom is rebuilt the same way, without tasks.
 
     The record index of the metadata table is Hudi's: `lakeward index drop TABLE --type metadata` removes it, and the
     next Hudi writer whose options keep it rebuilds it.
@@ -100,12 +102,12 @@ def drop(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Take an index away, and leave nothing of it.
+    """Remove an index.
 
-    Of the record index of the metadata table that lasts as long as no Hudi writer's options keep it
-    (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): the next one that does builds it anew.
-    Of an index of Lakeward's own, record or postgres, and of the cache of --type bloom the table's timeline and
-    properties say nothing: no lock is needed.
+    The record index of the metadata table comes back with the next Hudi writer whose options keep it
+    (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): that writer rebuilds it. An index of
+    Lakeward's own, record or postgres, and the cache of --type bloom are not part of the table's timeline and
+    properties: no lock is needed.
     """
     opened = open_table(table, config)
     if index_type is IndexType.BLOOM:
@@ -154,7 +156,7 @@ def _rebuild_own(
         figures = {"file_groups": built.groups, "file_groups_resumed": built.resumed, "entries": built.entries}
         print_json(document | figures)
     else:
-        typer.echo(f"Built anew from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone.")
+        typer.echo(f"Rebuilt from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone.")
 
 
 def _drop_own(opened: ConfiguredTable, kind: IndexType, url: str | None, *, dry_run: bool, as_json: bool) -> None:
@@ -176,6 +178,6 @@ def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dr
 def _no_index_of_its_own(kind: IndexType) -> UsageError:
     return UsageError(
         f"The {kind} index is the base files themselves.",
-        why="Nothing is kept for it that could be wrong, or taken away.",
+        why="Nothing is stored for it that could be wrong or removed.",
         remedy="Name another --type; `lakeward index list` shows what the table has.",
     )

@@ -1,7 +1,7 @@
 """`lakeward index tee TABLE` and `lakeward index cut-over TABLE`: an index on trial, and in the place of another.
 
 Touches: stdout, stderr; the folder of `index/tee`; the table and both indexes, reading only.
-Keeps:   1. nothing is chosen that cannot be asked, or by which keys are one in something else;
+Keeps:   1. nothing is chosen that cannot be asked, or in which keys have another scope;
          2. writers are cut over only after so many clean commits in a row as were asked for.
 """
 
@@ -35,14 +35,17 @@ if TYPE_CHECKING:
 def tee(
     table: TableArgument,
     primary: Annotated[
-        IndexType | None, typer.Option(help="Begin: the index by which writes go where none is named.")
+        IndexType | None, typer.Option(help="Begin: the index that writes use unless they name one.")
     ] = None,
     shadow: Annotated[
-        IndexType | None, typer.Option(help="Begin: the index that is told of them, too, and held against the other.")
+        IndexType | None, typer.Option(help="Begin: the index that is updated too, and compared with the primary.")
     ] = None,
-    end: Annotated[bool, typer.Option("--end", help="End it; writes go on by the primary.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="End the trial; writes go on with the primary index.")] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="End it, and let writes go by what the table shows, as before.")
+        bool,
+        typer.Option(
+            "--forget", help="End the trial and forget the choice: writes choose the index from the table, as before."
+        ),
     ] = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
@@ -50,11 +53,12 @@ def tee(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Try an index beside the one that writes go by: both are told of each write, and their answers are compared.
+    """Try a second index (the shadow) beside the one that writes use (the primary): each write updates both, and their
+    answers are compared.
 
-    Begun with --primary and --shadow, which the table then says itself: every `lakeward write` goes by the primary.
-    Without options it asks both for the keys of each commit since, of any writer, and remembers what it found; exit
-    6 where the shadow was wrong. `lakeward index cut-over` puts the shadow in the primary's place.
+    Begin with --primary and --shadow; the table remembers them, and every `lakeward write` uses the primary. Without
+    options it compares both for the keys of each commit since, of any writer, and records the result; exit 6 if the
+    shadow was wrong. `lakeward index cut-over` makes the shadow the primary.
     """
     from lakeward.index.tee import Tee, read_tee
     from lakeward.protocol.index.choices import publish_choice
@@ -62,7 +66,7 @@ def tee(
     begins = primary is not None or shadow is not None
     if begins + end + forget > 1 or (primary is None) != (shadow is None):
         raise UsageError(
-            "It is not said what is to become of the tee.",
+            "--primary without --shadow, or options that exclude each other.",
             remedy="Give --primary and --shadow, or --end, or --forget, or none of them to compare.",
         )
     opened = open_table(table, config)
@@ -79,7 +83,7 @@ def tee(
         held = publish_choice(opened.storage, opened.base_path, held, choice)
     elif end or forget:
         if held.primary is None:
-            raise UsageError("Nothing is chosen for the table's writes.", remedy="There is nothing to end.")
+            raise UsageError("No index is chosen for the table's writes.", remedy="There is nothing to end.")
         choice = Tee() if forget else Tee(primary=held.primary)
         held = publish_choice(opened.storage, opened.base_path, held, choice)
     elif held.shadow is not None:
@@ -97,20 +101,20 @@ def cut_over(
     after_clean: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="How many commits in a row the shadow must have been right of, up to the newest."
+            min=1, metavar="N", help="For how many commits in a row, up to the newest, the shadow must have been right."
         ),
     ] = None,
-    back: Annotated[bool, typer.Option("--back", help="Let the one that was primary before be it again.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="Make the earlier primary the primary again.")] = False,
     url: DatabaseOption = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Put the shadow of a tee in the place of its primary, which becomes the shadow; or back, in one step.
+    """Make the shadow index the primary, and the primary the shadow; or back, in one step.
 
-    Commits that came since the last comparison are compared first. Refused with fewer clean commits than asked for:
-    exit 2. Writes that are under way end by the index that they began with; the other one covers what it lacks.
+    Commits since the last comparison are compared first. Refused with exit 2 if fewer commits in a row were clean than
+    required. Writes under way finish with the index that they began with; the other one covers what it lacks.
     """
     from lakeward.index.tee import cut_back, read_tee
     from lakeward.index.tee import cut_over as cut_over_of
@@ -118,7 +122,7 @@ def cut_over(
 
     if back == (after_clean is not None):
         raise UsageError(
-            "It is not said when the indexes are cut over, or twice.",
+            "Neither or both of --after-clean and --back are given.",
             remedy="Give --after-clean N to cut over, or --back to go back.",
         )
     opened = open_table(table, config)
@@ -143,12 +147,12 @@ def _check_go_together(
     from lakeward.write.index_choice import KIND_OF, choose_index
 
     if primary is shadow:
-        raise UsageError("The two indexes are one.", remedy="Name another --shadow.")
+        raise UsageError("The two indexes are the same.", remedy="Name another --shadow.")
     said = choose_index(snapshot.config, None, None, (), primary=primary).kind
     if said is not KIND_OF[primary]:
         raise UsageError(
-            f"The table's writes cannot go by the {primary} index.",
-            why=f"The table says that they go by {said} (hoodie.index.type), and Hudi's writers hold to that.",
+            f"The table's writes cannot use the {primary} index.",
+            why=f"The table requires {said} (hoodie.index.type), and Hudi's writers hold to that.",
             remedy="Name that one as the primary.",
         )
     with _both(opened, primary, shadow, url) as moment_of:
@@ -156,8 +160,8 @@ def _check_go_together(
         if moment.primary.is_global is not moment.shadow.is_global:
             raise UsageError(
                 f"The {primary} index and the {shadow} index do not go together.",
-                why="By one of them a key is one in the table, by the other one in its partition, so that they rightly "
-                "say different things.",
+                why="One of them is global (it finds keys in all partitions), the other is not, so their answers "
+                "rightly differ.",
                 remedy="Build Lakeward's index with or without --by-partition, as the other one is.",
             )
 
@@ -174,7 +178,7 @@ def _both(
 
 
 def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None) -> tuple[Tee, TeeCheck]:
-    """Hold both against each other for all that came since, and remember it: what holds then, and what was found."""
+    """Compare both for all commits since, and record it: what holds then, and what was found."""
     from lakeward.protocol.index.choices import publish_compared
     from lakeward.services.indexing.judge.tee_check import TeeCheck, check_tee
 

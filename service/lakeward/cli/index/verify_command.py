@@ -1,4 +1,4 @@
-"""`lakeward index verify TABLE`: is an index right? Exit 6 where it is not, and it is taken out of use.
+"""`lakeward index verify TABLE`: check an index. Exit 6 if it is wrong, and it is taken out of use.
 
 Touches: stdout, stderr; the table, reading only, but for the file that says that an index, or the cache of filters, is
          out of use.
@@ -35,19 +35,21 @@ def verify(
     error_rate: Annotated[
         float,
         typer.Option(
-            min=1e-9, max=0.5, metavar="SHARE", help="The share of wrong rows or entries that is to be found."
+            min=1e-9, max=0.5, metavar="SHARE", help="Smallest share of wrong rows or entries that the check must find."
         ),
     ] = 0.001,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999999, metavar="SHARE", help="How surely it is to be found.")
+        float, typer.Option(min=0.5, max=0.999999, metavar="SHARE", help="Confidence with which it finds that share.")
     ] = 0.99,
     everything: Annotated[
-        bool, typer.Option("--all", help="Look at every row and every entry instead of a sample.")
+        bool, typer.Option("--all", help="Check every row and every entry instead of a sample.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Which sample is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the sample.")] = 0,
     report_only: Annotated[
         bool,
-        typer.Option("--report-only", help="Leave an index in use that is wrong, and out of use one that is right."),
+        typer.Option(
+            "--report-only", help="Only report: do not take a wrong index out of use, nor put a right one back."
+        ),
     ] = False,
     with_logs: WithLogsOption = False,
     url: DatabaseOption = None,
@@ -56,17 +58,17 @@ def verify(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Look rows up in an index and its entries up among the rows; exit 6, and out of use, if the index is wrong.
+    """Look rows up in an index, and its entries up among the rows; exit 6, and out of use, if the index is wrong.
 
-    So many are drawn that a share of --error-rate would be found with --confidence: 4,603 rows and as many entries by
-    default, however large the table is. Where none is wrong, fewer than that share are, with that confidence.
+    The sample is large enough to find a share of --error-rate with --confidence: by default 4,603 rows and as many
+    entries, for tables of any size.
 
-    A record index of the metadata table, or an index of Lakeward's own, that is wrong is taken out of use: neither
-    lookups nor writes of Lakeward's go by it. Hudi's writers still do. It is in use again once it was built anew or
-    removed (`lakeward index rebuild`), or once --all found nothing. No lock is taken.
+    A record index of the metadata table, or an index of Lakeward's own, that is wrong is taken out of use: Lakeward's
+    lookups and writes do not use it. Hudi's writers still do. It is in use again once it was rebuilt or removed
+    (`lakeward index rebuild`), or once --all found nothing. No lock is taken.
 
-    With --type bloom the cache of filters is held against the footers, too; one that is wrong is out of use until it
-    is built anew (`lakeward index rebuild`), and footers are read instead.
+    With --type bloom the cache of filters is compared with the footers too; a wrong one is out of use until it is
+    rebuilt (`lakeward index rebuild`), and footers are read instead.
     """
     from lakeward.cli.views.index.checked import checked_as_json, render_cache_checked, render_checked
     from lakeward.cli.views.terminal import Terminal

@@ -1,4 +1,4 @@
-"""The option by which a verb that writes base files is told how large their bloom filters may be.
+"""The option for the largest bloom filter of a base file, for verbs that write base files.
 
 Touches: nothing.
 """
@@ -24,8 +24,8 @@ class StatedBloomFilter:
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="What the bits of a base file's bloom filter may take, 5.4 bytes for each key; default 16MiB. With "
-            "more keys it errs more often than one time in 10^9, which is said.",
+            help="Largest bloom filter of a base file, at 5.4 bytes for each key; default 16MiB. With more keys the "
+            "filter errs more often than one time in 10^9, and a note says so.",
         ),
     ] = None
 
@@ -34,8 +34,8 @@ class StatedBloomFilter:
         found = parse_option(parse_size, "--bloom-filter-max", self.bloom_filter_max, configured)
         if not 0 < found <= ROW_BYTES_LIMIT:
             raise UsageError(
-                f"A bloom filter of {self.bloom_filter_max} is too large, or none.",
-                why="It stands in the footer as text, and readers take no footer of 100 MB.",
+                f"--bloom-filter-max cannot be {self.bloom_filter_max}.",
+                why="The filter is text in the footer, and readers refuse a footer of 100 MB.",
                 remedy=f"Give --bloom-filter-max a size up to {format_size(ROW_BYTES_LIMIT)}.",
             )
         return found

@@ -1,4 +1,4 @@
-"""The options by which a verb is told what a clean keeps.
+"""The options that say what a clean keeps.
 
 Touches: nothing.
 """
@@ -37,7 +37,7 @@ class StatedClean:
         typer.Option(
             min=1,
             metavar="N",
-            help="How many; by default, as with Hudi, "
+            help="How many commits, hours or versions; by default, as with Hudi, "
             + ", ".join(f"{number} {kind}" for kind, number in RETAINED_BY_DEFAULT.items())
             + ". Without a word about it what the configuration says; or as much as the newest clean of the table's "
             "writers kept, if that is more.",
@@ -56,7 +56,7 @@ class StatedClean:
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="The longest query that is waited for: what was superseded within it stays, whatever the policy says. "
+            help="The longest query to wait for: what was superseded within this time stays, whatever the policy says. "
             f"{write_duration(READER_WINDOW_SECONDS)} by default; 0, as with Hudi: none is.",
         ),
     ] = None

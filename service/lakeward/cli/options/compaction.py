@@ -1,4 +1,4 @@
-"""How a command services its table: as the configuration says, under the locks that it was told of.
+"""How a command services its table: as the configuration says, under the locks that its options name.
 
 Touches: nothing.
 """

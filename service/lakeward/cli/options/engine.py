@@ -1,4 +1,4 @@
-"""The options by which a verb is told what its operations run on, and what they come to
+"""The options that say where operations run, and the engine that results
 (`engine/dispatch/engine_rule`).
 
 Touches: child processes, or a Spark session: once an operation needs them, and until `stop`.

@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 
 
 def with_option_groups(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb as the command line sees it, without groups. Two options of one name are a mistake of ours."""
+    """The verb as the command line sees it, without groups. Two options of one name are a programming error."""
     hints = get_type_hints(verb, include_extras=True)
     groups = {name: kind for name, kind in hints.items() if is_dataclass(kind) and isinstance(kind, type)}
     parameters: list[Parameter] = []

@@ -1,4 +1,4 @@
-"""The options by which a verb that writes is told about the table's other writers, and what they come to.
+"""The options about the table's other writers, and the locks that result.
 
 Touches: nothing.
 """
@@ -33,7 +33,8 @@ class StatedLocks:
     writers: Annotated[
         str | None,
         typer.Option(
-            metavar=STOPPED, help="Your word that no other writer or table service is at work on this table now."
+            metavar=STOPPED,
+            help="Confirm with 'stopped' that no other writer or table service is at work on this table now.",
         ),
     ] = None
     lock: Annotated[
@@ -123,7 +124,7 @@ def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKe
 
 
 def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minutes: float | None) -> None:
-    """What belongs to one provider is not said of another, and ZooKeeper is somewhere."""
+    """The options of one provider do not go with another, and ZooKeeper needs its servers."""
     if expire_minutes is not None and locks.provider is not LockProvider.FILESYSTEM:
         raise UsageError(
             f"--lock-expire does not go with --lock {locks.provider}.",

@@ -1,4 +1,4 @@
-"""The options by which `lakeward table create` is told how partitions are named, and what finds keys and files.
+"""The options of `lakeward table create` for partition names and for indexes.
 
 Touches: nothing.
 """
@@ -49,7 +49,8 @@ class StatedPaths:
     key_generator: Annotated[
         NewKeyGenerator | None,
         typer.Option(
-            help="What makes keys and partitions of rows. By default, as with Hudi: non-partition without --partition, "
+            help="Key generator: makes the key and the partition of a row. By default, as with Hudi: non-partition "
+            "without --partition, "
             "simple with one record key and one partition column, else complex. timestamp names partitions by the "
             "moment in a column; custom is refused."
         ),
@@ -105,17 +106,17 @@ class StatedIndexes:
         str,
         typer.Option(
             metavar="INDEXES",
-            help="By what writers find the rows of a key, for all of them: simple; bucket:N, with N buckets to a "
-            "partition; record, an index in the metadata table. Without it each writer has its own. Beside it with a "
-            "comma, or alone: bloom-filters, of all files, in the metadata table.",
+            help="Index type for all writers: simple; bucket:N, with N buckets to a "
+            "partition; record, an index in the metadata table. Without it each writer chooses its own. "
+            "bloom-filters (of all files, in the metadata table) can be added with a comma, or stand alone.",
         ),
     ] = ""
     has_metadata_table: Annotated[
         bool,
         typer.Option(
             "--metadata-table/--no-metadata-table",
-            help="Make the metadata table, with files and statistics of columns and partitions, as Hudi's first write "
-            "does. Without it that write still does, unless it is told not to.",
+            help="Make the metadata table, with files and statistics of columns and partitions, as Hudi's first "
+            "write does. Without it that first write makes it, unless its options turn it off.",
         ),
     ] = True
 

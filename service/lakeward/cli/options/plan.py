@@ -1,4 +1,4 @@
-"""The options by which a verb is told what to plan, and the planner that they come to.
+"""The options that say what to plan, and the planner that results.
 
 Touches: nothing.
 """

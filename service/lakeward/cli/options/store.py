@@ -89,7 +89,7 @@ def has_store(settings: Settings) -> bool:
 
 
 def watched_tables(settings: Settings) -> Mapping[str, str]:
-    """The tables that the daemons of a configuration watch, from name to base path; none where no store tells."""
+    """The tables that the daemons of a configuration watch, from name to base path; none without a store."""
     if not has_store(settings):
         return {}
     from lakeward.base.clock import SystemClock

@@ -60,7 +60,10 @@ def archive(
     ] = None,
     stated: StatedLocks,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say which instants would go and why not more, and write nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Dry run: list the instants that would be archived and why not more, and write nothing."
+        ),
     ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,

@@ -45,27 +45,31 @@ def clean(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Keep what goes for so long in the quarantine, below .hoodie, from where it can be brought back. "
-            "0s, the default: files are deleted at once, as Hudi does.",
+            help="How long deleted files are kept in the quarantine, below .hoodie, from where they can be brought "
+            "back. 0s, the default: files are deleted at once, as Hudi does.",
         ),
     ] = None,
     quarantine_max: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="What the quarantine may hold; beyond that the oldest goes first. Default: no limit."
+            metavar="SIZE",
+            help="Size limit of the quarantine; beyond it the oldest files are deleted first. Default: no limit.",
         ),
     ] = None,
     undo: Annotated[
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Bring back what the clean of this instant took away, while the quarantine has it; nothing else is "
-            "done. `lakeward quarantine list` shows which there are.",
+            help="Bring back what the clean of this instant deleted, while the quarantine has it; do nothing else. "
+            "`lakeward quarantine list` shows which there are.",
         ),
     ] = None,
     stated: StatedLocks,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, or with --undo come back; change nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Dry run: list what would be deleted, or with --undo come back; change nothing."
+        ),
     ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,

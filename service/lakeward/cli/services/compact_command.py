@@ -1,4 +1,4 @@
-"""`lakeward compact TABLE`: finish pending compactions, plan anew, carry that out, and say what was done.
+"""`lakeward compact TABLE`: finish pending compactions, plan again, carry that out, and report it.
 
 Touches: stdout, stderr; the table, through `services/compaction/run/compactor.py`; the store, where a file group is
          parked.
@@ -62,10 +62,12 @@ def compact(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="How long to wait for one write that would fail if what was merged were published; default 1m.",
+            help="How long to wait for a concurrent write that publishing this compaction would make fail; default 1m.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what would be compacted, write nothing.")
+    ] = False,
     verify: Annotated[
         bool | None,
         typer.Option(
@@ -94,7 +96,7 @@ def compact(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Finish pending compactions, then plan anew and carry that out.
+    """Finish pending compactions, then plan and carry out a new one.
 
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
     what the configuration says under locks.

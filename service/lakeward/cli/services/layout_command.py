@@ -2,7 +2,7 @@
 
 Touches: stdout, stderr; the table, through `services/together/versions/run/converting.py`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
-         2. each step is told with its reason and what it costs, before it is taken as after.
+         2. each step is reported with its reason and cost, before and after it is taken.
 See:     docs/decisions/0070-a-table-becomes-lsm-tree.md
 """
 
@@ -54,10 +54,10 @@ def convert(
     """Give a table of version 10 another layout.
 
     In the layout lsm_tree every file is sorted, and file groups are merged by the order of their files. To get there,
-    failed writes are rolled back, every file group with logs is compacted, base files that are not sorted are written
-    anew, and the keys of all base files are read. With --layout default a table goes back: sorted files are files, so
-    only its logs are compacted. --dry-run says how much that is, and reads the keys, too. All writers must be stopped.
-    Where the command was interrupted, give it again: the layout changes last.
+    failed writes are rolled back, every file group with logs is compacted, base files that are not sorted are
+    rewritten, and the keys of all base files are read. With --layout default a table goes back; only its logs are
+    compacted then. --dry-run says how much that is, and reads the keys, too. All writers must be stopped. Where the
+    command was interrupted, give it again: the layout changes last.
     """
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.services.together.versions.plan.layout_change import Layout

@@ -21,10 +21,10 @@ from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.services.metadata_removal import removal_told, remove_partition
 from lakeward.cli.verb_group import new_group
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
 
 
-metadata_app = new_group("The table's metadata table: compacted, cleaned, or removed, all of it or one partition.")
+metadata_app = new_group("The table's metadata table: compact it, clean it, remove it or one partition.")
 
 
 ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]
@@ -37,7 +37,9 @@ def compact(
     table: TableArgument,
     config: ConfigOption = None,
     stated: StatedLocks,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what would be compacted, write nothing.")
+    ] = False,
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Read every new file back; default --verify.")
     ] = None,
@@ -74,7 +76,9 @@ def clean(
     table: TableArgument,
     config: ConfigOption = None,
     stated: StatedLocks,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say which files would go, delete nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: list the files that would be deleted, delete nothing.")
+    ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     exit_code: ExitCodeOption = False,
@@ -155,7 +159,8 @@ def abort_indexing(
     *,
     table: TableArgument,
     instant: Annotated[
-        str | None, typer.Argument(metavar="[INSTANT]", help="Of the indexing; without it the oldest that is pending.")
+        str | None,
+        typer.Argument(metavar="[INSTANT]", help="Instant of the indexing; without it the oldest pending one."),
     ] = None,
     config: ConfigOption = None,
     stated: StatedLocks,
@@ -164,11 +169,10 @@ def abort_indexing(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """End an indexing that was begun and whose process is gone: what it was building goes, with its plan.
+    """End an indexing that was begun and whose process is gone: delete what it was building, and its plan.
 
-    Hudi goes on with no indexing that it has begun, and until it is gone the table is refused to what writes. An index
-    that is built already stays. It counts as gone with --writers stopped, or once nothing of it has changed for
-    rollback.silent_after.
+    Hudi does not resume an indexing, and until it is removed the table refuses writes. An index that is built already
+    stays. It counts as gone with --writers stopped, or once nothing of it has changed for rollback.silent_after.
     """
     from lakeward.config.settings import Writers
     from lakeward.protocol.owner import Processes

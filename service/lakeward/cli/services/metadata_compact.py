@@ -78,7 +78,7 @@ def service_metadata_now(
         if done.clean is None and only is MetadataService.CLEAN:
             console.print("Nothing to clean: every file of the metadata table may still be read.")
         if done.compaction is None and only is not MetadataService.CLEAN:
-            console.print("Nothing to compact: no log came to the metadata table since its last compaction.")
+            console.print("Nothing to compact: no log was added to the metadata table since its last compaction.")
     return done.clean is not None or done.compaction is not None
 
 
@@ -174,7 +174,7 @@ def _work(work: MetadataWork) -> str:
                 f"files, {format_size(backlog.input_bytes)}; {backlog.delta_commits} delta commits since {since}."
             )
         else:
-            lines.append(f"Nothing to compact: no log came to the metadata table since {since}.")
+            lines.append(f"Nothing to compact: no log was added to the metadata table since {since}.")
     return "\n".join(lines)
 
 

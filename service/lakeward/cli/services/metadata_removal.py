@@ -1,4 +1,4 @@
-"""A partition of the metadata table taken away by command, or all of it, and what is told of that.
+"""A partition of the metadata table removed by command, or all of it, and the report of that.
 
 Touches: stdout, stderr; the table, through `services/metadata/run/removal.py`.
 """
@@ -57,7 +57,7 @@ def removal_told(removal: Removal, *, dry_run: bool) -> list[str]:
     if removal.named:
         lines.append(f"{would} {', '.join(removal.named)} out of hoodie.table.metadata.partitions.")
     if removal.left:
-        lines.append(f"There {'would stay' if dry_run else 'stay'} {', '.join(removal.left)}.")
+        lines.append(f"{'Would keep' if dry_run else 'Kept'} {', '.join(removal.left)}.")
     if removal.folders:
         size = format_size(removal.size_bytes)
         verb = "Would delete" if dry_run else "Deleted"
@@ -65,9 +65,9 @@ def removal_told(removal: Removal, *, dry_run: bool) -> list[str]:
     if not dry_run:
         what = "it" if removal.partition is None else removal.partition
         lines.append(
-            f"The next Hudi writer whose options keep {what} builds it anew."
+            f"The next Hudi writer whose options keep {what} rebuilds it."
             if removal.is_built_anew
-            else f"No release of Hudi writes tables of version 10, so nothing builds {what} anew before the way down "
-            "(`lakeward table downgrade`). The table goes on without."
+            else f"No release of Hudi writes tables of version 10, so nothing rebuilds {what} before the downgrade "
+            "(`lakeward table downgrade`). The table works without."
         )
     return lines

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from lakeward.services.clean.run.orphans import OrphanReport
 
 orphans_app = new_group(
-    "Data files of failed or stray attempts that no instant owns: listed with what proves it, or what keeps each; "
-    "set aside after two looks."
+    "Orphan files, data files of failed attempts that no instant owns: list them, set them aside after two looks."
 )
 
 DAY_SECONDS = 24 * 3600.0
@@ -50,7 +49,7 @@ def list_orphans(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show every data file that no reader sees: whether it is an orphan file, by which proof, or what keeps it."""
+    """List every data file that no reader sees: whether it is an orphan file, with the proof, or what keeps it."""
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.services.clean.run.orphans import OrphanReport, look
 
@@ -70,7 +69,7 @@ def set_aside(
     age: AgeOption = None,
     keep_deleted: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long the quarantine has what is set aside; default 7d."),
+        typer.Option(metavar="DURATION", help="How long the quarantine keeps what is set aside; default 7d."),
     ] = None,
     config: ConfigOption = None,
     stated: StatedLocks,

@@ -1,4 +1,4 @@
-"""`lakeward quarantine list|purge|restore TABLE`: what cleans took out of the table and that can still be brought back.
+"""`lakeward quarantine list|purge|restore TABLE`: what cleans took out of the table, and how to bring it back.
 
 Touches: stdout, stderr; the quarantine, through `services/clean/run/purging.py`.
 Keeps:   nothing is deleted without a statement about the table's other writers, nor with --dry-run.
@@ -18,7 +18,7 @@ from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
 
 quarantine_app = new_group(
-    "Files that were set aside: listed with their space and their time, brought back, deleted for good. "
+    "Files that were set aside: list them, bring them back, delete them for good. "
     "`lakeward clean TABLE --undo RUN` brings them back."
 )
 
@@ -31,7 +31,7 @@ def list_runs(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show what the quarantine holds: of each clean the files, their bytes, their age and until when they stay."""
+    """Show what the quarantine holds: the files of each clean, their bytes, their age and until when they stay."""
     from lakeward.base.clock import SystemClock
     from lakeward.cli.views.quarantine import quarantine_as_json, render_quarantine
     from lakeward.cli.views.terminal import Terminal
@@ -55,21 +55,26 @@ def purge(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Delete what was set aside longer ago, whatever was said then; 0s: all. Without it: what is due.",
+            help="Delete what was set aside longer ago than this, whatever its own time is; 0s: all. Without it: "
+            "what is due.",
         ),
     ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option("--max", metavar="SIZE", help="What the quarantine may hold afterwards; the oldest goes first."),
+        typer.Option(
+            "--max", metavar="SIZE", help="Size limit of the quarantine afterwards; the oldest files are deleted first."
+        ),
     ] = None,
     config: ConfigOption = None,
     stated: StatedLocks,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, delete nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what would be deleted, delete nothing.")
+    ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Delete for good what the quarantine holds and that is due. Nothing of it can be brought back then."""
+    """Delete for good the files of the quarantine that are due. They cannot be brought back then."""
     from lakeward.base.clock import SystemClock
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.cleaned import purged_as_json, render_purged
@@ -93,10 +98,10 @@ def purge(
         return
     console = Terminal()
     if dry_run and purged:
-        console.print("This would go; nothing was deleted.", highlight=False)
+        console.print("Dry run: would delete the following.", highlight=False)
     render_purged(purged, console)
     if not purged:
-        console.print("Nothing is due.", highlight=False)
+        console.print("Nothing to delete: nothing is due.", highlight=False)
 
 
 @quarantine_app.command()
@@ -104,7 +109,7 @@ def purge(
 def restore(
     *,
     table: TableArgument,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="As `quarantine list` has it: orphans-...")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Name as shown by `quarantine list`: orphans-...")],
     config: ConfigOption = None,
     stated: StatedLocks,
     timezone: TimezoneOption = None,

@@ -2,7 +2,7 @@
 
 Touches: stdout, stderr; the table, through `services/together/restore/run/restoring.py`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
-         2. what is lost is told by commit, with rows and files, before it goes as after.
+         2. what is lost is reported by commit, with rows and files, before and after the restore.
 See:     docs/decisions/0035-restore.md
 """
 
@@ -35,17 +35,17 @@ def restore(
     config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be lost, by commit, and write nothing.")
+        bool, typer.Option("--dry-run", help="Dry run: list what would be lost, by commit, and write nothing.")
     ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Take the table back to a commit: what completed after it is gone for good, with its rows.
+    """Take the table back to a commit. Whatever completed after it is deleted for good, rows included.
 
     All writers must be stopped, and with them every compaction, cleaning and indexing job. The metadata table is
-    removed; the next Hudi writer that has it on builds it anew. Make a savepoint of a commit that you may want to go
-    back to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
+    removed; the next Hudi writer that has it on rebuilds it. Make a savepoint of a commit that you may want to go back
+    to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
     clean.keep_deleted), it is undone first.
     """
     from lakeward.cli.services.serviced import serviced_table
@@ -58,7 +58,8 @@ def restore(
     if not dry_run and not is_stopped:
         raise UsageError(
             "A restore is refused beside writers.",
-            why="What a writer based on a commit that goes would be lost or wrong, and no lock keeps it from that.",
+            why="A writer that builds on a commit that is removed would lose rows or write wrong ones, and no lock "
+            "prevents that.",
             remedy="Stop all writers and table services, and say so: --writers stopped.",
         )
     locks = stated.over(opened, dry_run=dry_run)
@@ -93,7 +94,7 @@ def _tell(done: Restored, *, as_json: bool) -> None:
     for clean in planned.cleans:
         typer.echo(f"  clean {clean}: was pending, and is gone")
     if planned.has_metadata_table:
-        typer.echo("The metadata table is removed; the next Hudi writer that has it on builds it anew.")
+        typer.echo("The metadata table is removed; the next Hudi writer that has it on rebuilds it.")
 
 
 def _tell_preview(planned: PlannedRestore, *, as_json: bool) -> None:
@@ -120,7 +121,7 @@ def _tell_preview(planned: PlannedRestore, *, as_json: bool) -> None:
     for plan in planned.stays_pending:
         typer.echo(f"Stays pending: {plan}, which was requested before that commit.")
     if planned.has_metadata_table:
-        typer.echo("The metadata table would be removed; the next Hudi writer that has it on builds it anew.")
+        typer.echo("The metadata table would be removed; the next Hudi writer that has it on rebuilds it.")
 
 
 def _line(each: Undone) -> str:

@@ -2,7 +2,7 @@
 
 Touches: stdout, stderr; the table, through `services/rollback/run/rolling_back.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
-         2. each pending instant that stays is told, with the reason.
+         2. each pending instant that stays is reported, with the reason.
 See:     docs/decisions/0032-what-is-rolled-back.md
 """
 
@@ -31,20 +31,23 @@ def rollback(
     table: TableArgument,
     instant: Annotated[
         str | None,
-        typer.Argument(metavar="[INSTANT]", help="Of the failed write; without it all of them, the newest first."),
+        typer.Argument(
+            metavar="[INSTANT]", help="Instant of the failed write; without it all failed writes, the newest first."
+        ),
     ] = None,
     config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be rolled back, file by file, and write nothing.")
+        bool,
+        typer.Option("--dry-run", help="Dry run: list what would be rolled back, file by file, and write nothing."),
     ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Roll back writes whose writer died: their files, their part of the metadata table, and their instants go.
+    """Roll back writes whose writer died: delete their files, their part of the metadata table, and their instants.
 
-    A write whose writer is at work is never touched, nor one that is completed.
+    Writes whose writer is still running and completed writes are never touched.
     """
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.rollback import tell_rollbacks_planned, tell_rolled_back
@@ -74,8 +77,9 @@ def rollback(
 def _the_one(
     serviced: ServicedTable, found: Sequence[RollbackDecision], instant: str, *, dry_run: bool
 ) -> RollbackDecision:
-    """The decision about the instant that was named. Raises why it is not rolled back, but for a dry run, which
-    tells what ends it."""
+    """The decision about the instant that was named. Raises why it is not rolled back, but for a dry run, which reports
+    what ends it.
+    """
     from lakeward.protocol.rollback import RollbackReason, Step
     from lakeward.services.rollback.run.rolling_back import read_timeline
 
@@ -96,7 +100,7 @@ def _not_pending(timeline: Timeline, instant: str) -> LakewardError:
         return Refused(
             f"{instant} is completed, and is not rolled back.",
             why="Readers may have seen its rows, and later commits may rest on them.",
-            remedy="Write the rows anew, or take the table back to the commit before it: lakeward restore TABLE --to.",
+            remedy="Write the rows again, or take the table back to the commit before it: lakeward restore TABLE --to.",
         )
     return UsageError(
         f"Nothing is pending at {instant}.",

@@ -18,7 +18,9 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
 
-savepoint_app = new_group("Commits that Hudi can restore the table to: made, listed with what they keep, deleted.")
+savepoint_app = new_group(
+    "Savepoints, commits that the table can be restored to: create them, list what they keep, delete them."
+)
 
 
 @savepoint_app.command()
@@ -27,15 +29,16 @@ def create(
     *,
     table: TableArgument,
     instant: Annotated[
-        str | None, typer.Argument(metavar="[INSTANT]", help="Of the commit; the newest completed one by default.")
+        str | None,
+        typer.Argument(metavar="[INSTANT]", help="Instant of the commit; by default the newest completed one."),
     ] = None,
-    comment: Annotated[str, typer.Option(metavar="TEXT", help="What it is for; shown by `list`.")] = "",
-    user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who makes it; the user of this process by default.")
-    ] = None,
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment; shown by `list`.")] = "",
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="User; by default the user of this process.")] = None,
     config: ConfigOption = None,
     stated: StatedLocks,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would keep, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what it would keep, write nothing.")
+    ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -79,14 +82,14 @@ def create(
 def delete(
     *,
     table: TableArgument,
-    instant: Annotated[str, typer.Argument(metavar="INSTANT", help="Of the commit that the savepoint is of.")],
+    instant: Annotated[str, typer.Argument(metavar="INSTANT", help="Instant of the savepoint's commit.")],
     config: ConfigOption = None,
     stated: StatedLocks,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Keep the files of a commit no longer. The next clean may delete them, and the table cannot be restored to it."""
+    """Delete a savepoint. The next clean may delete its files, and the table can no longer be restored to it."""
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.services.savepoint.run import delete_savepoint
 

@@ -3,12 +3,12 @@
     recover -> roll back -> compact, the metadata table too -> clean -> archive
 
 Each step is what the verb of its name does, at once: what the daemon waits for (a number of commits, a pause after a
-write failed) is not waited for. A step that the table, as it is, cannot be given is told and passed.
+write failed) is not waited for. A step that is refused on this table is reported and skipped.
 
 Touches: stdout, stderr; the table, through what each step executes.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
          2. a step that is refused holds no other one back, and makes the exit code that of its error; after one that
-            failed none follows, and what was done before is told;
+            failed none follows, and what was done before is reported;
          3. what the configuration leaves out, and file groups that are parked, are left out with the reason.
 """
 
@@ -57,7 +57,7 @@ def service(
     config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, step by step; write nothing.")
+        bool, typer.Option("--dry-run", help="Dry run: report what would be done, step by step; write nothing.")
     ] = False,
     engine: StatedEngine,
     timezone: TimezoneOption = None,
@@ -119,7 +119,7 @@ def service(
 
 
 def _do(step: Callable[[], _Step | None]) -> _Step | None:
-    """The step, or what its error leaves to be said of it; a command that is told to stop stops at once."""
+    """The step, or what its error leaves to be said of it; a command that is interrupted stops at once."""
     try:
         return step()
     except Cancelled:

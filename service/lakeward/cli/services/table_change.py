@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 _SHOWN = 20
 """So many file groups or files are named for people; JSON has all."""
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be changed and why, write nothing.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Dry run: report what would be changed and why, write nothing.")
+]
 
 
 def check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) -> None:
@@ -36,7 +38,7 @@ def check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) ->
     if stated.writers is None and (stated.lock is not None or opened.locks.writers is not Writers.STOPPED):
         raise UsageError(
             f"The {what} of a table is not changed beside writers.",
-            why=f"A writer goes by the {what} that the table had when it began, and no lock keeps it from that.",
+            why=f"A writer uses the {what} that the table had when it began, and no lock prevents that.",
             remedy="Stop all writers and table services, and say so: --writers stopped.",
         )
 
@@ -48,7 +50,7 @@ def compact_groups(
 
     Args:
         sorts: by their keys, whatever order their base files have.
-        inline_changes: what it changes is told in logs that versions below 10 have, too.
+        inline_changes: its changes are written to logs that versions below 10 have, too.
     """
 
     def compact(file_ids: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`lakeward unschedule TABLE [INSTANT]`: remove a pending plan of ours, so that its file groups are free.
+"""`lakeward unschedule TABLE [INSTANT]`: remove a pending plan of Lakeward, so that its file groups are free.
 
 Touches: stdout, stderr; the table, through `services/compaction/run/unscheduling.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
@@ -30,7 +30,9 @@ def unschedule(
     table: TableArgument,
     instant: Annotated[
         str | None,
-        typer.Argument(metavar="[INSTANT]", help="Of the plan; it can be left out where there is only one of ours."),
+        typer.Argument(
+            metavar="[INSTANT]", help="Instant of the plan; optional if Lakeward has only one pending plan."
+        ),
     ] = None,
     config: ConfigOption = None,
     stated: StatedLocks,
@@ -38,18 +40,20 @@ def unschedule(
         bool,
         typer.Option(
             "--foreign",
-            help="Also where another engine planned it: with --writers stopped, or once nothing of the plan has "
-            "changed for rollback.silent_after.",
+            help="Also a plan of another engine: with --writers stopped, or once nothing of the plan has changed for "
+            "rollback.silent_after.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be unscheduled, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Dry run: report what would be unscheduled, write nothing.")
+    ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again.
 
-    With --foreign one that another engine planned.
+    With --foreign also one that another engine planned.
     """
     from lakeward.cli.services.serviced import serviced_table
     from lakeward.protocol.eligibility import TableService
@@ -95,8 +99,8 @@ def _only(pending: Sequence[PendingWork], table: str) -> str:
     ours = [work.instant for work in pending if work.is_ours]
     if len(ours) > 1:
         raise UsageError(
-            f"Several plans of ours are pending: {', '.join(ours)}.",
-            why="They are unscheduled one at a time.",
+            f"Several plans of Lakeward are pending: {', '.join(ours)}.",
+            why="Only one can be unscheduled at a time.",
             remedy=f"Name one: lakeward unschedule {table} {ours[0]}.",
         )
     return ours[0]
@@ -107,7 +111,7 @@ def _tell_nothing(pending: Sequence[PendingWork], *, as_json: bool) -> None:
     if as_json:
         print_json({"unscheduled": None, "foreign": others})
         return
-    typer.echo("No plan of ours is pending." + (f" Of other engines: {', '.join(others)}." if others else ""))
+    typer.echo("No plan of Lakeward is pending." + (f" Of other engines: {', '.join(others)}." if others else ""))
 
 
 def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:

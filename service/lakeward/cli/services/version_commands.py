@@ -2,7 +2,7 @@
 
 Touches: stdout, stderr; the table, through `services/together/versions/run/changing.py`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
-         2. each step is told with its reason and what it costs, before it is taken as after.
+         2. each step is reported with its reason and cost, before and after it is taken.
 See:     docs/decisions/0068-upgrade-and-downgrade.md
 """
 
@@ -62,7 +62,7 @@ def downgrade(
         bool,
         typer.Option(
             "--drop-changes",
-            help="Give up the logs of changes (.cdc) of version 10 that would stay; --dry-run lists them with commits "
+            help="Delete the logs of changes (.cdc) of version 10 that would stay; --dry-run lists them with commits "
             "and bytes. Hudi's queries of changes that would read them fail from then on.",
         ),
     ] = False,
@@ -79,9 +79,9 @@ def downgrade(
     is compacted into base files, and the slices that have them are cleaned away, with all that is older: the table can
     no longer be read as of then, and an incremental query that ends at a commit of then gives, by Hudi's default, only
     the rows that no later commit wrote again, as after any clean. --dry-run says how much that is. What holds such a
-    log (a savepoint, the quarantine) is named and the table refused; logs of changes whose slices stay, which no other
-    file tells, go with --drop-changes only. All writers must be stopped. Where the command was interrupted, give it
-    again: the version changes last.
+    log (a savepoint, the quarantine) is named and the table refused; logs of changes whose slices stay, and which no
+    other file has, are deleted with --drop-changes only. All writers must be stopped. Where the command was
+    interrupted, give it again: the version changes last.
     """
     _change(
         table,

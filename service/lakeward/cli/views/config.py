@@ -1,4 +1,4 @@
-"""What a configuration comes to, for people and as JSON: the result of `lakeward config show`.
+"""The effective configuration, for people and as JSON: the result of `lakeward config show`.
 
 Touches: nothing.
 Keeps:   no secret is shown.

@@ -60,7 +60,9 @@ def _head(report: dict[str, Any], console: Console) -> None:
                 f"{format_size(backlog['superseded_log_bytes'])}"
             )
     if zone["evidence"]:
-        told = (f"{each['kind'].replace('-', ' ')} {each['offset'] or 'tell none'}" for each in zone["evidence"])
+        told = (
+            f"{each['kind'].replace('-', ' ')} {each['offset'] or 'reveal no time zone'}" for each in zone["evidence"]
+        )
         rows["offset by"] = ", ".join(told)
     if table["index_type"]:
         buckets = f", {_count(table['buckets'], 'bucket')} a partition" if table["buckets"] else ""
@@ -178,9 +180,9 @@ def _refusals(report: dict[str, Any], console: Console) -> None:
         _left_out(console, frozen=len(report["frozen_groups"]), others=len(report["file_groups"]))
         return
     if not refusals:
-        console.print("\n[green]Nothing stands against servicing this table.[/]")
+        console.print("\n[green]Nothing prevents servicing this table.[/]")
         return
-    console.print(f"\n[red]{_count(len(refusals), 'reason')} against servicing this table:[/]")
+    console.print(f"\n[red]{_count(len(refusals), 'reason')} why this table is not serviced:[/]")
     for refusal in refusals:
         console.print(f"  [bold]{refusal['id']}[/]  {escape(refusal['subject'])}")
         console.print(Text(f"    {refusal['why']} {refusal['remedy']}"))
@@ -200,7 +202,7 @@ def _left_out(console: Console, *, frozen: int, others: int) -> None:
     are = "is" if frozen == 1 else "are"
     console.print(f"\n[yellow]{_count(frozen, 'file group')} {are} left out of compactions: frozen, as said above.[/]")
     if others:
-        console.print(f"[green]Nothing stands against compacting the {_count(others, 'other file group')}.[/]")
+        console.print(f"[green]Nothing prevents compacting the {_count(others, 'other file group')}.[/]")
     else:
         console.print("The table has no others.")
 

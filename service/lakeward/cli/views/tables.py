@@ -1,7 +1,7 @@
 """Tables on a terminal: one line a row as far as that is possible, and names cut in the middle where they must be.
 
     961af969-1c4e-4f0d-a4f1-8a3a9c3f8847-0   on 120 columns
-    961af969…847-0                           on 80, where the beginning and the end still tell it from others
+    961af969…847-0                           on 80, where the beginning and the end still identify it
 
 Output that is no terminal's, a pipe's or a file's, has no width (`terminal.Terminal`), and nothing in it is cut.
 

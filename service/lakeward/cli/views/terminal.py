@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 NO_WIDTH = 1 << 16
-"""More than any line of ours has."""
+"""More than any line of Lakeward has."""
 
 
 def shown(text: str) -> str:
@@ -35,7 +35,7 @@ def _shown(character: str) -> str:
 
 
 class Terminal(Console):
-    """A console on which no text of ours or of others is a command; colours are Rich's.
+    """A console on which no text is a command; colours are Rich's.
 
     A pipe or a file has no width: what reads it finds each name whole, and each row of a table on one line.
     """

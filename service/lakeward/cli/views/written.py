@@ -40,7 +40,7 @@ def tell_written(report: WriteReport, *, as_json: bool) -> None:
     if report.bloom_error_rates:
         typer.echo(bounded_filters(report.bloom_error_rates))
     if report.tries > 1:
-        typer.echo(f"It met other writers and began {report.tries} times.")
+        typer.echo(f"It conflicted with other writers and tried {report.tries} times.")
 
 
 def written_as_json(report: WriteReport) -> dict[str, Any]:

@@ -58,12 +58,12 @@ def render_checked(kind: IndexType, found: IndexCheck, console: Console) -> None
         console.print(f"… and {len(found.faults) - _NAMED:,} more, which --json names.")
     for note in found.notes:
         console.print(Text(shown(f"Not checked: {note}")))
-    console.print(f"The {kind} index is {'WRONG' if found.wrong else 'right, as far as it was looked at'}.")
+    console.print(f"The {kind} index is {'WRONG' if found.wrong else 'right in everything that was checked'}.")
 
 
 def render_cache_checked(found: FilterCacheCheck, console: Console) -> None:
     console.print(
-        f"{found.checked:,} of {found.of:,} entries of the cache of filters were held against their files, "
+        f"{found.checked:,} of {found.of:,} entries of the cache of filters were compared with their files, "
         f"{len(found.wrong):,} of them wrong."
     )
     for wrong in found.wrong[:_NAMED]:

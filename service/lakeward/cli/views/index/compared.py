@@ -58,7 +58,7 @@ def render_compared(compared: Comparison, console: Console) -> None:
     for note in compared.notes:
         console.print(Text(shown(f"Not judged: {note}")))
     console.print(
-        f"{compared.keys:,} keys, {compared.absent:,} of them made up: {compared.equal:,} answers are equal, "
+        f"{compared.keys:,} keys, {compared.absent:,} of them of no row: {compared.equal:,} answers are equal, "
         f"{compared.differing:,} differ."
     )
 

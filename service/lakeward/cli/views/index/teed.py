@@ -1,4 +1,4 @@
-"""Which indexes a table's writes go by, and what was found of the one on trial, for people and as JSON.
+"""Which indexes a table's writes use, and what was found of the one on trial, for people and as JSON.
 
 Touches: the given console.
 """
@@ -53,10 +53,10 @@ def teed_as_json(base_path: str, tee: Tee, found: TeeCheck) -> dict[str, Any]:
 
 def render_teed(tee: Tee, found: TeeCheck, console: Console) -> None:
     if tee.primary is None:
-        console.print("No index is chosen: writes go by what the table shows.")
+        console.print("No index is chosen: writes choose it from the table.")
         return
     if tee.shadow is None:
-        console.print(f"Writes go by the {tee.primary} index. No other one is held against it.")
+        console.print(f"Writes use the {tee.primary} index. No other index is on trial.")
         return
     if found.commits:
         table = new_table(
@@ -81,5 +81,5 @@ def render_teed(tee: Tee, found: TeeCheck, console: Console) -> None:
 
 def render_tee(tee: Tee, left: int, console: Console) -> None:
     """What holds while one is on trial."""
-    console.print(f"Writes go by the {tee.primary} index; the {tee.shadow} index is held against it.")
+    console.print(f"Writes use the {tee.primary} index; the {tee.shadow} index is on trial.")
     console.print(tee.told + (f" {left:,} are still to be compared." if left else ""))

@@ -248,12 +248,12 @@ def _removal(storage: Storage, base_path: str, config: TableConfig, partition: s
             if not known:
                 raise Refused(
                     f"The table {base_path} has no metadata table.",
-                    why="There was nothing to remove.",
+                    why="Nothing was removed.",
                     remedy="`lakeward inspect TABLE` shows what the table has.",
                 )
             raise Refused(
                 f"The metadata table of {base_path} has no partition {partition!r}.",
-                why=f"There was nothing to remove. It has {', '.join(known)}.",
+                why=f"Nothing was removed. It has {', '.join(known)}.",
                 remedy="Name one of these with `lakeward metadata drop`.",
             )
         if partition == FILES:
