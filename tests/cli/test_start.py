@@ -18,7 +18,13 @@ from tests.golden_tables import copy_golden
 HEAVY = {
     *("alembic", "apscheduler", "asyncio", "fastavro", "jinja2", "kazoo", "numba", "numpy", "obstore", "pandas"),
     *("psutil", "psycopg", "py4j", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "starlette", "structlog"),
-    *("uvicorn", "lakeward.config.settings", "lakeward.services", "lakeward.table", "sqlalchemy.dialects.postgresql"),
+    *(
+        "uvicorn",
+        "lakeward.config.settings",
+        "lakeward.protocol.serviced_table",
+        "lakeward.table",
+        "sqlalchemy.dialects.postgresql",
+    ),
 }
 """Libraries that take a tenth of a second or more to load, on their own or with others; and what loads several."""
 
@@ -29,16 +35,16 @@ LOADED_FOR = {
     # Of each log that it names, a plan says whether its schema can be merged: Arrow's types.
     "plan {table}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
-        *("lakeward.services", "numpy", "psutil", "pyarrow"),
+        *("lakeward.protocol.serviced_table", "numpy", "psutil", "pyarrow"),
     },
     "explain {table}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
-        *("lakeward.services", "numpy", "psutil", "pyarrow"),
+        *("lakeward.protocol.serviced_table", "numpy", "psutil", "pyarrow"),
     },
     # In process, as all that is small: neither Spark nor the store, and nothing that only other services need.
     "compact {table} --type full --writers stopped --timezone UTC": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
-        *("lakeward.services", "numpy", "psutil", "pyarrow", "fastavro", "numba"),
+        *("lakeward.protocol.serviced_table", "numpy", "psutil", "pyarrow", "fastavro", "numba"),
     },
     "state status --url {store}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table"),

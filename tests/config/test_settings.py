@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.lock.opening import LockOptions
 from lakeward.protocol.lock.storage_lock import StorageLockOptions

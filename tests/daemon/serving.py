@@ -24,7 +24,7 @@ from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import TableView
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.service import Service, limits_of
+from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.status import ConfigStatus, ServicePhase, ServiceStatus, SparkStatus
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
@@ -145,7 +145,7 @@ class Serving:
             clock=self.clock,
         )
         record = DaemonRecord(name, "lakeward", "1", started_at=self.clock.now(), beat_at=self.clock.now())
-        self.service = Service(
+        self.service = DaemonLoop(
             settings=self.settings,
             scheduler=Scheduler(limits_of(self.settings), Random(name)),
             worker=worker,

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from random import Random
 from typing import TypeVar
 
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import (
     Cancel,
     Demand,
@@ -16,14 +15,12 @@ from lakeward.daemon.scheduling.events import (
     Job,
     JobEnded,
     JobOutcome,
-    JobResult,
     LeaseGained,
     Limits,
     Plan,
     Planned,
     Poll,
     Polled,
-    ProblemKind,
     Record,
     Run,
     Schedule,
@@ -32,9 +29,10 @@ from lakeward.daemon.scheduling.events import (
     TableView,
     Tick,
     WorkFailed,
-    WorkProblem,
 )
 from lakeward.daemon.scheduling.scheduler import Scheduler
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
 
 START = 1_800_000_000.0
 """A Friday, 2027-01-15 08:00 UTC."""

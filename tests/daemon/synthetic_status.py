@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import Demand, ParkedGroup, ServiceDemand, TableState, TableView
+from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState, TableView
 from lakeward.daemon.status import (
     ConfigStatus,
     EventStatus,
@@ -15,7 +14,6 @@ from lakeward.daemon.status import (
     HoldStatus,
     IndexStatus,
     JobEnd,
-    JobFigures,
     JobProgress,
     JobStatus,
     JobWait,
@@ -38,7 +36,10 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Merged
+from lakeward.protocol.service import ServiceDemand
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger

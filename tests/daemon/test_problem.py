@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.base import errors
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
-from lakeward.daemon.scheduling.events import ProblemKind
+from lakeward.protocol.job_report import ProblemKind
 
 
 @pytest.mark.parametrize(

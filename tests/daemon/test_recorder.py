@@ -15,7 +15,8 @@ from lakeward.daemon.problem import problem_of
 from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
-from lakeward.daemon.status import JobEnd, JobFigures
+from lakeward.daemon.status import JobEnd
+from lakeward.protocol.job_report import JobFigures, WorkProblem
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock
@@ -52,7 +53,7 @@ class Told:
         else:
             then(answer)
 
-    def problem(self, error: Exception, **about: str) -> e.WorkProblem:
+    def problem(self, error: Exception, **about: str) -> WorkProblem:
         self.problems.append(str(error))
         return problem_of(error)
 

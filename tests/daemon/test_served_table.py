@@ -6,9 +6,9 @@ from pathlib import Path
 
 from lakeward.config.file import load_settings
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Settings
 from lakeward.daemon.served_table import served_table
+from lakeward.protocol.job_kind import JobKind
 
 CONFIG = """
 [service]

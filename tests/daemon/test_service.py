@@ -16,10 +16,9 @@ from structlog.testing import capture_logs
 
 from lakeward.base.errors import Cancelled, StoreUnavailable, TryLater
 from lakeward.base.quantities import format_time
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
-from lakeward.daemon.reports import JobReport, PollReport
+from lakeward.daemon.reports import PollReport
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.events import TableState
@@ -32,6 +31,8 @@ from lakeward.engine.dispatch.spark_memory import SparkMemory
 from lakeward.engine.task.operation_spec import OperationResult
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.progress import Merged
 from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
 from lakeward.state.store import open_store
@@ -588,10 +589,8 @@ def test_what_is_parked_survives_a_restart(root: Path, tmp_path: Path, monkeypat
     store = open_store("sqlite://", clock=SkippingClock())
     first = Serving(root, tmp_path / "state", store=store)
     group = group_of(first, table)
-    wrong = e.WorkProblem(e.ProblemKind.VERIFICATION, "rows differ", group)
-    monkeypatch.setattr(
-        first.worker, "run", lambda *given, **named: JobReport(e.JobResult.COMMITTED, problems=(wrong,))
-    )
+    wrong = WorkProblem(ProblemKind.VERIFICATION, "rows differ", group)
+    monkeypatch.setattr(first.worker, "run", lambda *given, **named: JobReport(JobResult.COMMITTED, problems=(wrong,)))
     first.run(10)
     assert [record.file_group for record in store.controls.parked(first.clock.now())] == [group]
     first.service._record(e.Record(e.FactKind.UNPARKED, str(table), "Its time is over."), first.clock.now())

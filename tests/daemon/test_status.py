@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import Hold, JobOutcome, JobResult, ProblemKind, TableState, WorkProblem
+from lakeward.daemon.scheduling.events import Hold, JobOutcome, TableState
 from lakeward.daemon.status import JobEnd, JobProgress, end_of
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from tests.daemon.synthetic_status import NOW, backlog, table
 

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import Cancelled, Refused, TryLater, VerificationFailed
-from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon import worker as module
-from lakeward.daemon.reports import JobReport, PlanReport
-from lakeward.daemon.scheduling.events import Job, JobResult
+from lakeward.daemon.reports import PlanReport
+from lakeward.daemon.scheduling.events import Job
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.protocol.job_kind import RETIRED, JobKind
+from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import Count, Observer, Silent
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import Choice, Decision, PlanOutcome, Reason

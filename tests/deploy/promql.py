@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.metrics.specs import METRICS, CheckResult, MetricKind, PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd, SparkState
+from lakeward.protocol.job_kind import JobKind
 
 SCRAPED = frozenset({"job", "instance"})
 """Labels that Prometheus adds."""

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from lakeward.config.job_kind import JobKind
 from lakeward.engine.task.slice_check_spec import CheckedSlice
+from lakeward.protocol.job_kind import JobKind
 from lakeward.services.clean.plan.policy import CleanPolicy
 from tests.daemon import serving
 from tests.our_reader import scan

@@ -25,7 +25,6 @@ from sqlalchemy import delete
 
 from lakeward.base.errors import StoreUnavailable
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.settings import (
     ArchiveSettings,
     CleanSettings,
@@ -40,7 +39,6 @@ from lakeward.config.settings import (
     Writers,
 )
 from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.jobs.archiving import archive_demand
 from lakeward.daemon.jobs.cleaning import clean_demand
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
@@ -48,11 +46,15 @@ from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
-from lakeward.daemon.service import Service, limits_of
+from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.table_cache import TableCache
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_report import JobResult
+from lakeward.protocol.service import Memory, TableFacts
+from lakeward.services.archive.job import ArchiveService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice
@@ -331,7 +333,7 @@ class Daemon:
             state_folder=Path("/nowhere"),
             clock=clock,
         )
-        self.service = Service(
+        self.service = DaemonLoop(
             settings=settings,
             scheduler=Scheduler(limits_of(settings), Random(world.random.getrandbits(32))),
             worker=worker,
@@ -718,7 +720,8 @@ class DaemonsRun:
         if self.all_services:
             cache, clock = TableCache(), SimulatedClock(self.world, self._judge)
             clean = clean_demand(self.storage, served, snapshot, cache, (), clock=clock)
-            archive = archive_demand(self.storage, served, snapshot, cache, clock=clock)
+            facts = TableFacts(self.storage, snapshot, clock, None)
+            archive = ArchiveService().demand(facts, served.care_of(JobKind.ARCHIVE, Memory(), ()))
             wanted += [each.why for each in (clean, archive) if each.is_due]
         return wanted
 
@@ -740,8 +743,8 @@ class DaemonsRun:
             instants = read_timeline(self.storage, table.base_path)
             for job in self.store.jobs.latest(table.base_path, limit=10_000):
                 self.jobs += 1
-                self.done[job.service] += job.result == e.JobResult.COMMITTED
-                if job.service != JobKind.COMPACTION or job.result != e.JobResult.COMMITTED:
+                self.done[job.service] += job.result == JobResult.COMMITTED
+                if job.service != JobKind.COMPACTION or job.result != JobResult.COMMITTED:
                     continue
                 for attempt in self.store.jobs.attempts(job.id):
                     time = attempt.instant or ""

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from tests.simulation.daemons import run_seed
 from tests.simulation.seeds import EACH_CHUNK, run_chunk
 

@@ -42,12 +42,12 @@ from lakeward.base.quantities import OPERATION_BYTES_MIN, check_memory, parse_du
 from lakeward.base.state_folder import state_folder
 from lakeward.config.codec import Codec
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import JobKind
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.format.bloom_size import ROW_BYTES_LIMIT, ROW_BYTES_MAX
 from lakeward.index.record.record_options import LookupMode, LookupOptions, RecordOptions
 from lakeward.index.update_choice import UpdateOptions
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.opening import LockOptions, stopped_writers_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
@@ -60,6 +60,7 @@ from lakeward.services.archive.plan.settings import (
     KEEP_MIN,
     TRIGGER,
     ArchiveOptions,
+    ArchiveRules,
     archive_options_of,
 )
 from lakeward.services.clean.plan.consumer import WatermarkPlace, parse_place
@@ -74,6 +75,7 @@ from lakeward.services.clean.plan.settings import (
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings
 from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
+from lakeward.services.rollback.settings import RollbackRules
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
 from lakeward.table.timeline.timezone import parse_zone
@@ -726,6 +728,16 @@ class TableSettings(_Section):
     def names_services(self) -> bool:
         """The configuration names the services, so that one which cannot run is refused and not left out."""
         return "services" in self.model_fields_set
+
+    def rules_of(self, service: JobKind) -> object:
+        """The settings of one of `services/services.py`, as it takes them. Raises `UsageError`."""
+        match service:
+            case JobKind.ARCHIVE:
+                return ArchiveRules(self.archive.chosen(self.clean, self.planner), self.archive.after)
+            case JobKind.ROLLBACK:
+                return RollbackRules(self.rollback.after)
+            case _:
+                raise AssertionError(f"{service} has no settings of its own")
 
     @property
     def objective_kept(self) -> float | None:

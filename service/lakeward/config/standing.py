@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import TableSettings
 from lakeward.protocol.eligibility import Refusal, TableService, find_all_refusals, why_no_work
+from lakeward.protocol.job_kind import JobKind
 from lakeward.table.snapshot import TableSnapshot
 
 _ASKS: Mapping[JobKind, TableService] = {

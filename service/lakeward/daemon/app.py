@@ -52,7 +52,7 @@ from lakeward.daemon.log import configure_logging
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.service import Service, limits_of
+from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.watcher import Watcher
@@ -204,7 +204,7 @@ class App:
         )
         self._leases = Leases(store, daemon, seconds=settings.state.lease, clock=clock, processes=processes)
         self._runner = ThreadRunner()
-        self._service = Service(
+        self._service = DaemonLoop(
             settings=settings,
             scheduler=Scheduler(limits_of(settings), SystemRandom()),
             worker=self._worker,

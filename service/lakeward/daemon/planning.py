@@ -2,7 +2,7 @@
 
     standing            which services may run at all, each by itself (`config/standing.py`)
     storage             what holds it, counted now and then
-    services            what rollback, indexes, clean and archiving have to do (`daemon/jobs`)
+    services            what each of `services/services.py` has to do, and indexes and clean (`daemon/jobs`)
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
 Touches: the table, reading only: what a demand cannot tell from the snapshot; the store, what indexes it has.
@@ -13,38 +13,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
 from lakeward.config.standing import Standing, standing_of
-from lakeward.daemon.jobs.archiving import archive_demand
 from lakeward.daemon.jobs.cleaning import clean_demand
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks
 from lakeward.daemon.jobs.indexing import index_demand
-from lakeward.daemon.jobs.rolling_back import rollback_demand
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import PlanReport
-from lakeward.daemon.scheduling.events import Demand, ServiceDemand
+from lakeward.daemon.scheduling.events import Demand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending_work import PendingWork, pending_work
 from lakeward.protocol.refusal import refuse
+from lakeward.protocol.service import Service, ServiceDemand, TableFacts
 from lakeward.protocol.serviced_table import ServicedTable, planned_at
 from lakeward.protocol.stuck import is_begun_service
 from lakeward.protocol.stuck_services import Judge
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.services.metadata.run.trigger import scan_trigger
+from lakeward.services.services import SERVICES
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -194,35 +195,30 @@ class TablePlanning:
         """What the services beside compaction have to do. What goes wrong in asking one is told and holds nothing back;
         one that is refused is not asked."""
 
-        def of_rollback() -> ServiceDemand:
-            if not table.is_serviced or not snapshot.timeline.pending:
-                return ServiceDemand(False)
-            serviced = self._open_serviced(table, guard)
-            return rollback_demand(serviced, snapshot, quiet_seconds=table.settings.rollback.after)
-
         def of_clean() -> ServiceDemand:
-            storage, _ = self._open_storage(table.base_path)
             return clean_demand(storage, table, snapshot, cache, excluded.keys(), clock=self._clock)
 
-        def of_archive() -> ServiceDemand:
-            storage, _ = self._open_storage(table.base_path)
-            return archive_demand(storage, table, snapshot, cache, clock=self._clock)
-
         def of_index() -> ServiceDemand:
-            storage, _ = self._open_storage(table.base_path)
             return index_demand(storage, table, snapshot, cache, watermarks=self._watermarks, clock=self._clock)
 
+        storage, _ = self._open_storage(table.base_path)
+        may_open = partial(self._open_serviced, table, guard) if table.is_serviced else None
+        facts = TableFacts(storage, snapshot, self._clock, may_open)
+
+        def of(service: Service[Any]) -> ServiceDemand:
+            return service.demand(facts, table.care_of(service.kind, cache.memory(service.kind), excluded.keys()))
+
+        asked: Mapping[JobKind, Callable[[], ServiceDemand]] = {
+            **{service.kind: partial(of, service) for service in SERVICES},
+            JobKind.INDEX: of_index,
+            JobKind.CLEAN: of_clean,
+        }
         demands: dict[JobKind, ServiceDemand] = {}
-        for kind, ask in (
-            (JobKind.ROLLBACK, of_rollback),
-            (JobKind.INDEX, of_index),
-            (JobKind.CLEAN, of_clean),
-            (JobKind.ARCHIVE, of_archive),
-        ):
-            if kind not in table.settings.services or kind in standing.stopped:
+        for kind in TABLE_SERVICES:
+            if kind not in asked or kind not in table.settings.services or kind in standing.stopped:
                 continue
             try:
-                demands[kind] = ask()
+                demands[kind] = asked[kind]()
             except LakewardError as error:
                 demands[kind] = ServiceDemand(False, problem_of(error).text)
         return demands

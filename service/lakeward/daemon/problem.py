@@ -26,7 +26,7 @@ from lakeward.base.errors import (
     storage_failure,
 )
 from lakeward.base.printable import printable
-from lakeward.daemon.scheduling.events import ProblemKind, WorkProblem
+from lakeward.protocol.job_report import ProblemKind, WorkProblem
 
 _KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
     (ProblemKind.CANCELLED, (Cancelled,)),

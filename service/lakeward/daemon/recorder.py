@@ -29,7 +29,8 @@ from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import JobEnd, JobFigures, JobStatus, StorageSample
+from lakeward.daemon.status import JobEnd, JobStatus, StorageSample
+from lakeward.protocol.job_report import JobFigures, WorkProblem
 from lakeward.protocol.progress import DeletedSoFar
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.state.records import (
@@ -67,7 +68,7 @@ class Submit(Protocol):
 
 
 class TellProblem(Protocol):
-    def __call__(self, error: Exception, **about: str) -> e.WorkProblem:
+    def __call__(self, error: Exception, **about: str) -> WorkProblem:
         """Log what went wrong, and say what it means."""
 
 

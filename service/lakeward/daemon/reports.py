@@ -5,10 +5,10 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from lakeward.daemon.scheduling.events import Demand, JobResult, WorkProblem
-from lakeward.daemon.status import JobFigures, StorageSample
+from lakeward.daemon.scheduling.events import Demand
+from lakeward.daemon.status import StorageSample
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.state.records import ObservedPlan
 from lakeward.table.timeline.service_instants import ServiceInstant
@@ -39,15 +39,3 @@ class PlanReport:
     seconds: float
     storage: StorageSample | None = None
     """A count of what holds the storage, where it was time for one."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    result: JobResult
-    figures: JobFigures = field(default_factory=JobFigures)
-    instants: tuple[str, ...] = ()
-    """Instants of the plans that were brought to an end."""
-    problems: tuple[WorkProblem, ...] = ()
-    """File groups that went wrong while the rest went on."""
-    reasons: tuple[str, ...] = ()
-    """Why each of these instants was ended, where a job may end several for reasons of their own."""

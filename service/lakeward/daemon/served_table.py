@@ -5,15 +5,19 @@ Touches: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import Schedule
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.service import Care, Memory
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
+from lakeward.table.file_system_view import GroupId
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,10 @@ class ServedTable:
     @property
     def group_filter(self) -> GroupFilter:
         return GroupFilter(partitions=self.settings.partitions, excluded_partitions=self.settings.exclude_partitions)
+
+    def care_of(self, kind: JobKind, memory: Memory, excluded: Collection[GroupId]) -> Care[Any]:
+        """How a service goes about this table."""
+        return Care(self.settings.rules_of(kind), memory, excluded)
 
     @property
     def planner(self) -> Planner:

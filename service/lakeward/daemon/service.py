@@ -30,7 +30,6 @@ from structlog.stdlib import BoundLogger
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Cancelled, EngineFailure
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
 from lakeward.daemon.control_registry import ControlRegistry
@@ -44,7 +43,7 @@ from lakeward.daemon.metrics.specs import PollOutcome, VerificationKind
 from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered
-from lakeward.daemon.reports import JobReport, PlanReport, PollReport
+from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.runner import Lane, Runner
 from lakeward.daemon.scan_watch import Scans
 from lakeward.daemon.scheduling import events as e
@@ -54,7 +53,6 @@ from lakeward.daemon.single_flight import SingleFlight
 from lakeward.daemon.status import (
     ConfigStatus,
     IndexStatus,
-    JobFigures,
     JobStatus,
     LeaseStatus,
     ServicePhase,
@@ -68,6 +66,8 @@ from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem
 from lakeward.state.records import ControlRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
@@ -91,7 +91,7 @@ class _Written:
         return (self.by_writers + self.by_us) / self.by_writers if self.by_writers else None
 
 
-class Service:
+class DaemonLoop:
     """One daemon's loop. All methods but `post` belong to one thread."""
 
     def __init__(
@@ -676,7 +676,7 @@ class Service:
         problem = problem_of(error) if foreseen else self._problem(error, table=job.table, job=job.id)
         if isinstance(error, EngineFailure):
             self._spark_problem = problem.text
-        self._job_ended(job, e.JobOutcome(e.JobResult.FAILED, problems_of(error)), JobReport(e.JobResult.FAILED))
+        self._job_ended(job, e.JobOutcome(JobResult.FAILED, problems_of(error)), JobReport(JobResult.FAILED))
 
     def _job_ended(self, job: e.Job, outcome: e.JobOutcome, report: JobReport) -> None:
         self._inbox.append(e.JobEnded(job.id, outcome))
@@ -733,7 +733,7 @@ class Service:
 
     # ---------------------------------------------------------------------------------------------- failures
 
-    def _problem(self, error: Exception, **about: str) -> e.WorkProblem:
+    def _problem(self, error: Exception, **about: str) -> WorkProblem:
         if not is_foreseen(error):
             self._log.error("a bug of ours", exc_info=error, **about)
         else:

@@ -25,9 +25,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
-from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
+from lakeward.daemon.scheduling.events import JobOutcome, TableState, TableView
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
@@ -35,6 +34,8 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Decision
@@ -127,57 +128,6 @@ class JobProgress:
         if self.deleted is not None and self.deleted.files_total:
             return min(1.0, self.deleted.files / self.deleted.files_total)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class JobFigures:
-    """What a job did, in numbers; all 0 where a service has nothing of the kind."""
-
-    full_operations: int = 0
-    log_operations: int = 0
-    read_bytes: int = 0
-    """Bytes of the files that the operations read."""
-    written_bytes: int = 0
-    """Bytes of the files that were published."""
-    log_files: int = 0
-    """Log files that were merged away."""
-    log_bytes: int = 0
-    rows_written: int = 0
-    rows_inserted: int = 0
-    rows_updated: int = 0
-    rows_deleted: int = 0
-    merges: Mapping[str, int] = field(default_factory=dict)
-    """Operations by how their file groups were merged (`MergedBy`)."""
-    row_groups_copied: int = 0
-    """Row groups of base files that were carried over as bytes."""
-    peak_memory_bytes: int = 0
-    """Peak of the operation that needed most."""
-    operations_verified: int = 0
-    """Operations whose output was checked before any reader could see it."""
-    spark_jobs: int = 0
-    """Spark jobs that did its work; what else was done ran on the daemon's machine."""
-    groups_verified: int = 0
-    groups_mismatched: int = 0
-    files_deleted: int = 0
-    """Files that a clean deleted, or that failed writes had left."""
-    bytes_deleted: int = 0
-    """What a clean freed."""
-    writes_rolled_back: int = 0
-    runs_capped: int = 0
-    """Runs of the quarantine that were deleted before their time, because it held too much."""
-    instants_archived: int = 0
-    index_commits: int = 0
-    """Commits that indexes of Lakeward's took in."""
-    index_keys_verified: int = 0
-    """Rows and entries of indexes that were held against each other."""
-    index_keys_wrong: int = 0
-    tee_keys_compared: int = 0
-    """Keys of commits for which an index on trial was asked beside the one that writes go by."""
-    tee_keys_wrong: int = 0
-
-    @property
-    def operations(self) -> int:
-        return self.full_operations + self.log_operations
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from lakeward.base.quantities import format_time
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.scheduling.events import Hold, TableState, TableView
@@ -38,6 +37,7 @@ from lakeward.daemon.status import (
 )
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
+from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.state.records import (
     ControlKind,

@@ -14,7 +14,7 @@ that no later call sees.
     compacted instants        a compaction            a verification took its sample of them
     metadata plans            a plan                  their instants leave the metadata table's timeline
     what could be cleaned     a plan, now and then    a clean, enough commits, or the reader window
-    what could be archived    the same                it was archived, enough commits, or minutes
+    what services remember    a service               as each says (`protocol/service`)
     what cleans say           a plan                  they leave the timeline
     indexes, their checks     a plan; a check         the next
     the index on trial        a plan; a comparison    the next
@@ -37,6 +37,8 @@ from typing import Any
 from lakeward.daemon.status import IndexStatus, StorageSample, TeeStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.service import Memory
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
@@ -78,19 +80,6 @@ class QuarantineLook:
     found: Quarantine
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveLook:
-    """What could have gone from the timeline, when that was asked last."""
-
-    at: str
-    """The newest commit then."""
-    until: float
-    """When it is asked again although no commit has come, in seconds since the epoch."""
-    instants: int
-    why: str
-    """What held the rest; empty where nothing did."""
-
-
 class TableCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,7 +93,7 @@ class TableCache:
         self._metadata_plans: Mapping[str, Any] = {}
         self._clean_look: CleanLook | None = None
         self._quarantine_look: QuarantineLook | None = None
-        self._archive_look: ArchiveLook | None = None
+        self._memories: Mapping[JobKind, Memory] = {kind: Memory() for kind in JobKind}
         self._retentions: Mapping[str, StatedRetention] = {}
         self._indexes: tuple[IndexStatus, ...] = ()
         self._index_builds: Mapping[IndexType, BuildProgress] = {}
@@ -170,14 +159,9 @@ class TableCache:
         with self._lock:
             self._quarantine_look = look
 
-    @property
-    def archive_look(self) -> ArchiveLook | None:
-        """None before the first, and after something was archived."""
-        return self._archive_look
-
-    def keep_archive_look(self, look: ArchiveLook | None) -> None:
-        with self._lock:
-            self._archive_look = look
+    def memory(self, kind: JobKind) -> Memory:
+        """What the service of that kind remembers of the table."""
+        return self._memories[kind]
 
     def retentions(self) -> dict[str, StatedRetention]:
         """A copy of what was read of cleans, by the name of the timeline file."""

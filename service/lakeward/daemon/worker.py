@@ -22,24 +22,21 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, Refused, VerificationFailed
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
-from lakeward.daemon.jobs.archiving import archive
 from lakeward.daemon.jobs.cleaning import clean
 from lakeward.daemon.jobs.indexing import IndexAccess, service_indexes
-from lakeward.daemon.jobs.rolling_back import roll_back
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
 from lakeward.daemon.problem import problem_of
-from lakeward.daemon.reports import JobReport, PlanReport, PollReport
-from lakeward.daemon.scheduling.events import Job, JobResult, ProblemKind, WorkProblem
+from lakeward.daemon.reports import PlanReport, PollReport
+from lakeward.daemon.scheduling.events import Job
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import JobFigures, StorageSample
+from lakeward.daemon.status import StorageSample
 from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.turn import Turn
@@ -47,11 +44,14 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.task.operation_spec import OperationKind
 from lakeward.format.timeline.instant import Instant, State
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.lock.opening import open_lock
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Engine, Observer
+from lakeward.protocol.service import Service
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.slice_input import count_merges
 from lakeward.services.compaction.plan.decision import Reason
@@ -60,6 +60,7 @@ from lakeward.services.compaction.run.merging import RunOperation
 from lakeward.services.compaction.run.unscheduling import Unscheduled
 from lakeward.services.metadata.plan.trigger import MetadataService
 from lakeward.services.metadata.run.trigger import service_metadata
+from lakeward.services.services import SERVICES
 from lakeward.services.verification.sample_verification import RunCheck, verify_sample
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
@@ -227,9 +228,11 @@ class Worker:
         cache.add_committed(compacted.instants)
         return compacted
 
-    def _roll_back(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+    def _serve(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        memory = self.caches.of(table.name).memory(job.service)
+        service = _SERVICES[job.service]
         serviced = self._opened_to_write(table, guard, observer)
-        return roll_back(serviced, quiet_seconds=table.settings.rollback.after)
+        return service.run(serviced, table.care_of(job.service, memory, job.excluded.keys()))
 
     def _clean(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         serviced, cache = self._opened_to_write(table, guard, observer), self.caches.of(table.name)
@@ -253,10 +256,6 @@ class Worker:
             clock=self._clock,
             guard=guard,
         )
-
-    def _archive(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        serviced = self._opened_to_write(table, guard, observer)
-        return JobReport(*archive(serviced, table, self.caches.of(table.name)))
 
     def _opened_to_write(self, table: ServedTable, guard: Guard, observer: Observer) -> ServicedTable:
         self._check_may_write(table)
@@ -402,14 +401,14 @@ class Worker:
             cache.keep_whole(report.whole, slices)
 
 
+_SERVICES: Mapping[JobKind, Service[Any]] = {service.kind: service for service in SERVICES}
 _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], JobReport]] = {
+    **dict.fromkeys(_SERVICES, Worker._serve),
     JobKind.RECOVERY: Worker._recover,
     JobKind.PLAN_EXPIRY: Worker._expire_plans,
-    JobKind.ROLLBACK: Worker._roll_back,
     JobKind.COMPACTION: Worker._compact,
     JobKind.INDEX: Worker._index,
     JobKind.CLEAN: Worker._clean,
-    JobKind.ARCHIVE: Worker._archive,
     JobKind.METADATA_CLEAN: Worker._service_metadata,
     JobKind.METADATA_COMPACTION: Worker._service_metadata,
     JobKind.VERIFICATION: Worker._verify,

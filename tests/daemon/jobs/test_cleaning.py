@@ -9,10 +9,11 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.cli.main import run
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings
-from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import served_table
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult
+from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench

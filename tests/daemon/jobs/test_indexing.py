@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Cancelled, StoreUnavailable
-from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import Job, JobResult, ServiceDemand
+from lakeward.daemon.scheduling.events import Job
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import Scaling
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult
 from lakeward.protocol.progress import Silent
+from lakeward.protocol.service import ServiceDemand
 from lakeward.services.indexing.run.building import build_index
 from lakeward.state.records import Watermark
 from lakeward.storage.local import LocalStorage

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import JobResult
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult
 from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
-from tests.daemon.jobs import test_archiving, test_cleaning
+from tests.daemon.jobs import test_cleaning
 from tests.daemon.test_worker import Bench
 from tests.metadata_golden import DATA_TIMELINE
+from tests.services.archive.test_job import AT_ONCE
 from tests.services.clean.run.cleaning import data_files
 from tests.services.rollback.run.failed_tables import fail_last_write
 from tests.version_10 import judged_rows, made_native
@@ -30,7 +31,7 @@ def test_it_is_watched_rolled_back_and_archived(tmp_path: Path, monkeypatch: pyt
     """What the page, the metrics and `inspect` say of logs are the files of rows and of deletes. A failed write
     goes with its own, then the oldest instants go, and the rows stay."""
     monkeypatch.setattr("lakeward.config.rules._of_the_archiver", lambda *_: ())
-    bench = Bench(tmp_path, settings=test_archiving.AT_ONCE)
+    bench = Bench(tmp_path, settings=AT_ONCE)
     made_native(bench.path)
     failed = fail_last_write(bench.path)
     for path in (bench.path / DATA_TIMELINE).glob(f"{failed}*"):

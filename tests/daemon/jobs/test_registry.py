@@ -7,12 +7,13 @@ from dataclasses import replace
 import structlog
 from prometheus_client import CollectorRegistry
 
-from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.metrics.metrics import Metrics
-from lakeward.daemon.scheduling.events import Job, JobOutcome, JobResult, ProblemKind, WorkProblem
-from lakeward.daemon.status import JobEnd, JobFigures
+from lakeward.daemon.scheduling.events import Job, JobOutcome
+from lakeward.daemon.status import JobEnd
+from lakeward.protocol.job_kind import RETIRED, JobKind
+from lakeward.protocol.job_report import JobFigures, JobResult, ProblemKind, WorkProblem
 from lakeward.state.records import JobRecord
 from tests.clocks import SettableClock
 

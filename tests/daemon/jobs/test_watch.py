@@ -8,11 +8,11 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from lakeward.base.errors import Cancelled, LeaseLost
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job
 from lakeward.daemon.status import JobWait
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase
 from tests.clocks import SettableClock
 

@@ -9,11 +9,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.scheduling.events import Hold, TableState
-from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus, StorageSample
+from lakeward.daemon.status import JobEnd, ServiceStatus, SparkState, SparkStatus, StorageSample
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Count, Phase
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
 from lakeward.table.backlog import BegunService, PendingPlan

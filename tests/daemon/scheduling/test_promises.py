@@ -17,7 +17,6 @@ from lakeward.daemon.scheduling.events import (
     Instruction,
     JobEnded,
     JobOutcome,
-    JobResult,
     LeaseGained,
     Plan,
     Planned,
@@ -28,6 +27,7 @@ from lakeward.daemon.scheduling.events import (
 )
 from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant, format_instant_time
+from lakeward.protocol.job_report import JobResult
 from lakeward.services.compaction.plan.decision import Form, PlanOutcome
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot

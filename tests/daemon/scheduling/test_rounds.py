@@ -7,23 +7,21 @@ from itertools import combinations
 
 import pytest
 
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import (
     Demand,
     FactKind,
-    JobResult,
     LeaseEnded,
     LeaseGained,
     Limits,
-    ProblemKind,
     Run,
     Schedule,
-    ServiceDemand,
     TableAdded,
     TableState,
-    WorkProblem,
 )
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.service import ServiceDemand
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from tests.daemon.stage import WORK, Stage, jobs, of, one, records
 

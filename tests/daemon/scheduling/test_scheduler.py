@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import (
     Cancel,
@@ -21,7 +20,6 @@ from lakeward.daemon.scheduling.events import (
     ForeignServiceSeen,
     JobEnded,
     JobOutcome,
-    JobResult,
     JobSized,
     LeaseEnded,
     LeaseGained,
@@ -33,20 +31,20 @@ from lakeward.daemon.scheduling.events import (
     Planned,
     Poll,
     Polled,
-    ProblemKind,
     Record,
     Resumed,
     Run,
     Schedule,
     ScheduleChanged,
-    ServiceDemand,
     Stopping,
     TableAdded,
     TableRemoved,
     TableState,
     Tick,
-    WorkProblem,
 )
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from tests.daemon.stage import COMPACTION_ONLY, START, WORK, Stage, jobs, of, one, records

@@ -13,7 +13,6 @@ from math import inf
 import pytest
 
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import (
     Cancel,
@@ -29,7 +28,6 @@ from lakeward.daemon.scheduling.events import (
     Job,
     JobEnded,
     JobOutcome,
-    JobResult,
     JobSized,
     LeaseEnded,
     LeaseGained,
@@ -41,13 +39,11 @@ from lakeward.daemon.scheduling.events import (
     Planned,
     Poll,
     Polled,
-    ProblemKind,
     Record,
     Resumed,
     Run,
     Schedule,
     ScheduleChanged,
-    ServiceDemand,
     Stopping,
     TableAdded,
     TableRemoved,
@@ -55,9 +51,11 @@ from lakeward.daemon.scheduling.events import (
     TableView,
     Tick,
     WorkFailed,
-    WorkProblem,
 )
 from lakeward.daemon.scheduling.scheduler import Scheduler
+from lakeward.protocol.job_kind import RETIRED, JobKind
+from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from tests.daemon.stage import START

@@ -12,10 +12,9 @@ import pytest
 
 from lakeward.base import quantities
 from lakeward.base.quantities import format_number, format_share, format_size
-from lakeward.config.job_kind import JobKind
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState
-from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, JobFigures, ServicePhase, TeeStatus
+from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, ServicePhase, TeeStatus
 from lakeward.daemon.web.pages import (
     CHOICE_SIGNS,
     END_SIGNS,
@@ -39,6 +38,8 @@ from lakeward.daemon.web.pages import (
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.tee import Tee
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from tests.daemon.synthetic_status import (
     LIMITATION,

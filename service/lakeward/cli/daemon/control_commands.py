@@ -29,8 +29,8 @@ from lakeward.cli.options.store import (
     read_settings,
     with_times,
 )
-from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name, names_of
+from lakeward.protocol.job_kind import JobKind
 from lakeward.state.records import (
     PROGRESS,
     CleanerProgress,

@@ -28,7 +28,7 @@ from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.config.job_kind import JobKind
+from lakeward.protocol.job_kind import JobKind
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable

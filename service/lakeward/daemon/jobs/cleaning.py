@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 
 from lakeward.base.clock import Clock
 from lakeward.base.quantities import format_size
-from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import JobFigures
 from lakeward.daemon.table_cache import CleanLook, QuarantineLook, TableCache
 from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.protocol.job_report import JobFigures, JobResult
+from lakeward.protocol.service import ServiceDemand
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, commits_since, newest_clean
+from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, newest_clean
 from lakeward.services.clean.plan.purging import PurgeReason, find_due
 from lakeward.services.clean.run.choosing import CleanChoice, choose_overdue, find_retention
 from lakeward.storage.storage import Storage
@@ -85,8 +85,8 @@ def _clean_demand(
             return ServiceDemand(True, f"clean {pending.time} was begun and not completed")
     settings, look, now = table.settings.clean, cache.clean_look, clock.now()
     cleaned = newest_clean(timeline)
-    if look is None or look.at <= cleaned or now >= look.until or commits_since(timeline, look.at) >= settings.after:
-        if commits_since(timeline, cleaned) < settings.after:
+    if look is None or look.at <= cleaned or now >= look.until or timeline.commits_since(look.at) >= settings.after:
+        if timeline.commits_since(cleaned) < settings.after:
             return ServiceDemand(False)
         options, known = settings.options, cache.retentions()
         retention = find_retention(storage, snapshot, options, cache=known)

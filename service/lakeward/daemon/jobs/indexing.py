@@ -25,14 +25,14 @@ from lakeward.daemon.jobs.index.statuses import IndexWatermarks, find_builds, fi
 from lakeward.daemon.jobs.index.tasks import RunIndexCheck, RunIndexUpdate
 from lakeward.daemon.jobs.index.tee_task import RunTeeComparison
 from lakeward.daemon.jobs.index.updating import decide_update, told_due, update_indexes
-from lakeward.daemon.reports import JobReport
-from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import IndexStatus, JobFigures, TeeStatus
+from lakeward.daemon.status import IndexStatus, TeeStatus
 from lakeward.daemon.table_cache import TableCache
 from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.progress import Engine
+from lakeward.protocol.service import ServiceDemand
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 

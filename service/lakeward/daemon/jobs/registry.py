@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.watch import JobWatch
-from lakeward.daemon.scheduling.events import JobOutcome, JobResult
-from lakeward.daemon.status import JobEnd, JobFigures, JobStatus, end_of
+from lakeward.daemon.scheduling.events import JobOutcome
+from lakeward.daemon.status import JobEnd, JobStatus, end_of
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobResult
 from lakeward.state.records import JobRecord
 
 

@@ -32,7 +32,6 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.metrics.specs import (
     ARCHIVED_INSTANTS,
     CONFIG_RELOADS,
@@ -87,6 +86,7 @@ from lakeward.daemon.metrics.specs import (
     WatchedStep,
 )
 from lakeward.daemon.status import JobEnd, JobStatus, ServiceStatus, TableStatus
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.progress import ENGINE_COUNTS, METADATA_COUNTS, RECOVERY_COUNTS, Count, Engine, Phase
 from lakeward.services.compaction.plan.decision import PlanOutcome
 

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus, TeeStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.record.scaling import IndexLoad
+from lakeward.protocol.job_kind import RETIRED, JobKind
 from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS
 

@@ -21,10 +21,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lakeward.base.quantities import format_size, format_time
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import Limits
 from lakeward.daemon.scheduling.io_budget import IoBudget
 from lakeward.daemon.scheduling.job_traits import TRAITS
+from lakeward.protocol.job_kind import JobKind
 
 
 @dataclass(frozen=True, slots=True)

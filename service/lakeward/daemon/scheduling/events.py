@@ -23,8 +23,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import JobKind
 from lakeward.config.window import Window
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult, WorkProblem
+from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.table.file_system_view import GroupId
@@ -46,25 +48,6 @@ class TableState(StrEnum):
     PAUSED = "paused"
     SHADOW = "shadow"
     REFUSED = "refused"
-
-
-class ProblemKind(StrEnum):
-    TEMPORARY = "temporary"
-    """Lock held, try later, storage: nothing is wrong with the table, tried again for ever."""
-    REFUSED = "refused"
-    """The table or its configuration is not one that we may change."""
-    FAILED = "failed"
-    VERIFICATION = "verification"
-    """A result was not what its inputs say it must be."""
-    CANCELLED = "cancelled"
-    LOST = "lost"
-    """The lease or the attempt is another process's now."""
-
-
-class JobResult(StrEnum):
-    COMMITTED = "committed"
-    NOTHING = "nothing"
-    FAILED = "failed"
 
 
 class ControlTargetKind(StrEnum):
@@ -163,24 +146,6 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceDemand:
-    """What a plan says of one service beside compaction."""
-
-    is_due: bool
-    why: str = ""
-    """What there is to do, or a sentence about what stands against it; empty where nothing is to be said."""
-    files: int = 0
-    """Files that would be deleted."""
-    bytes: int = 0
-    instants: int = 0
-    """Instants that would be rolled back, or archived."""
-    quarantined_bytes: int = 0
-    """What earlier ones took away and can still be brought back."""
-    due_at: float | None = None
-    """When it falls due though nothing changes; None: it is, or does not by time."""
-
-
-@dataclass(frozen=True, slots=True)
 class Demand:
     """What a plan would do now."""
 
@@ -206,14 +171,6 @@ class Demand:
     """What the other services of `TABLE_SERVICES` have to do; one that the table does not get is not there."""
     metadata: MetadataTrigger | None = None
     """Whether the services of the metadata table are due; None where there is none, or it is left to its writers."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkProblem:
-    kind: ProblemKind
-    text: str
-    """One sentence for an operator."""
-    file_group: GroupId | None = None
 
 
 @dataclass(frozen=True, slots=True)

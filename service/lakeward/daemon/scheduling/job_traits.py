@@ -1,4 +1,4 @@
-"""What the scheduler has to know of each kind of job: a row for each.
+"""What the scheduler has to know of each kind of job: a row for each. A service of `services/services` brings its own.
 
     rank      among those that wait: recovery first, verification last
     window    whether it waits for one of the table's windows. They are about moving rows: recovery, plan expiry and
@@ -13,27 +13,19 @@ Keeps:   every kind that is not retired has a row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from lakeward.config.job_kind import JobKind
-
-
-@dataclass(frozen=True, slots=True)
-class JobTraits:
-    rank: int
-    waits_for_window: bool = False
-    takes_memory: bool = False
-
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.service import JobTraits
+from lakeward.services.services import SERVICES
 
 TRAITS: Mapping[JobKind, JobTraits] = {
+    **{service.kind: service.traits for service in SERVICES},
     JobKind.RECOVERY: JobTraits(0),
     JobKind.PLAN_EXPIRY: JobTraits(1),
     JobKind.METADATA_CLEAN: JobTraits(1),
     JobKind.METADATA_COMPACTION: JobTraits(1, takes_memory=True),
-    JobKind.ROLLBACK: JobTraits(1),
     JobKind.INDEX: JobTraits(1, takes_memory=True),
     JobKind.CLEAN: JobTraits(1),
-    JobKind.ARCHIVE: JobTraits(1),
     JobKind.COMPACTION: JobTraits(1, waits_for_window=True, takes_memory=True),
     JobKind.VERIFICATION: JobTraits(2, waits_for_window=True, takes_memory=True),
 }

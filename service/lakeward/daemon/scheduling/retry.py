@@ -26,20 +26,11 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.backoff import delay
-from lakeward.daemon.scheduling.events import (
-    Demand,
-    FactKind,
-    JobOutcome,
-    JobResult,
-    ProblemKind,
-    Record,
-    RunningJob,
-    TableState,
-    WorkProblem,
-)
+from lakeward.daemon.scheduling.events import Demand, FactKind, JobOutcome, Record, RunningJob, TableState
 from lakeward.daemon.scheduling.tracked_table import HELD_ALONE, OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
 
 _Perhaps = TypeVar("_Perhaps", Trouble, Trouble | None)
 

@@ -45,7 +45,6 @@ from math import inf
 from random import Random
 
 from lakeward.base.quantities import format_time
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.admission import Admission, Candidate, in_order
 from lakeward.daemon.scheduling.events import (
     Cancel,
@@ -71,7 +70,6 @@ from lakeward.daemon.scheduling.events import (
     Planned,
     Poll,
     Polled,
-    ProblemKind,
     Record,
     Resumed,
     Run,
@@ -85,7 +83,6 @@ from lakeward.daemon.scheduling.events import (
     TableView,
     Tick,
     WorkFailed,
-    WorkProblem,
 )
 from lakeward.daemon.scheduling.pauses import Pauses
 from lakeward.daemon.scheduling.retry import (
@@ -99,6 +96,8 @@ from lakeward.daemon.scheduling.retry import (
 )
 from lakeward.daemon.scheduling.table_view import view_of
 from lakeward.daemon.scheduling.tracked_table import Scan, TrackedTable, Trouble
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import ProblemKind, WorkProblem
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.table.file_system_view import GroupId
 

@@ -10,9 +10,9 @@ Touches: nothing.
 from __future__ import annotations
 
 from lakeward.base.quantities import format_time
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.events import Hold, RunningJob, ServiceTrouble, TableState, TableView
 from lakeward.daemon.scheduling.tracked_table import TrackedTable
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.table.file_system_view import GroupId
 
 _OVERDUE_INTERVALS = 2

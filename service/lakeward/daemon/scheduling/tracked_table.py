@@ -17,7 +17,6 @@ from math import inf
 
 from lakeward.base.quantities import format_time
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.admission import Candidate
 from lakeward.daemon.scheduling.events import (
     Control,
@@ -26,11 +25,12 @@ from lakeward.daemon.scheduling.events import (
     Hold,
     RunningJob,
     Schedule,
-    ServiceDemand,
     TableState,
 )
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.scheduling.parking import Parking
+from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.service import ServiceDemand
 
 _FLOOR_INTERVALS = 10
 _FLOOR_OBJECTIVE = 0.5

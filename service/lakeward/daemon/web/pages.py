@@ -25,7 +25,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lakeward.base import quantities
 from lakeward.base.quantities import format_number, format_share, format_size, format_time
-from lakeward.config.job_kind import JobKind
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import (
@@ -37,6 +36,7 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.daemon.web.storage_chart import storage_chart
+from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
 

@@ -12,11 +12,13 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from lakeward.base.errors import LakewardError, Refused
 from lakeward.protocol.progress import Engine
-from lakeward.protocol.serviced_table import ServicedTable
+
+if TYPE_CHECKING:  # `lakeward version` asks for versions, and opens no table
+    from lakeward.protocol.serviced_table import ServicedTable
 
 Spec = TypeVar("Spec")
 Result = TypeVar("Result")

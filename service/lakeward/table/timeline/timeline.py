@@ -81,6 +81,11 @@ class Timeline:
     def completed_writes(self) -> tuple[Instant, ...]:
         return tuple(i for i in self.completed if i.comparable_action in WRITE_ACTIONS)
 
+    def commits_since(self, instant: str) -> int:
+        """The completed commits that were requested after `instant`; all for an empty one."""
+        since = comparable_time(instant) if instant else ""
+        return sum(comparable_time(each.time) > since for each in self.completed_writes)
+
     def find(self, time: str) -> Instant | None:
         """The instant at `time` in its furthest state; a write where a savepoint or a rollback shares the time."""
         found = [i for (t, _), i in self._furthest.items() if t == time]

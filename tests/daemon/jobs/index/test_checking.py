@@ -9,15 +9,15 @@ import pytest
 
 from lakeward.base.errors import LakewardError, Refused, TryLater
 from lakeward.cli.main import run
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.checking import Checks, check_indexes
 from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec
-from lakeward.daemon.scheduling.events import ProblemKind
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.index.index_type import IndexType
 from lakeward.index.opening import open_index
 from lakeward.index.update_choice import UpdateReason
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import ProblemKind
 from lakeward.state.engine import open_database
 from tests.clocks import SkippingClock
 from tests.daemon.jobs.index.test_updating import Kept

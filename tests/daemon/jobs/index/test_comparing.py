@@ -9,7 +9,6 @@ import pytest
 
 from lakeward.base.errors import Refused, TryLater
 from lakeward.cli.main import run
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.comparing import compare_tee
 from lakeward.daemon.jobs.index.tee_task import TeeCompared, TeeSpec, compare_tee_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
@@ -21,6 +20,7 @@ from lakeward.index.tee import ComparedCommit, Tee, read_tee, tee_folder
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.choices import publish_choice, publish_compared
 from lakeward.protocol.index_out_of_use import take_out_of_use
+from lakeward.protocol.job_kind import JobKind
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import open_entries
 from tests.daemon.jobs.index.test_updating import Kept, Telling, raising

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.status import IndexStatus, JobEnd
@@ -17,6 +16,7 @@ from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.filter_cache_writer import create_filter_cache
+from lakeward.protocol.job_kind import JobKind
 from lakeward.services.indexing.judge.listing import ListedIndex, list_indexes
 from lakeward.write.request import FileSizes
 from tests.daemon.serving import Serving

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import LakewardError, NotFound, Refused, TaskFailed, TryLater
-from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.jobs.index.updating import update_indexes
-from lakeward.daemon.scheduling.events import ProblemKind, TableState
+from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.index.external.external_index import ExternalIndex
@@ -27,6 +26,8 @@ from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import ProblemKind
 from lakeward.services.indexing.run.building import build_index
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.services.clean.plan.due import commits_since, find_overdue, newest_clean
+from lakeward.services.clean.plan.due import find_overdue, newest_clean
 from tests.services.clean.plan.clean_cases import read_table
 from tests.services.clean.plan.test_planner import CASES
 from tests.services.compaction.plan.planner_cases import read_cases
@@ -101,5 +101,5 @@ def test_commits_are_counted_from_the_newest_clean() -> None:
     """It may be any engine's: who cleans at each commit leaves nothing to us."""
     timeline = read_table("done commit 10 20 30\ndone clean 25\npending clean 40").snapshot().timeline
     assert newest_clean(timeline) == minute(25)
-    assert commits_since(timeline, newest_clean(timeline)) == 1
-    assert commits_since(timeline, "") == 3
+    assert timeline.commits_since(newest_clean(timeline)) == 1
+    assert timeline.commits_since("") == 3

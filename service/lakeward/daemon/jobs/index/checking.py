@@ -27,12 +27,12 @@ from lakeward.base.errors import LakewardError, TryLater
 from lakeward.base.quantities import format_iso_time
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec, RunIndexCheck
-from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
 from lakeward.daemon.table_cache import TableCache
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.protocol.index_out_of_use import take_out_of_use
+from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.confidence import excluded_rate

@@ -25,7 +25,6 @@ from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, T
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tee_task import RunTeeComparison, TeeSpec
 from lakeward.daemon.problem import problem_of
-from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, TeeStatus
 from lakeward.daemon.table_cache import TableCache
@@ -36,6 +35,7 @@ from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.tee import Tee, read_tee
 from lakeward.index.update_choice import choose_update
 from lakeward.protocol.index.choices import publish_compared
+from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot

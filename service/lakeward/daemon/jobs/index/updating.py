@@ -23,13 +23,13 @@ from lakeward.base.errors import TryLater
 from lakeward.base.quantities import format_size
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tasks import IndexUpdated, RunIndexUpdate
-from lakeward.daemon.scheduling.events import WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason, choose_update
+from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
 
 

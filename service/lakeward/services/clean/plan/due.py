@@ -38,12 +38,6 @@ def newest_clean(timeline: Timeline) -> str:
     return max((each.time for each in timeline.completed if each.action == "clean"), default="")
 
 
-def commits_since(timeline: Timeline, instant: str) -> int:
-    """The completed commits that were requested after `instant`; all for an empty one."""
-    since = comparable_time(instant) if instant else ""
-    return sum(comparable_time(each.time) > since for each in timeline.completed_writes)
-
-
 def find_overdue(
     snapshot: TableSnapshot,
     policy: CleanPolicy,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult
+from lakeward.protocol.service import ServiceDemand
 from tests.crash.compacting import everything
 from tests.daemon.test_worker import Bench
 from tests.metadata_golden import DATA_TIMELINE
@@ -44,7 +45,7 @@ def test_a_write_that_failed_is_rolled_back(tmp_path: Path) -> None:
 
 
 def test_a_write_that_is_young_is_left_alone(tmp_path: Path) -> None:
-    """Keeps of daemon/jobs/rolling_back: its writer may be about to come back to it, and Hudi's own rolls it back."""
+    """Keeps of services/rollback/job: its writer may be about to come back to it, and Hudi's own rolls it back."""
     bench, instant = failed(tmp_path, seconds_ago=60)
     before = bench.files()
     assert not demand(bench).is_due

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Refused
-from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings
-from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobResult
+from lakeward.protocol.service import ServiceDemand
 from tests.daemon.test_worker import Bench
 from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
@@ -67,14 +68,14 @@ def test_by_default_it_waits_for_commits(tmp_path: Path) -> None:
 
 
 def test_what_holds_the_timeline_is_told_and_no_job_begun(tmp_path: Path) -> None:
-    """Keeps of daemon/jobs/archiving. It is asked again once enough commits have come."""
+    """Keeps of services/archive/job. It is asked again once enough commits have come."""
     bench = bench_of(tmp_path)
     first = completed(bench.path)[0].time
     (bench.path / ".hoodie" / "timeline" / f"{first}.savepoint.inflight").touch()
     held = demand(bench)
     assert not held.is_due and held.why.endswith(f"Not completed yet is the savepoint of {first}.")
-    look = bench.worker.caches.of("orders").archive_look
-    assert demand(bench) == held and bench.worker.caches.of("orders").archive_look is look
+    look = bench.worker.caches.of("orders").memory(JobKind.ARCHIVE).value
+    assert demand(bench) == held and bench.worker.caches.of("orders").memory(JobKind.ARCHIVE).value is look
 
 
 def test_what_let_go_of_the_timeline_is_noticed_without_a_commit(tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""How a job of a service ended: its result, what it did in numbers, and what went wrong.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakeward.table.file_system_view import GroupId
+
+
+class JobResult(StrEnum):
+    COMMITTED = "committed"
+    NOTHING = "nothing"
+    FAILED = "failed"
+
+
+class ProblemKind(StrEnum):
+    TEMPORARY = "temporary"
+    """Lock held, try later, storage: nothing is wrong with the table, tried again for ever."""
+    REFUSED = "refused"
+    """The table or its configuration is not one that we may change."""
+    FAILED = "failed"
+    VERIFICATION = "verification"
+    """A result was not what its inputs say it must be."""
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    """The lease or the attempt is another process's now."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkProblem:
+    kind: ProblemKind
+    text: str
+    """One sentence for an operator."""
+    file_group: GroupId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """What a job did, in numbers; all 0 where a service has nothing of the kind."""
+
+    full_operations: int = 0
+    log_operations: int = 0
+    read_bytes: int = 0
+    """Bytes of the files that the operations read."""
+    written_bytes: int = 0
+    """Bytes of the files that were published."""
+    log_files: int = 0
+    """Log files that were merged away."""
+    log_bytes: int = 0
+    rows_written: int = 0
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    merges: Mapping[str, int] = field(default_factory=dict)
+    """Operations by how their file groups were merged (`MergedBy`)."""
+    row_groups_copied: int = 0
+    """Row groups of base files that were carried over as bytes."""
+    peak_memory_bytes: int = 0
+    """Peak of the operation that needed most."""
+    operations_verified: int = 0
+    """Operations whose output was checked before any reader could see it."""
+    spark_jobs: int = 0
+    """Spark jobs that did its work; what else was done ran on the daemon's machine."""
+    groups_verified: int = 0
+    groups_mismatched: int = 0
+    files_deleted: int = 0
+    """Files that a clean deleted, or that failed writes had left."""
+    bytes_deleted: int = 0
+    """What a clean freed."""
+    writes_rolled_back: int = 0
+    runs_capped: int = 0
+    """Runs of the quarantine that were deleted before their time, because it held too much."""
+    instants_archived: int = 0
+    index_commits: int = 0
+    """Commits that indexes of Lakeward's took in."""
+    index_keys_verified: int = 0
+    """Rows and entries of indexes that were held against each other."""
+    index_keys_wrong: int = 0
+    tee_keys_compared: int = 0
+    """Keys of commits for which an index on trial was asked beside the one that writes go by."""
+    tee_keys_wrong: int = 0
+
+    @property
+    def operations(self) -> int:
+        return self.full_operations + self.log_operations
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    result: JobResult
+    figures: JobFigures = field(default_factory=JobFigures)
+    instants: tuple[str, ...] = ()
+    """Instants of the plans that were brought to an end."""
+    problems: tuple[WorkProblem, ...] = ()
+    """File groups that went wrong while the rest went on."""
+    reasons: tuple[str, ...] = ()
+    """Why each of these instants was ended, where a job may end several for reasons of their own."""

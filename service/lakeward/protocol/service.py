@@ -1,0 +1,101 @@
+"""The contract of a table service: all that the daemon knows of one.
+
+    demand     what there is to do, told from what the last poll saw; asked at each plan
+    run        does it, on a table that is open for one attempt
+    traits     when its jobs come, and what they wait for
+
+A service is one folder, and one line in `services/services.py`. What it remembers of a table from one call to the next
+is one value, which is forgotten with the table: when another daemon has its lease, and after a restart.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from lakeward.base.clock import Clock
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobReport
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+Rules = TypeVar("Rules", covariant=True)
+Asked = TypeVar("Asked", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDemand:
+    """What a plan says of one service beside compaction."""
+
+    is_due: bool
+    why: str = ""
+    """What there is to do, or a sentence about what stands against it; empty where nothing is to be said."""
+    files: int = 0
+    """Files that would be deleted."""
+    bytes: int = 0
+    instants: int = 0
+    """Instants that would be rolled back, or archived."""
+    quarantined_bytes: int = 0
+    """What earlier ones took away and can still be brought back."""
+    due_at: float | None = None
+    """When it falls due though nothing changes; None: it is, or does not by time."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobTraits:
+    """What the scheduler has to know of a kind of job."""
+
+    rank: int
+    """Among jobs that wait: recovery first, verification last."""
+    waits_for_window: bool = False
+    """Whether it waits for one of the table's windows."""
+    takes_memory: bool = False
+    """Whether it takes the table's memory permit; a compaction takes what its plan says, where it says so."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one service remembers of one table. Any thread may set it; one assignment replaces the value."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table as the last poll saw it."""
+
+    storage: Storage
+    snapshot: TableSnapshot
+    clock: Clock
+    open: Callable[[], ServicedTable] | None
+    """Opens the table as a job would, for a demand that asks heartbeats; None where nothing may be written to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Care(Generic[Rules]):
+    """How one service goes about one table."""
+
+    rules: Rules
+    """The service's own settings of the table."""
+    memory: Memory = field(default_factory=Memory)
+    excluded: Collection[GroupId] = ()
+    """File groups that are parked or paused."""
+
+
+class Service(Protocol[Asked]):
+    @property
+    def kind(self) -> JobKind: ...
+
+    @property
+    def traits(self) -> JobTraits: ...
+
+    def demand(self, facts: TableFacts, care: Care[Asked]) -> ServiceDemand:
+        """What there is to do. Writes nothing. Raises what reading the table raises."""
+
+    def run(self, table: ServicedTable, care: Care[Asked]) -> JobReport:
+        """Do what is due, looked at anew. Raises what went wrong; nothing is published after an error."""

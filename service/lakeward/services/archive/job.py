@@ -1,0 +1,74 @@
+"""Archiving as a service of the daemon: is the timeline too long, and the job that archives.
+
+Hudi's writers archive at each commit, by default, once there are more commits than may be. Ours waits for as long as
+theirs would not have left so many.
+
+Where something holds the timeline, what it is is asked again after enough commits, and at times without any: a clean or
+rollback, or the metadata table, may have let go of it, and the writers may have stopped.
+
+Touches: the table, through `services/archive/run/archiver.py`; to tell what could go it reads cleans, and the timeline
+         of the metadata table, once in some commits and only where the table's own is too long.
+Keeps:   where something holds the timeline, no job is begun for it, and what it is is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.archive.plan.archiving import plan_archive
+from lakeward.services.archive.plan.settings import ArchiveRules
+from lakeward.services.archive.run.archiver import Archiver
+from lakeward.services.archive.run.facts import read_archive_facts
+from lakeward.table.timeline.archived import history_folder, load_history
+
+_LOOK_SECONDS = 600.0
+"""What holds the timeline is asked again no sooner than this without commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLook:
+    """What could have gone from the timeline, when that was asked last."""
+
+    at: str
+    """The newest commit then."""
+    until: float
+    """When it is asked again although no commit has come, in seconds since the epoch."""
+    instants: int
+    why: str
+    """What held the rest; empty where nothing did."""
+
+
+class ArchiveService:
+    kind = JobKind.ARCHIVE
+    traits = JobTraits(rank=1)
+
+    def demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> ServiceDemand:
+        """Whether the timeline is too long, and how many instants could go."""
+        snapshot, clock = facts.snapshot, facts.clock
+        timeline, options, after = snapshot.timeline, care.rules.options, care.rules.after
+        commits = len(timeline.completed_writes)
+        if commits < options.commits_max + after:
+            return ServiceDemand(False)
+        look: ArchiveLook | None = care.memory.value
+        now = clock.now()
+        if look is None or now >= look.until or timeline.commits_since(look.at) >= after:
+            history = load_history(facts.storage, history_folder(snapshot.base_path, snapshot.config))
+            found = read_archive_facts(facts.storage, snapshot.base_path, snapshot, history, clock=clock)
+            plan = plan_archive(timeline, found, options)
+            why = "" if plan.blocked_by is None else plan.blocked_by.why
+            look = ArchiveLook(timeline.completed_writes[-1].time, now + _LOOK_SECONDS, len(plan.archived), why)
+            care.memory.value = look
+        if not look.instants:
+            return ServiceDemand(False, f"Not archived, with {commits} commits on the timeline: {look.why}")
+        return ServiceDemand(True, f"{look.instants:,} instants could be archived", instants=look.instants)
+
+    def run(self, table: ServicedTable, care: Care[ArchiveRules]) -> JobReport:
+        """Archive what is due. The report has no instants: an archiving has none."""
+        report = Archiver(table, care.rules.options).archive()
+        care.memory.value = None
+        result = JobResult.COMMITTED if report.archived else JobResult.NOTHING
+        return JobReport(result, JobFigures(instants_archived=len(report.archived)))

@@ -1,0 +1,69 @@
+"""Rollback as a service of the daemon: is there a failed write of the table, or an attempt at a service that died, and
+the job that rolls it back.
+
+Touches: the table, through `services/rollback/run/rolling_back.py`; to tell whether there is one it reads the
+         heartbeats of writes that have been pending for long.
+Keeps:   a write of which the timeline has changed lately is left alone, whatever its heartbeat says.
+"""
+
+from __future__ import annotations
+
+from lakeward.base.quantities import format_time
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.rollback import RollbackDecision, RollbackReason
+from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.stuck import is_begun_service
+from lakeward.protocol.stuck_services import Judge
+from lakeward.services.rollback.run.failed_writes import judge_quiet
+from lakeward.services.rollback.run.rolling_back import find_quiet, roll_back_writes
+from lakeward.services.rollback.settings import RollbackRules
+from lakeward.table.snapshot import TableSnapshot
+
+
+class RollbackService:
+    kind = JobKind.ROLLBACK
+    traits = JobTraits(rank=1)
+
+    def demand(self, facts: TableFacts, care: Care[RollbackRules]) -> ServiceDemand:
+        """Whether a failed write is to be rolled back, or a service that was left unfinished to be released."""
+        if facts.open is None or not facts.snapshot.timeline.pending:
+            return ServiceDemand(False)
+        table = facts.open()
+        found = judge_quiet(table, facts.snapshot, quiet_seconds=care.rules.quiet_seconds)
+        if not found:
+            return ServiceDemand(False, _left(table, facts.snapshot))
+        newest, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
+        return ServiceDemand(True, f"{newest.action} {newest.instant} failed{more}: {newest.why}", instants=len(found))
+
+    def run(self, table: ServicedTable, care: Care[RollbackRules]) -> JobReport:
+        """Roll back what failed; with the instants of the rollbacks, or of what was released."""
+        found = find_quiet(table, quiet_seconds=care.rules.quiet_seconds)
+        report = roll_back_writes(table, [each.instant for each in found])
+        plans = [each.planned.plan for each in report.rolled_back]
+        figures = JobFigures(
+            writes_rolled_back=len(plans),
+            files_deleted=sum(len(names) for plan in plans for names in plan.files.values()),
+        )
+        return JobReport(
+            JobResult.COMMITTED if report.rolled_back else JobResult.NOTHING,
+            figures,
+            tuple(each.rollback or each.planned.plan.instant for each in report.rolled_back),
+            reasons=tuple(_reason(each.planned.decision) for each in report.rolled_back),
+        )
+
+
+def _reason(decision: RollbackDecision) -> str:
+    return f"{decision.action} {decision.instant}, {decision.step.value}: {decision.why}"
+
+
+def _left(serviced: ServicedTable, snapshot: TableSnapshot) -> str:
+    """Why nothing is done yet to the oldest service that may be at work, or may have been left unfinished."""
+    if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
+        return ""
+    maybe = [each for each in Judge.of(serviced).services(snapshot) if each.reason is RollbackReason.MAYBE_AT_WORK]
+    if not maybe:
+        return ""
+    until = f", which is at {format_time(maybe[-1].until)}" if maybe[-1].until is not None else ""
+    return f"{maybe[-1].action} {maybe[-1].instant} is left: {maybe[-1].why}{until}."
