@@ -227,7 +227,7 @@ def test_where_work_runs_is_said_without_the_token(
         raise VerificationFailed(f"The rows differ, read through {REMOTE}.", why=f"fs.s3a.secret.key={CANARY}")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.engine.task.entry.run_operation_at", wrong)
+        patched.setattr("lakeward.cli.services.compact_command.run_operation_at", wrong)
         assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 6
     assert len(list(folder.rglob("replay-*.json"))) == 1
     assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 0

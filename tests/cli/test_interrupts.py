@@ -51,7 +51,7 @@ def test_an_interrupt_that_python_loses_is_heard_at_the_next_fence(
         return result
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.engine.task.entry.run_operation_at", interrupted)
+        patched.setattr("lakeward.cli.services.compact_command.run_operation_at", interrupted)
         command = ["compact", str(table), "--engine", "local", "--writers", "stopped", "--timezone", "UTC"]
         assert run(command) == 130
     last = capfd.readouterr().err.splitlines()[-1]

@@ -127,7 +127,7 @@ def test_what_is_no_fault_of_the_group_parks_nothing(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.engine.task.entry.run_operation_at", away)
+        patched.setattr("lakeward.cli.services.compact_command.run_operation_at", away)
         lake.compact(code=getattr(error, "exit_code", 1))
     assert not lake.store.exists()
     lake.restore()
@@ -203,7 +203,7 @@ def test_the_remedy_of_a_log_that_cannot_be_written_helps(
             raise Unsupported("This cannot be written to a log.", remedy="Compact this file group with --type full.")
         return run_operation_at(base_path, spec, attempt)
 
-    monkeypatch.setattr("lakeward.engine.task.entry.run_operation_at", no_log)
+    monkeypatch.setattr("lakeward.cli.services.compact_command.run_operation_at", no_log)
     assert run(["compact", str(table), "--type", "log", *IN_PROCESS, "--json"]) == 2
     error = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
     unschedule, compact = (words.split()[1:] for words in error["remedy"].split("`")[1::2])

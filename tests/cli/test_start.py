@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
-from lakeward.cli.verbs import app
+from lakeward.cli.verbs import VERBS, app
 from lakeward.state.migration import migrate
 from tests.golden_tables import copy_golden
 
@@ -84,15 +83,23 @@ def loaded_by(*commands: list[str]) -> set[str]:
     return HEAVY & set(modules)
 
 
-@pytest.mark.slow
 def test_help_loads_nothing_that_is_slow_to_load() -> None:
-    """Keeps 2 of cli/verb_group: `lakeward --help`, and `--help` of each verb, loads none of what reads tables, keeps
-    the store or serves, nor Pydantic and Rich."""
-    verbs: list[list[str]] = [[]]
-    for name, verb in sorted(get_command(app).commands.items()):  # type: ignore[attr-defined]
-        verbs += [[name], *([name, inner] for inner in sorted(getattr(verb, "commands", {})))]
-    assert ["metadata", "compact"] in verbs
-    assert not loaded_by(*([*words, "--help"] for words in verbs))
+    """Keeps 2 and 3 of cli/verb_group: `lakeward --help`, that of each group and that of a verb which needs little
+    load none of what reads tables, keeps the store or serves, nor Pydantic and Rich."""
+    groups = [[], *([verb.name] for verb in VERBS if verb.verbs), ["version"]]
+    assert ["metadata"] in groups
+    assert not loaded_by(*([*words, "--help"] for words in groups))
+
+
+def test_no_verb_is_loaded_to_complete_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 3 of cli/verb_group: a shell is shown the verbs with their help, and none is loaded for it."""
+    monkeypatch.setattr("lakeward.cli.verb_group.import_module", lambda name: pytest.fail(name))
+    monkeypatch.setenv("_LAKEWARD_COMPLETE", "complete_fish")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "lakeward metadata d")
+    completed = CliRunner().invoke(app, [], prog_name="lakeward").stdout
+    assert "disable\tRemove the whole metadata table" in completed
+    assert "drop\t" in completed and "compact" not in completed and "rebuild" not in completed
 
 
 @pytest.mark.slow

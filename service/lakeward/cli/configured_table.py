@@ -19,13 +19,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import watched_tables
+from lakeward.config.file import load_settings
+from lakeward.config.settings import Settings
 from lakeward.config.short_name import find_by_short_name, names_of
+from lakeward.storage.opening import open_storage
+from lakeward.table.listing import listing_source
+from lakeward.table.not_a_table import check_is_table
+from lakeward.table.snapshot import take_snapshot
 
 if TYPE_CHECKING:
-    from lakeward.config.settings import LockSettings, Settings, TableSettings
+    from lakeward.config.settings import LockSettings, TableSettings
     from lakeward.storage.storage import Storage
     from lakeward.table.snapshot import TableSnapshot
 
@@ -69,10 +76,6 @@ class ConfiguredTable:
 
     def snapshot(self, *, timezone: str | None) -> TableSnapshot:
         """A scan of the whole table, listed by what its configuration says."""
-        from lakeward.base.clock import SystemClock
-        from lakeward.table.listing import listing_source
-        from lakeward.table.snapshot import take_snapshot
-
         return take_snapshot(
             self.storage,
             self.base_path,
@@ -84,11 +87,6 @@ class ConfiguredTable:
 
 def open_table(text: str, config: Path | None) -> ConfiguredTable:
     """Raises `UsageError`, `NotATable` too, and `ConfigurationError` for a configuration with a problem."""
-    from lakeward.config.file import load_settings
-    from lakeward.config.settings import Settings
-    from lakeward.storage.opening import open_storage
-    from lakeward.table.not_a_table import check_is_table
-
     settings = None if config is None else load_settings(config, os.environ)
     storage, base_path = open_storage(resolve_table(text, settings))
     check_is_table(storage, base_path)

@@ -13,15 +13,33 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.explained import Explained
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.plan import StatedPlan
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.preview import engine_rule_of, preview, show_preview
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.explained import (
+    file_as_json,
+    instant_as_json,
+    judged_by_as_json,
+    render_storage,
+    storage_as_json,
+)
+from lakeward.cli.views.plan import explanations_as_json, render_explanations
+from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
+from lakeward.cli.views.terminal import Terminal
+from lakeward.config.settings import Writers
+from lakeward.config.standing import standing_of
+from lakeward.protocol.eligibility import TableService
+from lakeward.services.compaction.plan.decision import PlanOutcome
+from lakeward.services.together.explaining.file_explanation import Gone
+from lakeward.services.together.explaining.file_sentences import explain_in_sentences
+from lakeward.services.together.explaining.instant_explanation import instant_in_sentences
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.services.compaction.plan.decision import PlanOutcome
     from lakeward.services.metadata.plan.trigger import MetadataTrigger
 
 
@@ -73,11 +91,6 @@ def explain(
 
 
 def _explain_file(opened: ConfiguredTable, given: str, timezone: str | None, *, as_json: bool) -> bool:
-    from lakeward.cli.explained import Explained
-    from lakeward.cli.views.explained import file_as_json, judged_by_as_json
-    from lakeward.services.together.explaining.file_explanation import Gone
-    from lakeward.services.together.explaining.file_sentences import explain_in_sentences
-
     explained = Explained(opened, timezone=timezone)
     found = explained.file(given)
     if as_json:
@@ -89,10 +102,6 @@ def _explain_file(opened: ConfiguredTable, given: str, timezone: str | None, *, 
 
 
 def _explain_instant(opened: ConfiguredTable, time: str, timezone: str | None, *, as_json: bool) -> bool:
-    from lakeward.cli.explained import Explained
-    from lakeward.cli.views.explained import instant_as_json, judged_by_as_json
-    from lakeward.services.together.explaining.instant_explanation import instant_in_sentences
-
     explained = Explained(opened, timezone=timezone)
     found = explained.instant(time)
     if as_json:
@@ -104,8 +113,6 @@ def _explain_instant(opened: ConfiguredTable, time: str, timezone: str | None, *
 
 
 def _print(sentences: list[str]) -> None:
-    from lakeward.cli.views.terminal import Terminal
-
     console = Terminal()
     for sentence in sentences:
         console.print(sentence, highlight=False, markup=False)
@@ -114,16 +121,6 @@ def _print(sentences: list[str]) -> None:
 def _explain_table(
     opened: ConfiguredTable, config: Any, stated: StatedPlan, timezone: str | None, *, as_json: bool
 ) -> None:
-    from lakeward.cli.explained import Explained
-    from lakeward.cli.preview import engine_rule_of, preview, show_preview
-    from lakeward.cli.views.explained import judged_by_as_json, render_storage, storage_as_json
-    from lakeward.cli.views.plan import explanations_as_json, render_explanations
-    from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
-    from lakeward.config.settings import Writers
-    from lakeward.config.standing import standing_of
-    from lakeward.protocol.eligibility import TableService
-    from lakeward.services.compaction.plan.decision import PlanOutcome
-
     trigger: MetadataTrigger | None = None
     beside_writers = opened.locks.writers is Writers.SHARE
     try:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.inspect import render
+from lakeward.cli.views.terminal import Terminal
+from lakeward.services.together.inspection import inspect_table
 
 
 def inspect(
@@ -18,10 +21,6 @@ def inspect(
     debug: DebugOption = False,
 ) -> None:
     """Show version, layout, timeline, file groups, pending work, and what would be refused. Reads only."""
-    from lakeward.cli.views.inspect import render
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.services.together.inspection import inspect_table
-
     opened = open_table(table, config)
     zone = timezone or opened.table.timezone
     report = inspect_table(opened.storage, opened.base_path, timezone=zone, clock=SystemClock())

@@ -13,7 +13,9 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.plan import StatedPlan
-from lakeward.cli.options.store import DebugOption, JsonOption
+from lakeward.cli.preview import engine_rule_of, preview, show_preview
+from lakeward.cli.result import DebugOption, JsonOption
+from lakeward.cli.views.plan import render_plan
 
 if TYPE_CHECKING:
     pass
@@ -34,9 +36,6 @@ def plan(
 ) -> None:
     """Say what compact would do now, with --config what the daemon would: the operations, what they would cost, and why
     not the others. Writes nothing."""
-    from lakeward.cli.preview import engine_rule_of, preview, show_preview
-    from lakeward.cli.views.plan import render_plan
-
     opened = open_table(table, config)
     found, trigger = preview(opened, config, stated, timezone)
     rule = engine_rule_of(opened, config, stated)

@@ -15,18 +15,15 @@ import typer
 from rich.console import Console
 
 from lakeward.base.clock import SystemClock
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.plan import StatedPlan
-from lakeward.cli.options.store import print_json
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.services.metadata_compact import (
-    metadata_trigger_as_json,
-    metadata_trigger_of,
-    render_metadata_trigger,
-)
+from lakeward.cli.result import print_json
 from lakeward.cli.views.engines import engines_as_json, render_engines
+from lakeward.cli.views.metadata import metadata_trigger_as_json, render_metadata_trigger
 from lakeward.cli.views.plan import plan_as_json, render_plan
 from lakeward.cli.views.terminal import Terminal
 from lakeward.config.settings import Writers
@@ -39,7 +36,9 @@ from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.compaction.run.preview import Preview
+from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.metadata.run.trigger import scan_trigger
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.timeline.timeline import load_timeline
@@ -128,3 +127,13 @@ def preview(
             err=True,
         )
     return found, metadata_trigger_of(opened, opened.table.metadata_compact_after)
+
+
+def metadata_trigger_of(opened: ConfiguredTable, after: MetadataCompactAfter) -> MetadataTrigger | None:
+    """None also where the metadata table cannot be read: then it is not compacted either, and `inspect` says why."""
+    clock = SystemClock()
+    config = load_table_config(opened.storage, opened.base_path, clock=clock).config
+    try:
+        return scan_trigger(opened.storage, opened.base_path, config, after=after, clock=clock)
+    except (Unsupported, BrokenFile):
+        return None

@@ -6,24 +6,37 @@ Keeps:   nothing is written with --dry-run, nor where there is anything already.
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import LakewardError, UsageError
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.cli.verb_group import new_group
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.schema_text import schema_text
+from lakeward.format.parquet.columns import read_columns
+from lakeward.protocol.table_birth import TableThere, check_is_free, create_table
+from lakeward.storage.opening import open_storage
+from lakeward.storage.storage import join
+from lakeward.table.new_keys import KeyGeneratorKind
+from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
+from lakeward.table.snapshot import take_snapshot
+from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
+from lakeward.write.keys.key_generator import key_generator
 
 if TYPE_CHECKING:
     from lakeward.storage.storage import Storage
 
 FOOTERS_MAX = 1000
 """Base files whose rows are counted for a message."""
-
-table_app = new_group("Tables: create one, change its version or layout.")
 
 
 class NewTableType(StrEnum):
@@ -47,7 +60,6 @@ class NewLayout(StrEnum):
     LSM_TREE = "lsm_tree"
 
 
-@table_app.command()
 @with_option_groups
 def create(
     *,
@@ -105,14 +117,6 @@ def create(
     is named here, must be what is said here, or Hudi refuses them. If the command was interrupted, run it again with
     the same options: an incomplete table does not exist for readers.
     """
-    from lakeward.base.clock import SystemClock
-    from lakeward.protocol.table_birth import TableThere, check_is_free, create_table
-    from lakeward.storage.opening import open_storage
-    from lakeward.table.new_keys import KeyGeneratorKind
-    from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
-    from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
-    from lakeward.write.keys.key_generator import key_generator
-
     storage, base_path = open_storage(table)
     table_name = name if name is not None else base_path.rstrip("/").rpartition("/")[2]
     modes = {None: None, NewMergeMode.EVENT_TIME: EVENT_TIME_ORDERING, NewMergeMode.COMMIT_TIME: COMMIT_TIME_ORDERING}
@@ -155,14 +159,6 @@ def create(
 
 def _rows_of(storage: Storage, base_path: str) -> str:
     """What an existing table holds, by the footers of its newest base files."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from lakeward.base.clock import SystemClock
-    from lakeward.base.errors import LakewardError
-    from lakeward.storage.storage import join
-    from lakeward.table.snapshot import take_snapshot
-
     rows = 0
     try:
         slices = take_snapshot(storage, base_path, clock=SystemClock()).latest_slices
@@ -180,15 +176,6 @@ def _rows_of(storage: Storage, base_path: str) -> str:
 
 def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str:
     """The Avro JSON of the table's rows. Raises `UsageError`, and `Unsupported` for a type that no table has."""
-    import json
-
-    import pyarrow as pa
-
-    from lakeward.base.errors import UsageError
-    from lakeward.format.avro.meta_columns import META_COLUMNS
-    from lakeward.format.avro.schema_text import schema_text
-    from lakeward.format.parquet.columns import read_columns
-
     if (schema is None) == (like is None):
         raise UsageError("The table's columns are missing, or given twice.", remedy="Give one of --schema and --like.")
     try:

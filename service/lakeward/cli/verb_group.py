@@ -1,19 +1,30 @@
-"""What the command-line library would do otherwise with a group of verbs: its slips, Ctrl-C, and options not given.
+"""The frame of the command line: a group knows its verbs by name, and loads the module of the one that is called.
+
+    words -> group -> `Verb`, which is data -> its module is imported -> options are read -> the verb is carried out
+
+So the module of a verb imports all that its work needs at its top, and neither `lakeward --help` nor another verb loads
+it. What the command-line library would do otherwise is here too: its slips, Ctrl-C, and options not given.
 
 Touches: nothing before a verb is carried out.
-Keeps:   1. Ctrl-C anywhere in a verb comes out as `Cancelled`, with what was rolled back as its notes;
-         2. a flag that is not given is false, not absent: the library would load Pydantic to look at what is absent.
+Keeps:   1. Ctrl-C anywhere in a verb, or while it is loaded, comes out as `Cancelled`, with what was rolled back as its
+            notes;
+         2. a flag of the library's, such as --help, that is not given is false, not absent: the library would load
+            Pydantic to look at what is absent;
+         3. no verb is loaded to list the verbs: not for the help of a group, nor to complete a word in a shell.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
 from lakeward.base.errors import Cancelled, UsageError
 
@@ -30,9 +41,22 @@ _Slip: Any = typer.BadParameter.__base__
 _HelpWanted: Any = tuple(kind for kind in _Slip.__subclasses__() if kind.__name__ == "NoArgsIsHelpError")
 
 
-class Verb(TyperCommand):
-    """A verb that takes nothing but flags."""
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What is known of a verb, or of a group of verbs, before it is loaded."""
 
+    name: str
+    help: str
+    """The first sentence of its help; all of it for a group."""
+    place: str = ""
+    """`module:function`; a group has none."""
+    verbs: tuple[Verb, ...] = ()
+    """The verbs of a group."""
+    is_hidden: bool = False
+    """An old name, which takes any words and says what it is called now."""
+
+
+class VerbCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _false_unless_given(super().get_params(ctx))
 
@@ -40,15 +64,33 @@ class Verb(TyperCommand):
 class VerbGroup(TyperGroup):
     """The library would end with 130 and no word, and put what it says of a slip into a box of 80 columns."""
 
+    verbs: tuple[Verb, ...] = ()
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self.commands: Any = _Commands(self.verbs)
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _false_unless_given(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List each verb with the whole first sentence of its help; the library would cut it where the line ends."""
-        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        shown = [(name, verb.get_short_help_str(sys.maxsize)) for name, verb in verbs if verb and not verb.hidden]
+        shown = [
+            (name, verb.get_short_help_str(sys.maxsize)) for name, verb in self._listed().items() if not verb.hidden
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(shown)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        loading, self.commands = self.commands, self._listed()
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = loading
+
+    def _listed(self) -> dict[str, TyperCommand]:
+        """The verbs as lists show them, none of them loaded."""
+        return {verb.name: TyperCommand(verb.name, help=verb.help, hidden=verb.is_hidden) for verb in self.verbs}
 
     def make_context(self, *words: Any, **named: Any) -> Any:
         with _told():
@@ -59,17 +101,53 @@ class VerbGroup(TyperGroup):
             return super().invoke(ctx)
 
 
-def new_group(told: str) -> typer.Typer:
-    """A group whose verbs are added to it; `told` begins its help."""
+class _Commands(Mapping[str, Any]):
+    """The library's commands of a group; each is made when it is taken."""
+
+    def __init__(self, verbs: Sequence[Verb]) -> None:
+        self._verbs = {verb.name: verb for verb in verbs}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _command_of(self._verbs[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._verbs)
+
+    def __len__(self) -> int:
+        return len(self._verbs)
+
+
+def new_group(told: str, verbs: tuple[Verb, ...]) -> typer.Typer:
+    """A group of these verbs; `told` is what its help begins with."""
+    kind = type("VerbGroup", (VerbGroup,), {"verbs": verbs})
     # The library's boxes take as long to load as all the rest of `--help`: the help is plain text.
-    return typer.Typer(
-        help=told, cls=VerbGroup, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
-    )
+    return typer.Typer(help=told, cls=kind, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _command_of(verb: Verb) -> Any:
+    """What the library carries out for a verb, whose module is loaded here."""
+    if verb.verbs:
+        made: Any = get_group(new_group(verb.help, verb.verbs))
+        made.name = verb.name
+        return made
+    module, _, function = verb.place.partition(":")
+    alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    alone.command(
+        verb.name,
+        cls=VerbCommand,
+        hidden=verb.is_hidden,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True} if verb.is_hidden else None,
+    )(getattr(import_module(module), function))
+    return get_command(alone)
 
 
 def _false_unless_given(parameters: list[Any]) -> list[Any]:
+    """The parameters, of which the library's own flags are false. Of a verb's, None says that nothing was said."""
     for parameter in parameters:
-        if getattr(parameter, "is_flag", False) and parameter.default is None:
+        if getattr(parameter, "is_flag", False) and not parameter.expose_value and parameter.default is None:
             parameter.default = False
     return parameters
 

@@ -11,7 +11,11 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.views.verify import render_verification, verification_as_json
+from lakeward.services.verification.metadata_check import SampleSize
+from lakeward.services.verification.table_verification import verify_table
 
 PROBLEMS_EXIT = 6
 
@@ -38,11 +42,6 @@ def verify(
     debug: DebugOption = False,
 ) -> None:
     """Check a table and its metadata table against its files. Reads only; exit 6 if anything is wrong."""
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.cli.views.verify import render_verification, verification_as_json
-    from lakeward.services.verification.metadata_check import SampleSize
-    from lakeward.services.verification.table_verification import verify_table
-
     opened = open_table(table, config)
     report = verify_table(
         opened.storage,

@@ -10,8 +10,11 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base import kernel_build
 from lakeward.base.errors import LakewardError
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.base.kernel_folder import find_compiled
+from lakeward.base.kernel_process import report_on_stderr
+from lakeward.cli.result import DebugOption, JsonOption, print_json
 
 
 def warm(
@@ -27,10 +30,6 @@ def warm(
     A wheel for this machine and the image bring them along. Without them the first command that reads rows compiles
     them, for a quarter of a minute.
     """
-    from lakeward.base import kernel_build
-    from lakeward.base.kernel_folder import find_compiled
-    from lakeward.base.kernel_process import report_on_stderr
-
     if check or find_compiled() is not None:
         built = kernel_build.check()
     else:

@@ -8,6 +8,7 @@ Keeps:   1. nothing is written without a statement about the table's other write
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,14 +17,30 @@ import typer
 from lakeward.base.errors import Refused, UsageError
 from lakeward.base.quantities import parse_memory, parse_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.bloom_filter import StatedBloomFilter
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.cli.options.store import AWAY, DebugOption, JsonOption
+from lakeward.cli.options.store import AWAY
+from lakeward.cli.result import DebugOption, JsonOption
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.written import tell_assigned, tell_written
+from lakeward.engine.dispatch.engine_rule import EngineSetting
+from lakeward.format.avro.schema import block_schema
+from lakeward.index.index_type import OWN_TYPES, IndexType
+from lakeward.index.out_of_use import check_in_use
+from lakeward.index.tee import read_tee
+from lakeward.protocol.progress import Engine
+from lakeward.write.beginning import timeline_snapshot
+from lakeward.write.flow.in_process import InProcessFlow, fits_in_process
+from lakeward.write.flow.parts import InputParts
+from lakeward.write.index_choice import KIND_OF, choose_index
+from lakeward.write.input.files import STANDARD_INPUT, open_rows
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.writing import known_schema, preview_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +49,6 @@ if TYPE_CHECKING:
 
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.options.engine import CommandEngines
-    from lakeward.index.index_type import IndexType
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.write.flow.flow import Flow
@@ -138,16 +154,6 @@ def write(
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    from dataclasses import replace
-
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.cli.views.written import tell_assigned, tell_written
-    from lakeward.index.index_type import IndexType
-    from lakeward.index.tee import read_tee
-    from lakeward.write.beginning import timeline_snapshot
-    from lakeward.write.index_choice import choose_index
-    from lakeward.write.writing import preview_rows, write_rows
-
     takes_rows = operation is not WriteOperation.DELETE_PARTITION
     if takes_rows != bool(rows):
         raise UsageError(
@@ -220,11 +226,6 @@ def write(
 @contextmanager
 def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -> Iterator[OpenIndex | None]:
     """Lakeward's own index that the request names. Raises `Refused` where it is out of use."""
-    from lakeward.cli.index.own_index import own_index
-    from lakeward.index.index_type import OWN_TYPES
-    from lakeward.index.out_of_use import check_in_use
-    from lakeward.write.index_choice import KIND_OF
-
     kind = next((own for own in OWN_TYPES if KIND_OF[own] is request.index), None)
     if kind is None:
         yield None
@@ -239,8 +240,6 @@ def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | Non
     """Lakeward's own index that is compared with the primary index. If it does not answer it is behind by this write,
     which lookups in it cover.
     """
-    from lakeward.cli.index.own_index import own_index
-
     if shadow is None or not shadow.is_own:
         yield None
         return
@@ -262,11 +261,6 @@ def _open_rows(
     engines: CommandEngines,
 ) -> Iterator[tuple[Flow, pa.Schema | None]]:
     """The flow of the rows, and their columns."""
-    from lakeward.format.avro.schema import block_schema
-    from lakeward.write.flow.in_process import InProcessFlow
-    from lakeward.write.input.files import open_rows
-    from lakeward.write.writing import known_schema
-
     if not files:
         yield InProcessFlow(table.storage, ()), None
         return
@@ -285,7 +279,6 @@ def _open_rows(
             remedy="Write with --engine local, or with another index.",
         )
     else:
-        from lakeward.write.flow.parts import InputParts
         from lakeward.write.flow.spark import SparkFlow
 
         spark = engines.spark(moves_rows=True)
@@ -299,11 +292,6 @@ def _open_rows(
 
 def _is_here(files: Sequence[str], engines: CommandEngines, *, memory_bytes: int) -> bool:
     """Whether this process sorts the rows: its option says so, or nothing else does and they surely fit."""
-    from lakeward.engine.dispatch.engine_rule import EngineSetting
-    from lakeward.protocol.progress import Engine
-    from lakeward.write.flow.in_process import fits_in_process
-    from lakeward.write.input.files import STANDARD_INPUT
-
     if engines.rule.setting is EngineSetting.LOCAL:
         return True
     size = sum(Path(file).stat().st_size for file in files if file != STANDARD_INPUT)

@@ -73,9 +73,9 @@ def test_filled_from_another_index(
 
 
 STEPS = {
-    "made": "lakeward.services.indexing.run.migrating.migrate_index",
-    "filled": "lakeward.services.indexing.run.building.update_and_tidy",
-    "brought up to date": "lakeward.services.indexing.judge.check.check_index",
+    "made": "lakeward.cli.index.migrate_command.migrate_index",
+    "filled": "lakeward.cli.index.migrate_command.update_and_tidy",
+    "brought up to date": "lakeward.cli.index.migrate_command.check_index",
     "looked at": "{place}.take_place",
 }
 

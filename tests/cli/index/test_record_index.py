@@ -86,7 +86,7 @@ def test_an_index_of_a_table(
     assert rows_and_timeline(table) == before
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.services.indexing.run.building.update_and_tidy", dying)
+        patched.setattr("lakeward.cli.index.rebuild_command.update_and_tidy", dying)
         with pytest.raises(Killed):
             call("rebuild")
     assert found() == now

@@ -30,7 +30,7 @@ def planned(table: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise OSError("the disk is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.engine.task.entry.run_operation_at", away)
+        patched.setattr("lakeward.cli.services.compact_command.run_operation_at", away)
         assert run(["compact", str(table), "--engine", "local", *STOPPED]) == 1
     return table
 

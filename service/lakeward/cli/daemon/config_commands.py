@@ -16,14 +16,17 @@ import typer
 from lakeward.base.errors import StoreUnavailable, UsageError
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, print_json
-from lakeward.cli.verb_group import new_group
+from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store
+from lakeward.cli.result import print_json
+from lakeward.cli.views.config import all_settings, table_settings
+from lakeward.config.file import ConfigProblem, load_settings, read_config, wrong_configuration
+from lakeward.config.places import find_missing, where_of
+from lakeward.config.settings import Settings
+from lakeward.storage.opening import open_storage
 
 if TYPE_CHECKING:
-    from lakeward.config.file import ConfigProblem, Reading
-    from lakeward.config.settings import Settings
+    from lakeward.config.file import Reading
 
-config_app = new_group("The daemon's configuration: check it, show the effective values.")
 
 FileArgument = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The TOML file, unless --config names it.")]
 SetOption = Annotated[
@@ -36,7 +39,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as on
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
 
 
-@config_app.command()
 def check(
     file: FileArgument = None,
     config: ConfigOption = None,
@@ -52,9 +54,6 @@ def check(
 
     It also looks whether what it names is there: folders to search, tables named outright, and a store that answers.
     """
-    from lakeward.config.file import read_config, wrong_configuration
-    from lakeward.config.places import find_missing
-
     path = file or config
     if path is None:
         raise UsageError(
@@ -90,9 +89,6 @@ def check(
 
 def _silent_store(settings: Settings, reading: Reading, path: Path) -> Iterator[ConfigProblem]:
     """A problem where a store is named and does not answer. A file that is not there yet is made by the daemon."""
-    from lakeward.config.file import ConfigProblem
-    from lakeward.config.places import where_of
-
     if settings.state.url is None:
         return
     try:
@@ -105,7 +101,6 @@ def _silent_store(settings: Settings, reading: Reading, path: Path) -> Iterator[
         yield ConfigProblem(where_of(reading, ("state", "url"), path), what, error.why, error.remedy)
 
 
-@config_app.command()
 def show(
     file: FileArgument = None,
     config: ConfigOption = None,
@@ -118,10 +113,6 @@ def show(
     debug: DebugOption = False,
 ) -> None:
     """Print the effective configuration: defaults, file, environment and flags. Secrets are hidden."""
-    from lakeward.cli.views.config import all_settings, table_settings
-    from lakeward.config.file import load_settings, read_config
-    from lakeward.storage.opening import open_storage
-
     path, overrides = file or config, parse_pairs(settings, like="--set service.tick=2s")
     reading = read_config(path, os.environ, overrides)
     loaded = reading.settings or load_settings(path, os.environ, overrides)
@@ -138,9 +129,6 @@ def show(
         typer.echo(f"{text:<{min(width, 60)}}  # {where}" if origin and where else text)
 
 
-@config_app.command()
 def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the JSON schema of the configuration file, for editors."""
-    from lakeward.config.settings import Settings
-
     print_json(Settings.model_json_schema())

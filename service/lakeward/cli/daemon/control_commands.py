@@ -1,7 +1,5 @@
-"""Operators' requests to the daemons, and questions about them: through the store, so that it holds across restarts.
-
-    pause, resume, cancel   a control in the store; the daemon that holds the table reads it within its next ticks
-    jobs, events            what they did
+"""`lakeward pause`, `resume` and `cancel`: a control in the store, which holds across restarts. The daemon that holds
+the table reads it within its next ticks.
 
 Touches: stdout; the store.
 """
@@ -11,38 +9,28 @@ from __future__ import annotations
 import getpass
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
-from lakeward.base.quantities import format_iso_time, format_time, parse_duration
+from lakeward.base.quantities import format_time, parse_duration
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
-from lakeward.cli.options.store import (
-    DebugOption,
-    JsonOption,
-    UrlOption,
-    opened_store,
-    print_json,
-    read_settings,
-    with_times,
-)
+from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
+from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.config.short_name import find_by_short_name, names_of
-from lakeward.protocol.job_kind import JobKind
 from lakeward.state.records import (
-    PROGRESS,
-    CleanerProgress,
     ControlKind,
     ControlRecord,
     FileGroupKey,
-    JobRecord,
     TargetKind,
 )
+from lakeward.storage.opening import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lakeward.config.settings import Settings
     from lakeward.state.store import Store
@@ -64,7 +52,6 @@ FileGroupOption = Annotated[
         help="Only this file group of the table; ID alone where the table has no partitions.",
     ),
 ]
-LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, the newest first.")]
 
 
 def pause(
@@ -136,140 +123,11 @@ def cancel(
         else:
             running = [each.id for each in store.jobs.running()]
             kind = TargetKind.TABLE
-            target = _table_name(store, settings, job_or_table, clock.now(), jobs=running)
+            target = table_name(store, settings, job_or_table, clock.now(), jobs=running)
         control = ControlRecord(
             ControlKind.CANCEL, kind, target, reason, _who(), clock.now(), until=clock.now() + CANCEL_SECONDS
         )
         _ask(store, control, as_json=as_json, done="Asked to cancel")
-
-
-def jobs(
-    table: TableArgument = None,
-    limit: LimitOption = 20,
-    config: ConfigOption = None,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
-    """Show what the daemons run and ran."""
-    from rich.text import Text
-
-    from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, new_table
-    from lakeward.cli.views.terminal import Terminal
-
-    settings, clock = read_settings(config), SystemClock()
-    with opened_store(url, settings, clock) as store:
-        name = None if table is None else _table_name(store, settings, table, clock.now())
-        found = store.jobs.latest(name, limit)
-        cleans = {job.id: store.jobs.progress(job.id) for job in found if job.service == JobKind.CLEAN}
-    if as_json:
-        print_json([with_times(job) | _progress_as_json(job) | _deletions_as_json(cleans.get(job.id)) for job in found])
-        return
-    if not found:
-        typer.echo("No job is known.")
-        return
-    console = Terminal()
-    ended = ("ended",) if console.width >= WIDE_CELLS else ()
-    columns = dict.fromkeys(("job", "table", "service", "began", *ended, "result"), Column.FIXED)
-    view = new_table(columns | {"table": Column.ELASTIC})
-    for job in found:
-        at = () if not ended else ("" if job.ended_at is None else format_time(job.ended_at),)
-        cells = (job.service, format_time(job.began_at), *at, _doing(job) if job.ended_at is None else job.result or "")
-        view.add_row(Text(job.id), NameCell(job.table), *map(Text, cells))
-    console.print(view)
-    for job in found:
-        if described := _described(job, cleans.get(job.id, ())):
-            console.print(Text(f"{job.id}: {described}"))
-
-
-def _doing(job: JobRecord) -> str:
-    return "waits" if _progress_of(job).get("waiting_for") else "runs"
-
-
-def _progress_of(job: JobRecord) -> Mapping[str, Any]:
-    """What a daemon said last of a job that runs; empty for others."""
-    found = job.figures.get(PROGRESS) if job.ended_at is None else None
-    return found if isinstance(found, dict) else {}
-
-
-def _progress_as_json(job: JobRecord) -> dict[str, Any]:
-    """Beside the figures, which a running job has none of."""
-    progress = dict(_progress_of(job))
-    for name in _TIMES:
-        if name in progress:
-            progress[_TIMES[name]] = format_iso_time(progress[name])
-    return {"figures": {}, "progress": progress} if progress else {}
-
-
-_TIMES = {"at": "time", "waiting_since": "waiting_since_time"}
-
-
-def _progress_lines(job: JobRecord) -> list[str]:
-    progress = _progress_of(job)
-    waits = progress.get("waiting_for")
-    wait = f"waits since {format_time(progress['waiting_since'])}: {waits}" if waits else ""
-    return [str(each) for each in (wait, progress.get("step"), progress.get("sentence")) if each]
-
-
-def _deletions_as_json(cleans: Sequence[CleanerProgress] | None) -> dict[str, Any]:
-    """Nothing for what is no clean."""
-    if cleans is None:
-        return {}
-    return {
-        "deletions": [
-            {"instant": each.instant, "files": each.files, "files_total": each.files_total} for each in cleans
-        ]
-    }
-
-
-def _described(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
-    """What a job did, how far its cleans are while they are not done, and what went wrong."""
-    from lakeward.config.job_summary import summarise_job
-
-    under_way = [
-        f"clean {each.instant}: {each.files:,} of {each.files_total:,} files deleted"
-        for each in cleans
-        if each.files < each.files_total
-    ]
-    words = (job.instant or "", summarise_job(job.figures), *_progress_lines(job), *under_way, job.error or "")
-    return ". ".join(each.rstrip(".") for each in words if each)
-
-
-def events(
-    table: TableArgument = None,
-    limit: LimitOption = 50,
-    config: ConfigOption = None,
-    url: UrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
-    """Show what happened, the newest first."""
-    from rich.text import Text
-
-    from lakeward.cli.views.tables import Column, NameCell, new_table
-    from lakeward.cli.views.terminal import Terminal
-
-    settings, clock = read_settings(config), SystemClock()
-    with opened_store(url, settings, clock) as store:
-        name = None if table is None else _table_name(store, settings, table, clock.now())
-        found = store.events.latest(name, limit)
-    if as_json:
-        print_json([with_times(event) for event in found])
-        return
-    if not found:
-        typer.echo("Nothing is known to have happened.")
-        return
-    fixed, elastic = Column.FIXED, Column.ELASTIC
-    view = new_table({"at": fixed, "kind": fixed, "table": elastic, "what": elastic})
-    for event in found:
-        view.add_row(format_time(event.at), Text(event.kind), NameCell(event.table or ""), Text(event.text))
-    Terminal().print(view)
-
-
-def register(app: typer.Typer) -> None:
-    """Make these verbs of the command line."""
-    for verb in (pause, resume, cancel, jobs, events):
-        app.command()(verb)
 
 
 def _target(
@@ -295,14 +153,14 @@ def _target(
             )
         return TargetKind.GROUP, group, None
     assert table is not None, "one of the two is given"
-    name = _table_name(store, settings, table, at)
+    name = table_name(store, settings, table, at)
     if file_group is None:
         return TargetKind.TABLE, name, None
     partition_path, _, file_id = file_group.rpartition("/")
     return TargetKind.FILE_GROUP, name, (partition_path, file_id)
 
 
-def _table_name(store: Store, settings: Settings, text: str, at: float, *, jobs: Sequence[str] | None = None) -> str:
+def table_name(store: Store, settings: Settings, text: str, at: float, *, jobs: Sequence[str] | None = None) -> str:
     """The name under which the daemons know a table. Raises `UsageError` for one that is not known.
 
     Args:
@@ -330,8 +188,6 @@ def _table_name(store: Store, settings: Settings, text: str, at: float, *, jobs:
 
 
 def _base_path(location: str) -> str:
-    from lakeward.storage.opening import open_storage
-
     return open_storage(location)[1]
 
 

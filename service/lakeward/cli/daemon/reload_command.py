@@ -5,13 +5,18 @@ Touches: stdout; the configuration, reading only; the daemon, through its addres
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
 
 import typer
 
 from lakeward.base.errors import ConfigurationError, LakewardError
 from lakeward.cli.configured_table import ConfigOption
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json, read_settings
+from lakeward.cli.options.store import read_settings
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.config.listen_address import local_address
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -39,12 +44,6 @@ def reload(config: ConfigOption = None, as_json: JsonOption = False, debug: Debu
 
 
 def _ask(settings: Settings) -> dict[str, Any]:
-    import json
-    from urllib.error import HTTPError
-    from urllib.request import ProxyHandler, Request, build_opener
-
-    from lakeward.config.listen_address import local_address
-
     address = local_address(settings.service.listen)
     headers = {} if settings.http_token is None else {"Authorization": f"Bearer {settings.http_token}"}
     try:

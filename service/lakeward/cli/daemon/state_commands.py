@@ -14,15 +14,15 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, resolve_table
-from lakeward.cli.options.store import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
-from lakeward.cli.verb_group import new_group
+from lakeward.cli.options.store import UrlOption, read_settings, store_url
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.storage.opening import open_storage
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
     from lakeward.daemon.rebuild import RebuildReport
     from lakeward.state.migration import SchemaStatus
 
-state_app = new_group("The daemon's store: its schema, and filling it again.")
 
 _PARTIAL = 4
 
@@ -36,7 +36,6 @@ _SAID = {
 }
 
 
-@state_app.command("status")
 def show_status(
     config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
@@ -52,7 +51,6 @@ def show_status(
     typer.echo(_SAID[status.state])
 
 
-@state_app.command("migrate")
 def bring_forward(
     config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
@@ -68,7 +66,6 @@ def bring_forward(
         typer.echo(f"{migrated.before.store}: nothing to do. {_SAID[migrated.before.state]}")
 
 
-@state_app.command()
 def rebuild(
     tables: Annotated[
         list[str] | None,
@@ -91,7 +88,6 @@ def rebuild(
     that use it first. Exit 4 when a table could not be read.
     """
     from lakeward.daemon.rebuild import rebuild_store
-    from lakeward.storage.opening import open_storage
 
     settings = read_settings(config)
     report = rebuild_store(
@@ -107,8 +103,6 @@ def rebuild(
 
 
 def _named(tables: list[str], settings: Settings) -> Mapping[str, str]:
-    from lakeward.storage.opening import open_storage
-
     named = dict(settings.named_tables)
     for text in tables:
         _, base_path = open_storage(resolve_table(text, settings))

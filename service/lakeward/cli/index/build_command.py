@@ -18,12 +18,15 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_in_use
 from lakeward.cli.index.filter_cache import build_cache, update_cache
-from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.index.index_type import IndexType
+from lakeward.index.settling import check_not_built
+from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
+from lakeward.services.indexing.run.building import build_index, update_and_tidy
 
 OwnTypeOption = Annotated[
     IndexType | None,
@@ -37,7 +40,6 @@ _CAN_BE_BUILT = {
 }
 
 
-@index_app.command()
 @with_option_groups
 def build(
     *,
@@ -75,10 +77,6 @@ def build(
     With --type bloom the filters and ranges in the footers of base files are gathered below the table's .hoodie, so
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
     """
-    from lakeward.index.settling import check_not_built
-    from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
-    from lakeward.services.indexing.run.building import build_index, update_and_tidy
-
     index_type = _said(index_type, "build")
     opened = open_table(table, config)
     stated = StatedBuild(engine, bytes_per_second)
@@ -132,7 +130,6 @@ def build(
     typer.echo(f"Built from {built.entries:,} keys in {built.groups:,} file groups. {_told(updated.commits)}")
 
 
-@index_app.command()
 def update(
     table: TableArgument,
     index_type: OwnTypeOption = None,
@@ -149,8 +146,6 @@ def update(
 
     The cache of --type bloom gets the base files that came, and loses those that are gone.
     """
-    from lakeward.services.indexing.run.building import update_and_tidy
-
     index_type = _said(index_type, "update")
     opened = open_table(table, config)
     if index_type is IndexType.BLOOM:

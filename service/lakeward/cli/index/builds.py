@@ -17,15 +17,20 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_size, parse_size
 from lakeward.cli.index.remembered_build import remembered_build
+from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import parse_option
+from lakeward.cli.views.engines import engine_as_json, engine_told
+from lakeward.engine.task.entry import make_checkpoint_at
+from lakeward.index.build_state import build_under_way
+from lakeward.protocol.progress import Pace
+from lakeward.services.indexing.run.build_work import BuildWork
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.engine.dispatch.engine_rule import EngineRule
     from lakeward.index.build_state import BuildState
     from lakeward.index.index_type import IndexType
-    from lakeward.services.indexing.run.build_work import BuildWork
     from lakeward.table.snapshot import TableSnapshot
 
 ByteRateOption = Annotated[
@@ -57,11 +62,6 @@ class StatedBuild:
         self, opened: ConfiguredTable, kind: IndexType, folder: str, on_step: Callable[[str, int, int], None]
     ) -> Iterator[BuildWork]:
         """The work of one build. Raises `UsageError`."""
-        from lakeward.cli.interrupts import interruptible
-        from lakeward.engine.task.entry import make_checkpoint_at
-        from lakeward.protocol.progress import Pace
-        from lakeward.services.indexing.run.build_work import BuildWork
-
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
         clock = SystemClock()
         engines = self.engine.over(opened.settings, memory_bytes=opened.table.memory)
@@ -103,16 +103,12 @@ def _parse_rate(text: str) -> int | None:
 
 def under_way_told(opened: ConfiguredTable, snapshot: TableSnapshot, folder: str) -> str:
     """A sentence on a build that is under way, or was stopped; empty where nothing is there of any."""
-    from lakeward.index.build_state import build_under_way
-
     found = build_under_way(opened.storage, snapshot, folder)
     return "" if found is None else f" {found.told(SystemClock().now())}"
 
 
 def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:
     """What a build would read."""
-    from lakeward.cli.views.engines import engine_as_json
-
     return {
         "file_groups": len(state.slices),
         "file_groups_read": len(state.made),
@@ -122,8 +118,6 @@ def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:
 
 
 def state_told(state: BuildState, rule: EngineRule) -> str:
-    from lakeward.cli.views.engines import engine_told
-
     number, size = len(state.missing), state.bytes_missing
     told = f"Would read the keys of {number:,} file group{'' if number == 1 else 's'}, of {format_size(size)}, "
     told += f"{engine_told(size, rule)}."

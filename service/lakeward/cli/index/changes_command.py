@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.index.group import index_app, work_watched
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.index.group import work_watched
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.index.changed import changes_as_json, render_changes
+from lakeward.cli.views.terminal import Terminal
+from lakeward.services.indexing.judge.key_change_listing import changes_between
 
 
-@index_app.command()
 def changes(
     table: TableArgument,
     after: Annotated[
@@ -46,10 +48,6 @@ def changes(
     The answer comes from the commits and their files, not from an index. A compaction moves no key. Where a clean
     deleted files of a commit, their file groups are reported as they are now.
     """
-    from lakeward.cli.views.index.changed import changes_as_json, render_changes
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.services.indexing.judge.key_change_listing import changes_between
-
     opened = open_table(table, config)
     snapshot = opened.snapshot(timezone=timezone)
     with work_watched() as on_step:

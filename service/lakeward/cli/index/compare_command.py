@@ -20,15 +20,20 @@ from lakeward.cli.index.group import (
     PartitionsOption,
     WithLogsOption,
     given_keys,
-    index_app,
     work_watched,
 )
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
+from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
+from lakeward.cli.views.index.compared import compared_as_json, render_compared
+from lakeward.cli.views.terminal import Terminal
 from lakeward.index.index_type import IndexType
+from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
+from lakeward.services.indexing.judge.comparison import given_keys as keys_given
+from lakeward.services.indexing.judge.cost import index_cost
+from lakeward.services.indexing.judge.listing import list_indexes
 
 
-@index_app.command()
 def compare(
     table: TableArgument,
     types: Annotated[list[IndexType], typer.Option("--type", help="The two indexes to compare; give it twice.")],
@@ -53,14 +58,6 @@ def compare(
     Reads only; exit 6 where answers differ. Some differences are right: the simple index still finds a key that a log
     deleted, and no key that is only in logs. The counts of false and missed locations show whether an index is broken.
     """
-    from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
-    from lakeward.cli.views.index.compared import compared_as_json, render_compared
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
-    from lakeward.services.indexing.judge.comparison import given_keys as keys_given
-    from lakeward.services.indexing.judge.cost import index_cost
-    from lakeward.services.indexing.judge.listing import list_indexes
-
     if len(types) != 2:
         raise UsageError(
             f"{len(types)} index{'' if len(types) == 1 else 'es'} named, and two are compared.",

@@ -14,15 +14,26 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import BrokenFile, Refused, Unsupported
+from lakeward.cli.index.builds import under_way_told
 from lakeward.cli.options.store import AWAY, store_url
+from lakeward.index.build_state import build_folder
+from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.index import Indexed
 from lakeward.index.index_type import INDEX_NAME, REBUILT_NAME, IndexType
+from lakeward.index.key_changes.table_commits import Staleness
+from lakeward.index.key_changes.unseen_commits import index_staleness
+from lakeward.index.opening import open_index
+from lakeward.index.out_of_use import check_in_use, why_out_of_use
+from lakeward.index.overlay import current_index
+from lakeward.protocol.index_out_of_use import put_in_use
+from lakeward.services.indexing.judge.cost import PutByCommits
+from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
+from lakeward.state.index_entries import create_entries, drop_entries, list_indexes, open_entries
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.index.external.external_index import ExternalIndex
     from lakeward.index.index import Index
-    from lakeward.services.indexing.judge.cost import PutByCommits
-    from lakeward.services.indexing.judge.listing import ListedIndex
     from lakeward.state.engine import Database
     from lakeward.table.snapshot import TableSnapshot
 
@@ -58,10 +69,6 @@ def opens_external(
     opened: ConfiguredTable, database: Database, rate: float | None, *, name: str = INDEX_NAME
 ) -> Callable[[TableSnapshot], ExternalIndex]:
     """Opens the index as of a snapshot. Raises `UsageError` where there is none."""
-    from lakeward.index.external.external_index import ExternalIndex
-    from lakeward.index.external.rate_limit import RateLimit
-    from lakeward.state.index_entries import open_entries
-
     entries = open_entries(database, opened.base_path, name)
     limit = RateLimit(rate, clock=SystemClock())
     return lambda snapshot: ExternalIndex.of(entries, opened.storage, snapshot, limit=limit)
@@ -72,10 +79,6 @@ def index_opener(
     opened: ConfiguredTable, kind: IndexType, url: str | None, *, is_judged: bool = False, with_logs: bool = False
 ) -> Iterator[Callable[[TableSnapshot], Index]]:
     """Opens the index of a type as of a snapshot, for lookups: with what it does not have yet laid over it."""
-    from lakeward.index.opening import open_index
-    from lakeward.index.out_of_use import check_in_use
-    from lakeward.index.overlay import current_index
-
     if kind is not IndexType.POSTGRES:
         clock, record = SystemClock(), opened.table.index.record.options
         yield lambda snapshot: open_index(
@@ -91,9 +94,6 @@ def index_opener(
 
 def put_in_database(opened: ConfiguredTable, url: str | None, number: int) -> PutByCommits:
     """What so many of the newest commits put into the index."""
-    from lakeward.services.indexing.judge.cost import PutByCommits
-    from lakeward.state.index_entries import open_entries
-
     with index_database(opened, url) as database:
         return PutByCommits(*open_entries(database, opened.base_path, INDEX_NAME).newest_put(number))
 
@@ -107,26 +107,18 @@ class DatabasePlace:
 
     @property
     def build_folder(self) -> str:
-        from lakeward.index.build_state import build_folder
-
         return build_folder(self.opened.base_path, IndexType.POSTGRES, self.opened.table.index.record.options)
 
     def is_there(self) -> bool:
-        from lakeward.state.index_entries import list_indexes
-
         return any(each.name == self.name for each in list_indexes(self.database, self.opened.base_path))
 
     def create(self, *, is_global: bool) -> None:
-        from lakeward.state.index_entries import create_entries
-
         create_entries(self.database, self.opened.base_path, self.name, is_global=is_global)
 
     def open(self, snapshot: TableSnapshot) -> ExternalIndex:
         return opens_external(self.opened, self.database, self.rate, name=self.name)(snapshot)
 
     def drop(self) -> bool:
-        from lakeward.state.index_entries import drop_entries
-
         was_there = self.is_there()
         for name in {REBUILT_NAME, self.name}:
             drop_entries(self.database, self.opened.base_path, name)
@@ -141,16 +133,12 @@ class DatabasePlace:
         return other
 
     def take_place(self) -> None:
-        from lakeward.state.index_entries import open_entries
-
         open_entries(self.database, self.opened.base_path, self.name).take_place_of(INDEX_NAME)
         index_in_use(self.opened, IndexType.POSTGRES)
 
 
 def index_in_use(opened: ConfiguredTable, kind: IndexType) -> None:
     """An index of Lakeward's is another one by now, or there is none: what was found of it holds no more."""
-    from lakeward.protocol.index_out_of_use import put_in_use
-
     put_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
 
 
@@ -160,14 +148,6 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
     """
     if url is None and not opened.settings.store_url.startswith("postgresql"):
         return ()
-    from lakeward.cli.index.builds import under_way_told
-    from lakeward.index.build_state import build_folder
-    from lakeward.index.index import Indexed
-    from lakeward.index.key_changes.table_commits import Staleness
-    from lakeward.index.key_changes.unseen_commits import index_staleness
-    from lakeward.index.out_of_use import why_out_of_use
-    from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
-    from lakeward.state.index_entries import list_indexes
 
     try:
         with index_database(opened, url) as database:

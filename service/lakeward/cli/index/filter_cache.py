@@ -12,8 +12,13 @@ import typer
 
 from lakeward.base.quantities import format_size
 from lakeward.cli.index.group import dropped, work_watched
-from lakeward.cli.options.store import print_json
+from lakeward.cli.result import print_json
+from lakeward.index.bloom.cache_manifest import cache_folder
+from lakeward.index.bloom.data_files import data_files
+from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.index.index_type import IndexType
+from lakeward.protocol.index.filter_cache_writer import drop_filter_cache
+from lakeward.services.indexing.run.filter_caching import build_filter_cache, rebuild_filter_cache, update_filter_cache
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -24,27 +29,18 @@ _READ = "read {} of {} footers and logs"
 
 
 def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, with_logs: bool, as_json: bool) -> None:
-    from lakeward.services.indexing.run.filter_caching import build_filter_cache
-
     with work_watched() as on_step:
         change = build_filter_cache(opened.storage, snapshot, with_logs=with_logs, on_file=partial(on_step, _READ))
     _tell(opened, change, as_json=as_json)
 
 
 def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: bool) -> None:
-    from lakeward.services.indexing.run.filter_caching import update_filter_cache
-
     with work_watched() as on_step:
         change = update_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
     _tell(opened, change, as_json=as_json)
 
 
 def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: bool, as_json: bool) -> None:
-    from lakeward.index.bloom.cache_manifest import cache_folder
-    from lakeward.index.bloom.data_files import data_files
-    from lakeward.index.bloom.filter_cache import FilterCache
-    from lakeward.services.indexing.run.filter_caching import rebuild_filter_cache
-
     if not dry_run:
         with work_watched() as on_step:
             change = rebuild_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
@@ -59,9 +55,6 @@ def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: 
 
 
 def drop_cache(opened: ConfiguredTable, *, dry_run: bool, as_json: bool) -> None:
-    from lakeward.index.bloom.cache_manifest import cache_folder
-    from lakeward.protocol.index.filter_cache_writer import drop_filter_cache
-
     folder = cache_folder(opened.base_path)
     is_there = bool(opened.storage.list(folder)) if dry_run else drop_filter_cache(opened.storage, opened.base_path)
     dropped(opened, IndexType.BLOOM, "cache of filters", is_there=is_there, dry_run=dry_run, as_json=as_json)

@@ -5,26 +5,27 @@ Touches: stdout.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import pyarrow as pa
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.cli.options.store import print_json
-from lakeward.cli.verb_group import new_group
+from lakeward.cli.result import print_json
+from lakeward.cli.views.progress import open_view
+from lakeward.cli.views.terminal import Terminal
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from lakeward.cli.configured_table import ConfiguredTable
 
 _MOMENT_SECONDS = 1.0
 
-index_app = new_group("Indexes, which know where record keys are: list, build, look up, verify, compare, remove.")
 
 PartitionsOption = Annotated[
     list[str] | None,
@@ -55,10 +56,6 @@ KeysFileOption = Annotated[
 
 def given_keys(keys: list[str] | None, keys_file: Path | None) -> pa.Array:
     """The record keys of the command line and of the file, each once, in their order. Raises `UsageError`."""
-    import sys
-
-    import pyarrow as pa
-
     found = list(keys or ())
     if keys_file is not None:
         try:
@@ -92,10 +89,6 @@ def dropped(
 def work_watched() -> Iterator[Callable[[str, int, int], None]]:
     """A long reading, which is shown on stderr once it takes longer than a moment: what is done (with two gaps for
     figures), how much of it, and how much there is."""
-    from lakeward.base.clock import SystemClock
-    from lakeward.cli.views.progress import open_view
-    from lakeward.cli.views.terminal import Terminal
-
     clock = SystemClock()
     began = clock.monotonic()
     with open_view(Terminal(stderr=True), clock) as view:

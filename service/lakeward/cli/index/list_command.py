@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, listed_in_database
-from lakeward.cli.index.group import index_app
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.index.record_index import listed_in_folder
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.index.listed import listed_as_json, render_listed
+from lakeward.cli.views.terminal import Terminal
+from lakeward.index.index import Indexed
+from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import staleness
+from lakeward.index.tee import read_tee
 
 
-@index_app.command("list")
 def list_indexes(
     table: TableArgument,
     url: DatabaseOption = None,
@@ -23,14 +29,6 @@ def list_indexes(
     debug: DebugOption = False,
 ) -> None:
     """List the indexes of a table: coverage, commits behind, size. Reads only."""
-    from lakeward.base.clock import SystemClock
-    from lakeward.cli.index.record_index import listed_in_folder
-    from lakeward.cli.views.index.listed import listed_as_json, render_listed
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.index.index import Indexed
-    from lakeward.index.index_type import IndexType
-    from lakeward.index.key_changes.table_commits import staleness
-    from lakeward.index.tee import read_tee
     from lakeward.services.indexing.judge.listing import list_indexes
 
     opened = open_table(table, config)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+import pyarrow as pa
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
@@ -19,25 +21,32 @@ from lakeward.cli.index.group import (
     TypeOption,
     WithLogsOption,
     given_keys,
-    index_app,
     work_watched,
 )
+from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.index.looked_up import looked_up_as_json, plan_as_json, render_looked_up, render_plan
+from lakeward.cli.views.terminal import Terminal
+from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_type import IndexType
+from lakeward.index.location import LOCATIONS
+from lakeward.index.opening import type_of_choice
+from lakeward.index.out_of_use import check_in_use
+from lakeward.index.record.as_of import locations_as_of
+from lakeward.index.record.record_index import RecordIndex
+from lakeward.services.indexing.run.looking_up import look_up_by_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.index.index import Index
     from lakeward.table.snapshot import TableSnapshot
 
 
-@index_app.command()
 @with_option_groups
 def lookup(
     *,
@@ -86,11 +95,6 @@ def lookup(
     With --engine or --master keys of the types record and metadata are looked up by tasks, as many as the parts
     of the index that are asked have files; else all of it is done in this process.
     """
-    from lakeward.cli.views.index.looked_up import looked_up_as_json, render_looked_up
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.index.index import record_locations
-    from lakeward.index.opening import type_of_choice
-
     wanted = given_keys(keys, keys_file)
     if not len(wanted):
         raise UsageError("No record key is given.", remedy="Name keys behind the table, or a file with --keys-file.")
@@ -148,13 +152,6 @@ def _found_by_job(
     engine: StatedEngine,
     on_step: Callable[[str, int, int], None],
 ) -> pa.Table:
-    import pyarrow as pa
-
-    from lakeward.cli.interrupts import interruptible
-    from lakeward.index.index import HashedIndex
-    from lakeward.index.location import LOCATIONS
-    from lakeward.services.indexing.run.looking_up import look_up_by_job
-
     assert isinstance(index, HashedIndex), "of these types each is one"
     engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
     on_run = partial(on_step, "looked up {} of {} runs of keys")
@@ -177,11 +174,6 @@ def _explain(
     *,
     as_json: bool,
 ) -> None:
-    from lakeward.base.clock import SystemClock
-    from lakeward.cli.views.index.looked_up import plan_as_json, render_plan
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.index.bloom.bloom_index import BloomIndex
-
     if kind is not IndexType.BLOOM:
         raise UsageError(
             f"The {kind} index does not plan its lookups by ranges.", remedy="Name --type bloom, or leave it out."
@@ -197,10 +189,6 @@ def _explain(
 def _found_as_of(
     opened: ConfiguredTable, snapshot: TableSnapshot, kind: IndexType, keys: pa.Array, instant: str
 ) -> pa.Table:
-    from lakeward.index.out_of_use import check_in_use
-    from lakeward.index.record.as_of import locations_as_of
-    from lakeward.index.record.record_index import RecordIndex
-
     if kind is not IndexType.RECORD:
         raise UsageError(
             f"The {kind} index knows where keys are, and not where they were.",

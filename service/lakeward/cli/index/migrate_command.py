@@ -22,19 +22,27 @@ from lakeward.base.errors import LakewardError, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_opener
-from lakeward.cli.index.group import index_app, work_watched
+from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
+from lakeward.cli.views.index.checked import checked_as_json, render_checked
+from lakeward.cli.views.terminal import Terminal
 from lakeward.index.index_type import OWN_TYPES, IndexType
+from lakeward.index.overlay import current_index
+from lakeward.index.settling import check_not_built
+from lakeward.services.indexing.judge.check import Moment, check_index
+from lakeward.services.indexing.judge.check_result import CheckSize
+from lakeward.services.indexing.run.build_work import remove_checkpoints
+from lakeward.services.indexing.run.building import update_and_tidy
+from lakeward.services.indexing.run.migrating import TakenPartitions, migrate_index
 
 _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 """What `lakeward index verify` draws where nothing is said."""
 
 
-@index_app.command()
 @with_option_groups
 def migrate(
     *,
@@ -69,16 +77,6 @@ def migrate(
     in; then as many locations must be there as were put, and rows and entries are drawn as by `lakeward
     index verify`. It is put in place only if none was wrong; otherwise the exit code is 6, and there is no index.
     """
-    from lakeward.cli.views.index.checked import checked_as_json, render_checked
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.index.overlay import current_index
-    from lakeward.index.settling import check_not_built
-    from lakeward.services.indexing.judge.check import Moment, check_index
-    from lakeward.services.indexing.judge.check_result import CheckSize
-    from lakeward.services.indexing.run.build_work import remove_checkpoints
-    from lakeward.services.indexing.run.building import update_and_tidy
-    from lakeward.services.indexing.run.migrating import TakenPartitions, migrate_index
-
     if target not in OWN_TYPES or source is target:
         raise UsageError(
             f"The {target} index is not filled from the {source} index.",

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from lakeward.base.errors import Refused, UsageError
+from lakeward.cli.index.database_index import DatabasePlace, index_database
+from lakeward.cli.index.record_index import RecordPlace
 from lakeward.index.index_type import OWN_TYPES, IndexType
+from lakeward.index.tee import read_tee
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -49,8 +52,6 @@ def own_index(
 ) -> Iterator[OwnIndexPlace]:
     """The place of the table's index of that type. Raises `UsageError` for a type that is not Lakeward's own."""
     if kind is IndexType.POSTGRES:
-        from lakeward.cli.index.database_index import DatabasePlace, index_database
-
         with index_database(opened, url) as database:
             yield DatabasePlace(opened, database, rate)
         return
@@ -60,15 +61,12 @@ def own_index(
             why="Hudi's writers maintain it, or it is the base files themselves.",
             remedy=f"Name --type {', '.join(OWN_TYPES)} or bloom; `lakeward index list` shows what the table has.",
         )
-    from lakeward.cli.index.record_index import RecordPlace
 
     yield RecordPlace.of(opened)
 
 
 def check_not_chosen(opened: ConfiguredTable, kind: IndexType) -> None:
     """Raises `Refused` where the table's writes use that index, or compare it with the one that they use."""
-    from lakeward.index.tee import read_tee
-
     tee = read_tee(opened.storage, opened.base_path)
     if kind in (tee.primary, tee.shadow):
         raise Refused(

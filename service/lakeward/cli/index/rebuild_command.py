@@ -17,13 +17,17 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
-from lakeward.cli.index.group import dropped, index_app, work_watched
+from lakeward.cli.index.group import dropped, work_watched
 from lakeward.cli.index.own_index import check_not_chosen, own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.metadata_removal import remove_partition
+from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index_type import IndexType
+from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
+from lakeward.services.indexing.run.building import build_index, update_and_tidy
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -34,7 +38,6 @@ KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="Index type.")
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
 
 
-@index_app.command()
 @with_option_groups
 def rebuild(
     *,
@@ -89,7 +92,6 @@ def rebuild(
     raise _no_index_of_its_own(index_type)
 
 
-@index_app.command()
 @with_option_groups
 def drop(
     *,
@@ -130,9 +132,6 @@ def _rebuild_own(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
-    from lakeward.services.indexing.run.building import build_index, update_and_tidy
-
     document: dict[str, Any] = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
     with own_index(opened, kind, url, rate) as place, work_watched() as on_step:
         snapshot = take()
@@ -167,9 +166,6 @@ def _drop_own(opened: ConfiguredTable, kind: IndexType, url: str | None, *, dry_
 
 
 def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dry_run: bool, as_json: bool) -> None:
-    from lakeward.cli.services.metadata_removal import remove_partition
-    from lakeward.format.metadata.partition import RECORD_INDEX
-
     if kind is not IndexType.METADATA:
         raise _no_index_of_its_own(kind)
     remove_partition(opened, RECORD_INDEX, locks, dry_run=dry_run, as_json=as_json)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import BrokenFile, Refused, Unsupported
 from lakeward.base.quantities import format_share
+from lakeward.cli.index.builds import under_way_told
 from lakeward.cli.index.database_index import index_in_use
 from lakeward.index.build_state import build_folder
 from lakeward.index.index_type import IndexType
@@ -21,12 +22,18 @@ from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.record.scaling import Scaling, ScalingWay
+from lakeward.protocol.index.record_index_writer import (
+    RecordIndexWriter,
+    create_record_index,
+    drop_record_index,
+    end_drop,
+    moved_record_index,
+)
 from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
 from lakeward.storage.storage import join
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.protocol.index.record_index_writer import RecordIndexWriter
     from lakeward.table.snapshot import TableSnapshot
 
 _BUILT = "built-"
@@ -54,8 +61,6 @@ class RecordPlace:
         return find_manifest(self.opened.storage, self._folder) is not None
 
     def create(self, *, is_global: bool) -> None:
-        from lakeward.protocol.index.record_index_writer import create_record_index
-
         found = find_manifest(self.opened.storage, self._folder)
         scope = KeyScope.GLOBAL if is_global else KeyScope.PARTITION
         if found is not None and not found[1].files and not found[1].commits and found[1].scope is scope:
@@ -68,20 +73,14 @@ class RecordPlace:
         create_record_index(self.opened.storage, self._folder, empty)
 
     def open(self, snapshot: TableSnapshot) -> RecordIndexWriter:
-        from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-
         return RecordIndexWriter.of(self.opened.storage, snapshot, self._folder, options=self.options.lookup)
 
     def drop(self) -> bool:
-        from lakeward.protocol.index.record_index_writer import drop_record_index
-
         was_there = drop_record_index(self.opened.storage, self._folder)
         index_in_use(self.opened, IndexType.RECORD)
         return was_there
 
     def beside(self) -> RecordPlace:
-        from lakeward.protocol.index.record_index_writer import drop_record_index, end_drop
-
         assert not self.below, "one is built at a time"
         end_drop(self.opened.storage, self.folder)
         # Each has a name of its own: of two processes that build it anew at once the first finds its folder gone.
@@ -93,8 +92,6 @@ class RecordPlace:
         return replace(self, below=f"{_BUILT}{token_hex(4)}")
 
     def take_place(self) -> None:
-        from lakeward.protocol.index.record_index_writer import moved_record_index
-
         moved_record_index(self.opened.storage, self.folder, self.below)
         index_in_use(self.opened, IndexType.RECORD)
 
@@ -105,8 +102,6 @@ class RecordPlace:
 
 def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[ListedIndex, ...]:
     """The record index of the table."""
-    from lakeward.cli.index.builds import under_way_told
-
     place = RecordPlace.of(opened)
     try:
         found = find_manifest(opened.storage, place.folder)

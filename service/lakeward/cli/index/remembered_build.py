@@ -17,6 +17,8 @@ import typer
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Cancelled
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store
+from lakeward.index.key_checkpoints import FORM_VERSION
+from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -69,9 +71,6 @@ class _Rows:
     """The digests of the checkpoints that are in the store."""
 
     def take(self, state: BuildState) -> None:
-        from lakeward.index.key_checkpoints import FORM_VERSION
-        from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
-
         # All that another build needs to go on with what this one read.
         settings = f"checkpoints of form {FORM_VERSION}"
         if self.is_away or state.commit is None:

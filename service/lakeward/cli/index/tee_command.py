@@ -19,19 +19,24 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Conflict, TryLater, UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
-from lakeward.cli.index.group import index_app, work_watched
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.index.group import work_watched
+from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
+from lakeward.cli.views.index.teed import render_teed, teed_as_json
+from lakeward.cli.views.terminal import Terminal
 from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import check_can_be_followed, check_tells_commits, newest_change
+from lakeward.index.tee import Tee, cut_back, read_tee
+from lakeward.index.tee import cut_over as cut_over_of
+from lakeward.protocol.index.choices import publish_choice, publish_compared
+from lakeward.services.indexing.judge.tee_check import TeeCheck, TeeMoment, check_tee
+from lakeward.write.index_choice import KIND_OF, choose_index
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.index.tee import Tee
-    from lakeward.services.indexing.judge.tee_check import TeeCheck, TeeMoment
     from lakeward.table.snapshot import TableSnapshot
 
 
-@index_app.command()
 def tee(
     table: TableArgument,
     primary: Annotated[
@@ -60,9 +65,6 @@ def tee(
     options it compares both for the keys of each commit since, of any writer, and records the result; exit 6 if the
     shadow was wrong. `lakeward index cut-over` makes the shadow the primary.
     """
-    from lakeward.index.tee import Tee, read_tee
-    from lakeward.protocol.index.choices import publish_choice
-
     begins = primary is not None or shadow is not None
     if begins + end + forget > 1 or (primary is None) != (shadow is None):
         raise UsageError(
@@ -72,8 +74,6 @@ def tee(
     opened = open_table(table, config)
     held = read_tee(opened.storage, opened.base_path)
     if primary is not None and shadow is not None:
-        from lakeward.index.key_changes.table_commits import check_can_be_followed, check_tells_commits, newest_change
-
         snapshot = opened.snapshot(timezone=timezone)
         check_can_be_followed(snapshot)
         check_tells_commits(snapshot)
@@ -95,7 +95,6 @@ def tee(
     _tell(opened, held, as_json=as_json)
 
 
-@index_app.command("cut-over")
 def cut_over(
     table: TableArgument,
     after_clean: Annotated[
@@ -116,10 +115,6 @@ def cut_over(
     Commits since the last comparison are compared first. Refused with exit 2 if fewer commits in a row were clean than
     required. Writes under way finish with the index that they began with; the other one covers what it lacks.
     """
-    from lakeward.index.tee import cut_back, read_tee
-    from lakeward.index.tee import cut_over as cut_over_of
-    from lakeward.protocol.index.choices import publish_choice
-
     if back == (after_clean is not None):
         raise UsageError(
             "Neither or both of --after-clean and --back are given.",
@@ -144,8 +139,6 @@ def _check_go_together(
     opened: ConfiguredTable, snapshot: TableSnapshot, primary: IndexType, shadow: IndexType, url: str | None
 ) -> None:
     """Open both, and the primary as a write would. Raises what that raises, `UsageError` and `Refused`."""
-    from lakeward.write.index_choice import KIND_OF, choose_index
-
     if primary is shadow:
         raise UsageError("The two indexes are the same.", remedy="Name another --shadow.")
     said = choose_index(snapshot.config, None, None, (), primary=primary).kind
@@ -170,8 +163,6 @@ def _check_go_together(
 def _both(
     opened: ConfiguredTable, primary: IndexType, shadow: IndexType, url: str | None
 ) -> Iterator[Callable[[TableSnapshot], TeeMoment]]:
-    from lakeward.services.indexing.judge.tee_check import TeeMoment
-
     with ExitStack() as databases:
         first, second = (databases.enter_context(index_opener(opened, kind, url)) for kind in (primary, shadow))
         yield lambda snapshot: TeeMoment(snapshot, first(snapshot), second(snapshot))
@@ -179,9 +170,6 @@ def _both(
 
 def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None) -> tuple[Tee, TeeCheck]:
     """Compare both for all commits since, and record it: what holds then, and what was found."""
-    from lakeward.protocol.index.choices import publish_compared
-    from lakeward.services.indexing.judge.tee_check import TeeCheck, check_tee
-
     assert held.primary is not None and held.shadow is not None, "there is a tee"
     all_found = TeeCheck()
     with _both(opened, held.primary, held.shadow, url) as moment_of, work_watched() as on_step:
@@ -206,10 +194,6 @@ def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str
 
 
 def _tell(opened: ConfiguredTable, held: Tee, found: TeeCheck | None = None, *, as_json: bool) -> None:
-    from lakeward.cli.views.index.teed import render_teed, teed_as_json
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.services.indexing.judge.tee_check import TeeCheck
-
     found = found or TeeCheck()
     if as_json:
         print_json(teed_as_json(opened.base_path, held, found))

@@ -16,19 +16,24 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_iso_time
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
-from lakeward.cli.index.group import TypeOption, WithLogsOption, index_app, work_watched
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.index.group import TypeOption, WithLogsOption, work_watched
+from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import PROBLEMS_EXIT
+from lakeward.cli.views.index.checked import checked_as_json, render_cache_checked, render_checked
+from lakeward.cli.views.terminal import Terminal
 from lakeward.index.index_type import IndexType
+from lakeward.index.opening import type_of_choice
+from lakeward.protocol.index_out_of_use import put_in_use, take_out_of_use
+from lakeward.services.indexing.judge.check import Moment, check_index
+from lakeward.services.indexing.judge.check_result import CheckSize
+from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.services.indexing.judge.check import Moment
     from lakeward.services.indexing.judge.check_result import IndexCheck
     from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck
 
 
-@index_app.command()
 def verify(
     table: TableArgument,
     index_type: TypeOption = None,
@@ -70,13 +75,6 @@ def verify(
     With --type bloom the cache of filters is compared with the footers too; a wrong one is out of use until it is
     rebuilt (`lakeward index rebuild`), and footers are read instead.
     """
-    from lakeward.cli.views.index.checked import checked_as_json, render_cache_checked, render_checked
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.index.opening import type_of_choice
-    from lakeward.services.indexing.judge.check import Moment, check_index
-    from lakeward.services.indexing.judge.check_result import CheckSize
-    from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
-
     opened = open_table(table, config)
     clock = SystemClock()
     chosen = index_type or type_of_choice(opened.snapshot(timezone=timezone))
@@ -111,8 +109,6 @@ def _put(
     opened: ConfiguredTable, kind: IndexType, found: IndexCheck, cache: FilterCacheCheck | None, *, now: float
 ) -> str:
     """What the index is from now on, `out of use` or `in use`; empty where it is what it was."""
-    from lakeward.protocol.index_out_of_use import put_in_use, take_out_of_use
-
     options = opened.table.index.record.options
     if kind is IndexType.METADATA or kind.is_own:
         wrong = found.told if found.wrong else ""

@@ -13,6 +13,7 @@ import typer
 from lakeward.base.quantities import parse_duration, write_duration
 from lakeward.cli.options.lock import parse_option
 from lakeward.cli.options.pairs import parse_pairs
+from lakeward.services.clean.plan.consumer import parse_place
 from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
 from lakeward.services.clean.plan.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention
 
@@ -72,8 +73,6 @@ class StatedClean:
 
     def over(self, configured: CleanSettings) -> CleanOptions:
         """What is asked for here, and else what the configuration says. Raises `UsageError`."""
-        from lakeward.services.clean.plan.consumer import parse_place
-
         settings = parse_pairs(self.settings, like="--set hoodie.clean.commits.retained=20")
         options = configured.options
         if self.policy is not None or self.retain is not None or names_retention(settings):

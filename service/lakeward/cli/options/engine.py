@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.base.errors import UsageError
+from lakeward.base.printable import printable_url
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.engine.dispatch.engine_rule import EngineSetting, StatedSetting, rule_of_commands
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.spark_memory import SparkMemory
+from lakeward.protocol.progress import Engine
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings, SparkSettings
     from lakeward.engine.dispatch.dispatcher import Dispatcher
     from lakeward.engine.dispatch.engine_rule import EngineRule
-    from lakeward.engine.dispatch.spark import SparkDispatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,6 @@ class StatedEngine:
                 why="With --engine local nothing runs on Spark.",
                 remedy="Leave them or --engine local out.",
             )
-        from lakeward.base.printable import printable_url
 
         configured = settings.spark
         of_config = EngineSetting(settings.service.engine)
@@ -95,18 +99,12 @@ class CommandEngines:
 
     def choose(self, input_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes."""
-        from lakeward.protocol.progress import Engine
-
         chosen = self.rule.choose(input_bytes).engine
         if chosen is Engine.SPARK:
             return self.spark()
         if chosen is Engine.IN_PROCESS:
-            from lakeward.engine.dispatch.in_process import InProcessDispatcher
-
             return InProcessDispatcher()
         if self._local is None:
-            from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
-
             self._local = LocalDispatcher(places_of_machine(), memory_bytes=self.rule.memory_bytes)
         return self._local
 
@@ -126,10 +124,6 @@ class CommandEngines:
             moves_rows: whether rows will go through it, and not operations alone.
         """
         if self._spark is None:
-            from lakeward.engine.dispatch.local import places_of_machine
-            from lakeward.engine.dispatch.spark import SparkDispatcher
-            from lakeward.engine.dispatch.spark_memory import SparkMemory
-
             configured = self._configured
             remote = None if configured.remote is None or self._master else configured.remote.get_secret_value()
             self._spark = SparkDispatcher(

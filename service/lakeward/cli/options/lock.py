@@ -16,6 +16,11 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.config.lock_provider import LockProvider
+from lakeward.config.settings import Writers
+from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
+from lakeward.protocol.lock.opening import SHARING_OPTIONS, provider_options
+from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings, ZooKeeperSettings
@@ -79,8 +84,6 @@ class StatedLocks:
 
     def over(self, opened: ConfiguredTable, *, dry_run: bool) -> LockSettings:
         """What is said here, and else in the configuration. Raises `UsageError` where neither says enough."""
-        from lakeward.config.settings import Writers
-
         configured = opened.locks
         if self.writers is not None and self.writers != STOPPED and (meant := did_you_mean(self.writers, [STOPPED])):
             raise UsageError(
@@ -116,8 +119,6 @@ class StatedLocks:
 
 
 def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKeeperSettings:
-    from lakeward.protocol.lock.zookeeper_options import check_node_path, check_servers
-
     parse_option(check_servers, "--lock-zookeeper", place.get("url"), None)
     parse_option(check_node_path, "--lock-zookeeper-path", place.get("base_path"), None)
     return configured.model_copy(update=place)
@@ -142,11 +143,6 @@ def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minute
 
 
 def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
-    from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
-    from lakeward.protocol.lock.opening import SHARING_OPTIONS, provider_options
-    from lakeward.protocol.lock.storage_lock import StorageLockOptions
-    from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
-
     servers, path = locks.zookeeper.url or "HOST:PORT", locks.zookeeper.base_path or "/PATH"
     place = ZooKeeperLockOptions(servers, path, locks.zookeeper.lock_key)
     ways = [

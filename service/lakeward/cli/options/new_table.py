@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from lakeward.table.new_keys import NewTimestamps
-    from lakeward.table.new_table import NewIndex, NewIndexes
+from lakeward.base.errors import Unsupported, UsageError
+from lakeward.table.new_keys import NewTimestamps, TimestampType
+from lakeward.table.new_table import NewIndex, NewIndexes
 
 
 class NewKeyGenerator(StrEnum):
@@ -78,9 +78,6 @@ class StatedPaths:
     @property
     def timestamps(self) -> NewTimestamps | None:
         """None where none of the options is given. Raises `UsageError` where one is missing."""
-        from lakeward.base.errors import UsageError
-        from lakeward.table.new_keys import NewTimestamps, TimestampType
-
         given = (self.timestamp_type, self.timestamp_output, self.timestamp_input, self.timestamp_unit)
         if not any((*given, self.timestamp_timezone)):
             return None
@@ -123,9 +120,6 @@ class StatedIndexes:
     @property
     def indexes(self) -> NewIndexes:
         """Raises `UsageError`."""
-        from lakeward.base.errors import Unsupported, UsageError
-        from lakeward.table.new_table import NewIndex, NewIndexes
-
         finds: list[tuple[NewIndex, int | None]] = []
         bloom_filters = False
         for word in column_names(self.index):

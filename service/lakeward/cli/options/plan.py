@@ -15,6 +15,8 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import merge_settings, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter, matches
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 
 if TYPE_CHECKING:
@@ -60,9 +62,6 @@ class StatedPlan:
         Args:
             trigger: the table's, where neither says one.
         """
-        from lakeward.services.compaction.plan.planner import merge_settings, planner_of
-        from lakeward.services.compaction.plan.selection import GroupFilter
-
         groups = GroupFilter(
             partitions=tuple(self.partition or configured.partitions),
             file_groups=tuple(self.file_group or ()),
@@ -98,8 +97,6 @@ class StatedPlan:
 
 def check_partitions(patterns: Iterable[str], partitions: Collection[str]) -> None:
     """Raises `UsageError` for a pattern of --partition that no partition of the table matches."""
-    from lakeward.services.compaction.plan.selection import matches
-
     for pattern in patterns:
         if not any(matches(path, (pattern,)) for path in partitions):
             raise _matches_nothing("--partition", pattern, partitions)

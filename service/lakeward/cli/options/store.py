@@ -1,4 +1,4 @@
-"""What verbs have in common, and which store one means: --url, else the configuration's, else that of this user.
+"""Which store a verb means: --url, else the configuration's, else that of this user.
 
 Touches: the configuration and the environment, reading only; the store.
 """
@@ -6,19 +6,18 @@ Touches: the configuration and the environment, reading only; the store.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
-from lakeward.base.clock import Clock
+from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import StoreBroken, StoreUnavailable, StoreVersion
 from lakeward.base.quantities import format_iso_time
+from lakeward.config.file import load_settings
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -33,8 +32,6 @@ UrlOption = Annotated[
         "configuration's. A password belongs into the configuration's url_file or the environment.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
 
 AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 """What a store raises that does not answer, or not to this release."""
@@ -62,15 +59,8 @@ _TIMES = {
 }
 
 
-def print_json(document: Any) -> None:
-    """The result of a verb with --json."""
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
-
-
 def read_settings(config: Path | None) -> Settings:
     """Raises `ConfigurationError`."""
-    from lakeward.config.file import load_settings
-
     return load_settings(config, os.environ)
 
 
@@ -92,7 +82,6 @@ def watched_tables(settings: Settings) -> Mapping[str, str]:
     """The tables that the daemons of a configuration watch, from name to base path; none without a store."""
     if not has_store(settings):
         return {}
-    from lakeward.base.clock import SystemClock
     from lakeward.state.store import open_store
 
     try:

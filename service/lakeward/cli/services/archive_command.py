@@ -15,8 +15,14 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.pairs import parse_pairs
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
+from lakeward.cli.views.terminal import Terminal
 from lakeward.services.archive.plan.settings import ARCHIVE_SETTINGS, archive_options_of
+from lakeward.services.archive.run.archiver import Archiver
+from lakeward.services.archive.run.preview import preview_archive
+from lakeward.services.clean.plan.settings import merge_clean_settings
 
 
 @with_option_groups
@@ -76,10 +82,6 @@ def archive(
     holds the timeline is named. A verb that writes needs a statement about the table's other writers: --writers
     stopped, or --lock, or what the configuration says under locks.
     """
-    from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.services.clean.plan.settings import merge_clean_settings
-
     given = parse_pairs(settings, like="--set hoodie.keep.max.commits=30")
     opened = open_table(table, config)
     configured = opened.table.archive.by_hudis_keys(opened.table.clean, opened.table.planner)
@@ -92,8 +94,6 @@ def archive(
     )
     locks = stated.over(opened, dry_run=dry_run)
     if dry_run:
-        from lakeward.services.archive.run.preview import preview_archive
-
         plan = preview_archive(
             opened.storage,
             opened.base_path,
@@ -107,9 +107,6 @@ def archive(
         else:
             render_archive(plan, Terminal())
     else:
-        from lakeward.cli.services.serviced import serviced_table
-        from lakeward.services.archive.run.archiver import Archiver
-
         with serviced_table(opened, locks, timezone=timezone) as serviced:
             report = Archiver(serviced, options).archive()
         is_any = bool(report.archived or report.merged_files)

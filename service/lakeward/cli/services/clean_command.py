@@ -19,7 +19,19 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.options.clean import StatedClean
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.options.plan import check_partitions
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.clean import clean_as_json, render_clean
+from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned, render_undone, undone_as_json
+from lakeward.cli.views.metadata import metadata_report_as_json, render_metadata_report
+from lakeward.cli.views.terminal import Terminal
+from lakeward.protocol.eligibility import TableService, find_refusals
+from lakeward.protocol.refusal import refuse
+from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.compaction.plan.selection import matches
+from lakeward.services.metadata.plan.trigger import MetadataService
+from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,8 +94,6 @@ def clean(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    from lakeward.services.clean.run.choosing import CleanChoice
-
     if undo is not None:
         if kept != StatedClean() or partition or keep_deleted or quarantine_max:
             raise UsageError(
@@ -123,11 +133,6 @@ def _preview(
     opened: ConfiguredTable, plan: Callable[[TableSnapshot], CleanOutcome], timezone: str | None, *, as_json: bool
 ) -> bool:
     """Whether anything would go."""
-    from lakeward.cli.views.clean import clean_as_json, render_clean
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.protocol.eligibility import TableService, find_refusals
-    from lakeward.protocol.refusal import refuse
-
     snapshot = opened.snapshot(timezone=timezone)
     refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
     outcome = plan(snapshot)
@@ -150,9 +155,6 @@ def _clean(
     as_json: bool,
 ) -> bool:
     """Whether anything was done."""
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
-    from lakeward.cli.views.terminal import Terminal
     from lakeward.services.clean.run.cleaner import Cleaner
     from lakeward.services.clean.run.purging import purge_quarantine
 
@@ -169,13 +171,7 @@ def _clean(
 def _undo(
     opened: ConfiguredTable, locks: LockSettings, run: str, timezone: str | None, *, dry_run: bool, as_json: bool
 ) -> None:
-    from lakeward.cli.services.metadata_compact import metadata_report_as_json, render_metadata_report
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.cli.views.cleaned import render_undone, undone_as_json
-    from lakeward.cli.views.terminal import Terminal
     from lakeward.services.clean.run.undoing import preview_undo, undo_clean
-    from lakeward.services.metadata.plan.trigger import MetadataService
-    from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
 
     metadata = MetadataReport()
     with serviced_table(opened, locks, timezone=timezone) as serviced:
@@ -206,9 +202,6 @@ def _undo(
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:
     """The table's partitions that match. Raises `UsageError` for a pattern that matches none."""
-    from lakeward.cli.options.plan import check_partitions
-    from lakeward.services.compaction.plan.selection import matches
-
     if not patterns:
         return None
     check_partitions(patterns, snapshot.partitions)

@@ -17,13 +17,26 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LakewardError, VerificationFailed
 from lakeward.base.quantities import parse_duration, parse_memory
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.bloom_filter import StatedBloomFilter
+from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.plan import StatedPlan
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.parked_groups import ParkedGroups
+from lakeward.cli.preview import metadata_trigger_of, show_preview
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.compact import render_report, report_as_json
+from lakeward.cli.views.metadata import metadata_report_as_json, render_metadata_report
+from lakeward.cli.views.progress import open_view
+from lakeward.cli.views.terminal import Terminal
 from lakeward.config.codec import Codec
+from lakeward.engine.task.entry import run_operation_at
+from lakeward.protocol.owner import Processes
+from lakeward.services.compaction.run.compactor import Compactor
+from lakeward.services.metadata.run.trigger import service_metadata
+from lakeward.table.damaged_file import damaged_error
 
 if TYPE_CHECKING:
     from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
@@ -101,25 +114,7 @@ def compact(
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
     what the configuration says under locks.
     """
-    from lakeward.cli.interrupts import interruptible
-    from lakeward.cli.options.compaction import compaction_options
-    from lakeward.cli.parked_groups import ParkedGroups
-    from lakeward.cli.preview import show_preview
-    from lakeward.cli.services.metadata_compact import (
-        check_goes_with_metadata,
-        metadata_report_as_json,
-        metadata_trigger_of,
-        render_metadata_report,
-        service_metadata_now,
-    )
-    from lakeward.cli.views.compact import render_report, report_as_json
-    from lakeward.cli.views.progress import open_view
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.engine.task.entry import run_operation_at
-    from lakeward.protocol.owner import Processes
-    from lakeward.services.compaction.run.compactor import Compactor
-    from lakeward.services.metadata.run.trigger import service_metadata
-    from lakeward.table.damaged_file import damaged_error
+    from lakeward.cli.services.metadata_compact import check_goes_with_metadata, service_metadata_now
 
     if metadata:
         check_goes_with_metadata(

@@ -18,7 +18,8 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
 from lakeward.cli.services.table_change import (
     DryRunOption,
     check_stopped,
@@ -26,11 +27,15 @@ from lakeward.cli.services.table_change import (
     step_as_json,
     tell_steps,
 )
+from lakeward.engine.task.entry import check_order_at
+from lakeward.services.together.versions.plan.layout_change import Layout
+from lakeward.services.together.versions.run.converting import LayoutWork, change_layout, preview_layout_change
+from lakeward.write.handles.handle import sort_target_at
+from lakeward.write.sorting import sort_slices
 
 if TYPE_CHECKING:
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.services.together.versions.plan.layout_change import LayoutChange
-    from lakeward.services.together.versions.run.converting import LayoutWork
 
 
 class TargetLayout(StrEnum):
@@ -59,10 +64,6 @@ def convert(
     compacted then. --dry-run says how much that is, and reads the keys, too. All writers must be stopped. Where the
     command was interrupted, give it again: the layout changes last.
     """
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.services.together.versions.plan.layout_change import Layout
-    from lakeward.services.together.versions.run.converting import change_layout, preview_layout_change
-
     opened = open_table(table, config)
     if not dry_run:
         check_stopped(stated, opened, what="layout")
@@ -91,11 +92,6 @@ def convert(
 
 
 def _work(serviced: ServicedTable, engines: CommandEngines, *, sorts: bool) -> LayoutWork:
-    from lakeward.engine.task.entry import check_order_at
-    from lakeward.services.together.versions.run.converting import LayoutWork
-    from lakeward.write.handles.handle import sort_target_at
-    from lakeward.write.sorting import sort_slices
-
     return LayoutWork(
         compact=compact_groups(serviced, engines, sorts=sorts),
         sort=lambda slices: sort_slices(serviced, slices, engines.choose, partial(sort_target_at, serviced.base_path)),

@@ -15,22 +15,25 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.metadata_compact import service_metadata_now
 from lakeward.cli.services.metadata_removal import removal_told, remove_partition
-from lakeward.cli.verb_group import new_group
+from lakeward.config.settings import Writers
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.stuck_services import Judge
+from lakeward.services.metadata.plan.trigger import MetadataService
+from lakeward.services.metadata.run.aborting import abort_indexing as abort
+from lakeward.services.metadata.run.aborting import preview_aborting
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
-
-
-metadata_app = new_group("The table's metadata table: compact it, clean it, remove it or one partition.")
 
 
 ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]
 
 
-@metadata_app.command()
 @with_option_groups
 def compact(
     *,
@@ -55,10 +58,6 @@ def compact(
     logs, and Hudi archives nothing of the table's timeline. What a compaction replaced, `lakeward metadata clean`
     deletes once no reader can need it.
     """
-    from lakeward.cli.options.compaction import compaction_options
-    from lakeward.cli.services.metadata_compact import service_metadata_now
-    from lakeward.services.metadata.plan.trigger import MetadataService
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks, timezone=timezone)
@@ -69,7 +68,6 @@ def compact(
         raise typer.Exit(3)
 
 
-@metadata_app.command()
 @with_option_groups
 def clean(
     *,
@@ -89,10 +87,6 @@ def clean(
     By Hudi's own rule: what a reader that began up to 20 commits ago reads stays, and so does what a savepoint or a
     pending instant of the table could go back to. A clean that was interrupted is ended first.
     """
-    from lakeward.cli.options.compaction import compaction_options
-    from lakeward.cli.services.metadata_compact import service_metadata_now
-    from lakeward.services.metadata.plan.trigger import MetadataService
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks, timezone=timezone)
@@ -101,7 +95,6 @@ def clean(
         raise typer.Exit(3)
 
 
-@metadata_app.command()
 @with_option_groups
 def disable(
     *,
@@ -121,7 +114,6 @@ def disable(
     remove_partition(opened, None, locks, dry_run=dry_run, as_json=as_json)
 
 
-@metadata_app.command()
 @with_option_groups
 def drop(
     *,
@@ -143,7 +135,6 @@ def drop(
     remove_partition(opened, partition, locks, dry_run=dry_run, as_json=as_json)
 
 
-@metadata_app.command(hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def rebuild() -> None:
     """The old name of `lakeward metadata drop`."""
     raise UsageError(
@@ -153,7 +144,6 @@ def rebuild() -> None:
     )
 
 
-@metadata_app.command("abort-indexing")
 @with_option_groups
 def abort_indexing(
     *,
@@ -174,12 +164,6 @@ def abort_indexing(
     Hudi does not resume an indexing, and until it is removed the table refuses writes. An index that is built already
     stays. It counts as gone with --writers stopped, or once nothing of it has changed for rollback.silent_after.
     """
-    from lakeward.config.settings import Writers
-    from lakeward.protocol.owner import Processes
-    from lakeward.protocol.stuck_services import Judge
-    from lakeward.services.metadata.run.aborting import abort_indexing as abort
-    from lakeward.services.metadata.run.aborting import preview_aborting
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     judge = Judge(

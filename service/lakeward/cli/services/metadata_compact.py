@@ -6,29 +6,27 @@ Keeps:   an option that says how rows are merged is refused beside it, not passe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import BrokenFile, Unsupported, UsageError
-from lakeward.base.quantities import format_duration, format_instant, format_size
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.interrupts import interruptible
-from lakeward.cli.options.store import print_json
+from lakeward.cli.result import print_json
+from lakeward.cli.views.metadata import metadata_done_as_json, metadata_headlines
 from lakeward.cli.views.progress import open_view
 from lakeward.cli.views.terminal import Terminal
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.services.metadata.plan.cleaning import file_names
-from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
-from lakeward.services.metadata.plan.trigger import MetadataService, MetadataTrigger
-from lakeward.services.metadata.run.trigger import MetadataReport, scan_trigger
+from lakeward.services.metadata.plan.trigger import MetadataService
+from lakeward.services.metadata.run.services import MetadataServices
 from lakeward.storage.storage import join
-from lakeward.table.table_config import load_table_config
 
 if TYPE_CHECKING:
-    from lakeward.services.metadata.run.services import MetadataDone, MetadataWork
+    from lakeward.services.metadata.run.services import MetadataWork
 
 
 def check_goes_with_metadata(given: Mapping[str, object]) -> None:
@@ -56,9 +54,6 @@ def service_metadata_now(
 ) -> bool:
     """Clean the metadata table, compact it, or do both where `only` is None; with `dry_run` say what would be done.
     Returns whether there was, or is, something to do."""
-    # With the kernels that a daemon leaves to its tasks.
-    from lakeward.services.metadata.run.services import MetadataServices
-
     clock, console = SystemClock(), Terminal()
     with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
         services = MetadataServices(
@@ -71,62 +66,15 @@ def service_metadata_now(
         return work.is_due
     assert done is not None, "it is either a preview or a run"
     if as_json:
-        print_json(_done_as_json(done, only))
+        print_json(metadata_done_as_json(done, only))
     else:
-        for line in _headlines(done):
+        for line in metadata_headlines(done):
             console.print(line, highlight=False)
         if done.clean is None and only is MetadataService.CLEAN:
             console.print("Nothing to clean: every file of the metadata table may still be read.")
         if done.compaction is None and only is not MetadataService.CLEAN:
             console.print("Nothing to compact: no log was added to the metadata table since its last compaction.")
     return done.clean is not None or done.compaction is not None
-
-
-def metadata_report_as_json(report: MetadataReport) -> dict[str, Any]:
-    """The report as JSON, which stands beside what was done to the table."""
-    return {
-        "metadata_table": metadata_trigger_as_json(report.trigger),
-        **_done_as_json(report.done),
-        "metadata_left": None if report.left is None else str(report.left),
-    }
-
-
-def metadata_trigger_as_json(trigger: MetadataTrigger | None) -> dict[str, Any] | None:
-    """None where there is no metadata table, or it is left to its writers."""
-    return None if trigger is None else {**asdict(trigger), "is_due": trigger.is_due}
-
-
-def render_metadata_report(report: MetadataReport, console: Terminal) -> None:
-    """Nothing where there was nothing to do."""
-    if report.left is not None:
-        console.print(f"The metadata table was left as it is: {report.left}", highlight=False)
-    for line in _headlines(report.done):
-        console.print(line, highlight=False)
-
-
-def metadata_trigger_of(opened: ConfiguredTable, after: MetadataCompactAfter) -> MetadataTrigger | None:
-    """None also where the metadata table cannot be read: then it is not compacted either, and `inspect` says why."""
-    clock = SystemClock()
-    config = load_table_config(opened.storage, opened.base_path, clock=clock).config
-    try:
-        return scan_trigger(opened.storage, opened.base_path, config, after=after, clock=clock)
-    except (Unsupported, BrokenFile):
-        return None
-
-
-def render_metadata_trigger(trigger: MetadataTrigger | None, console: Terminal) -> None:
-    if trigger is not None:
-        word = "due" if trigger.is_due else "not due"
-        console.print(f"Services of the metadata table are {word}: {trigger.why}.", highlight=False)
-
-
-def _done_as_json(done: MetadataDone | None, only: MetadataService | None = None) -> dict[str, Any]:
-    printed: dict[str, Any] = {}
-    if only is not MetadataService.COMPACTION:
-        printed["metadata_clean"] = asdict(done.clean) if done and done.clean else None
-    if only is not MetadataService.CLEAN:
-        printed["metadata_compaction"] = asdict(done.compaction) if done and done.compaction else None
-    return printed
 
 
 def _work_as_json(work: MetadataWork) -> dict[str, Any]:
@@ -176,24 +124,3 @@ def _work(work: MetadataWork) -> str:
         else:
             lines.append(f"Nothing to compact: no log was added to the metadata table since {since}.")
     return "\n".join(lines)
-
-
-def _headlines(done: MetadataDone | None) -> Iterator[str]:
-    if done is None:
-        return
-    if done.clean is not None:
-        clean = done.clean
-        yield (
-            f"[bold]Clean {clean.instant} of the metadata table[/bold]: {clean.files} files deleted, readable as of "
-            f"{clean.earliest_retained} and later, {format_duration(clean.seconds)}, "
-            f"committed at {format_instant(clean.completion_time)}."
-        )
-    if done.compaction is None:
-        return
-    compaction = done.compaction
-    yield (
-        f"[bold]Compaction {compaction.instant} of the metadata table[/bold]: {compaction.file_groups} file groups, "
-        f"{compaction.log_files} log files of {compaction.delta_commits} delta commits, {compaction.entries:,} "
-        f"records, {format_size(compaction.input_bytes)} in, {format_size(compaction.output_bytes)} out, "
-        f"{format_duration(compaction.seconds)}, committed at {format_instant(compaction.completion_time)}."
-    )

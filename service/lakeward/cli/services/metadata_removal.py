@@ -12,7 +12,9 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_size
-from lakeward.cli.options.store import print_json
+from lakeward.cli.result import print_json
+from lakeward.protocol.owner import Processes
+from lakeward.services.metadata.run.removal import preview_removal, remove_metadata
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -24,9 +26,6 @@ def remove_partition(
     opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool, as_json: bool
 ) -> None:
     """Remove it, or with None the metadata table as a whole, and say what went."""
-    from lakeward.protocol.owner import Processes
-    from lakeward.services.metadata.run.removal import preview_removal, remove_metadata
-
     clock, processes = SystemClock(), Processes()
     told: set[str] = set()
 

@@ -6,7 +6,7 @@ Keeps:   nothing is written without a statement about the table's other writers;
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,15 +15,12 @@ from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.cli.verb_group import new_group
-
-if TYPE_CHECKING:
-    from lakeward.services.clean.run.orphans import OrphanReport
-
-orphans_app = new_group(
-    "Orphan files, data files of failed attempts that no instant owns: list them, set them aside after two looks."
-)
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.orphans import orphans_as_json, render_orphans
+from lakeward.cli.views.terminal import Terminal
+from lakeward.config.settings import Writers
+from lakeward.services.clean.run.orphans import OrphanReport, look, set_orphans_aside
 
 DAY_SECONDS = 24 * 3600.0
 
@@ -37,7 +34,6 @@ AgeOption = Annotated[
 ]
 
 
-@orphans_app.command("list")
 @with_option_groups
 def list_orphans(
     *,
@@ -50,9 +46,6 @@ def list_orphans(
     debug: DebugOption = False,
 ) -> None:
     """List every data file that no reader sees: whether it is an orphan file, with the proof, or what keeps it."""
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.services.clean.run.orphans import OrphanReport, look
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=True)
     seconds = parse_option(parse_duration, "--age", age, DAY_SECONDS)
@@ -61,7 +54,6 @@ def list_orphans(
     _tell(OrphanReport(decisions, 0, None), as_json=as_json)
 
 
-@orphans_app.command("set-aside")
 @with_option_groups
 def set_aside(
     *,
@@ -82,10 +74,6 @@ def set_aside(
     The first call records only. `lakeward quarantine list` shows what was set aside; `quarantine restore` brings it
     back.
     """
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.config.settings import Writers
-    from lakeward.services.clean.run.orphans import set_orphans_aside
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)
     seconds = parse_option(parse_duration, "--age", age, DAY_SECONDS)
@@ -102,9 +90,6 @@ def set_aside(
 
 
 def _tell(report: OrphanReport, *, as_json: bool) -> None:
-    from lakeward.cli.views.orphans import orphans_as_json, render_orphans
-    from lakeward.cli.views.terminal import Terminal
-
     if as_json:
         print_json(orphans_as_json(report))
     else:

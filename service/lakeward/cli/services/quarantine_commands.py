@@ -10,20 +10,21 @@ from typing import Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import parse_duration, parse_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.cli.verb_group import new_group
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.cleaned import purged_as_json, render_purged
+from lakeward.cli.views.quarantine import due_runs, quarantine_as_json, render_quarantine
+from lakeward.cli.views.terminal import Terminal
+from lakeward.services.clean.run.orphans import restore_orphans
+from lakeward.services.clean.run.purging import purge_quarantine
+from lakeward.table.quarantine import load_quarantine
 
-quarantine_app = new_group(
-    "Files that were set aside: list them, bring them back, delete them for good. "
-    "`lakeward clean TABLE --undo RUN` brings them back."
-)
 
-
-@quarantine_app.command("list")
 def list_runs(
     *,
     table: TableArgument,
@@ -32,11 +33,6 @@ def list_runs(
     debug: DebugOption = False,
 ) -> None:
     """Show what the quarantine holds: the files of each clean, their bytes, their age and until when they stay."""
-    from lakeward.base.clock import SystemClock
-    from lakeward.cli.views.quarantine import quarantine_as_json, render_quarantine
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.table.quarantine import load_quarantine
-
     opened = open_table(table, config)
     found = load_quarantine(opened.storage, opened.base_path)
     now = SystemClock().now()
@@ -46,7 +42,6 @@ def list_runs(
         render_quarantine(found, Terminal(), now=now)
 
 
-@quarantine_app.command()
 @with_option_groups
 def purge(
     *,
@@ -75,14 +70,6 @@ def purge(
     debug: DebugOption = False,
 ) -> None:
     """Delete for good the files of the quarantine that are due. They cannot be brought back then."""
-    from lakeward.base.clock import SystemClock
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.cli.views.cleaned import purged_as_json, render_purged
-    from lakeward.cli.views.quarantine import due_runs
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.services.clean.run.purging import purge_quarantine
-    from lakeward.table.quarantine import load_quarantine
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     age_seconds_max = parse_option(parse_duration, "--older-than", older_than, None)
@@ -104,7 +91,6 @@ def purge(
         console.print("Nothing to delete: nothing is due.", highlight=False)
 
 
-@quarantine_app.command()
 @with_option_groups
 def restore(
     *,
@@ -117,9 +103,6 @@ def restore(
     debug: DebugOption = False,
 ) -> None:
     """Put orphan files that were set aside back into their places. (A clean is undone by `lakeward clean --undo`.)"""
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.services.clean.run.orphans import restore_orphans
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)
     with serviced_table(opened, locks, timezone=timezone) as serviced:

@@ -17,7 +17,11 @@ from lakeward.base.quantities import format_instant, format_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.config.settings import Writers
+from lakeward.services.together.restore.run.restoring import preview_restore
+from lakeward.services.together.restore.run.restoring import restore as restore_table
 
 if TYPE_CHECKING:
     from lakeward.services.together.restore.run.preparing import PlannedRestore, Undone
@@ -48,11 +52,6 @@ def restore(
     to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
     clean.keep_deleted), it is undone first.
     """
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.config.settings import Writers
-    from lakeward.services.together.restore.run.restoring import preview_restore
-    from lakeward.services.together.restore.run.restoring import restore as restore_table
-
     opened = open_table(table, config)
     is_stopped = stated.writers is not None or (stated.lock is None and opened.locks.writers is Writers.STOPPED)
     if not dry_run and not is_stopped:

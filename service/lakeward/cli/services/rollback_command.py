@@ -17,7 +17,11 @@ from lakeward.base.errors import Cancelled, LakewardError, Refused, TryLater, Us
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption
+from lakeward.cli.result import DebugOption, JsonOption
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.rollback import tell_rollbacks_planned, tell_rolled_back
+from lakeward.protocol.rollback import RollbackReason, Step
+from lakeward.services.rollback.run.rolling_back import find_decisions, preview, read_timeline, roll_back_writes
 
 if TYPE_CHECKING:
     from lakeward.protocol.rollback import RollbackDecision
@@ -49,11 +53,6 @@ def rollback(
 
     Writes whose writer is still running and completed writes are never touched.
     """
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.cli.views.rollback import tell_rollbacks_planned, tell_rolled_back
-    from lakeward.protocol.rollback import Step
-    from lakeward.services.rollback.run.rolling_back import find_decisions, preview, roll_back_writes
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
@@ -80,9 +79,6 @@ def _the_one(
     """The decision about the instant that was named. Raises why it is not rolled back, but for a dry run, which reports
     what ends it.
     """
-    from lakeward.protocol.rollback import RollbackReason, Step
-    from lakeward.services.rollback.run.rolling_back import read_timeline
-
     ended = next((each for each in found if each.target == instant), None)
     decision = ended or next((each for each in found if each.instant == instant), None)
     if decision is None:

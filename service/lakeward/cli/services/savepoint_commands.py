@@ -6,6 +6,7 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
+from getpass import getuser
 from typing import Annotated
 
 import typer
@@ -15,15 +16,14 @@ from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.cli.verb_group import new_group
+from lakeward.cli.pinned_files import find_pinned
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.savepoints import render_savepoints, savepoints_as_json
+from lakeward.cli.views.terminal import Terminal
+from lakeward.services.savepoint.run import create_savepoint, delete_savepoint, preview_savepoint
 
-savepoint_app = new_group(
-    "Savepoints, commits that the table can be restored to: create them, list what they keep, delete them."
-)
 
-
-@savepoint_app.command()
 @with_option_groups
 def create(
     *,
@@ -48,11 +48,6 @@ def create(
     No cleaner deletes them and Hudi archives no commit from it on, so the table's storage and timeline grow for as long
     as there is a savepoint. `lakeward restore` takes the table back to it.
     """
-    from getpass import getuser
-
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.services.savepoint.run import create_savepoint, preview_savepoint
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
 
@@ -77,7 +72,6 @@ def create(
     typer.echo(f"{does} a savepoint of {saved.instant}. It keeps {files}, {format_size(saved.bytes)}.")
 
 
-@savepoint_app.command()
 @with_option_groups
 def delete(
     *,
@@ -90,9 +84,6 @@ def delete(
     debug: DebugOption = False,
 ) -> None:
     """Delete a savepoint. The next clean may delete its files, and the table can no longer be restored to it."""
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.services.savepoint.run import delete_savepoint
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)
 
@@ -106,7 +97,6 @@ def delete(
         typer.echo(f"Removed what was begun of a savepoint of {deleted.instant}.")
 
 
-@savepoint_app.command("list")
 def list_savepoints(
     *,
     table: TableArgument,
@@ -115,10 +105,6 @@ def list_savepoints(
     debug: DebugOption = False,
 ) -> None:
     """Show the savepoints, Hudi's too, with the bytes that only each keeps: no reader of the newest rows reads them."""
-    from lakeward.cli.pinned_files import find_pinned
-    from lakeward.cli.views.savepoints import render_savepoints, savepoints_as_json
-    from lakeward.cli.views.terminal import Terminal
-
     opened = open_table(table, config)
     snapshot, now = opened.snapshot(timezone=None), SystemClock().now()
     pinned = find_pinned(opened, snapshot)

@@ -27,12 +27,44 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.parked_groups import ParkedGroups
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
+from lakeward.cli.views.clean import clean_as_json, render_clean
+from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
+from lakeward.cli.views.compact import render_report, report_as_json
+from lakeward.cli.views.engines import engines_as_json, render_engines
+from lakeward.cli.views.metadata import metadata_report_as_json, render_metadata_report
+from lakeward.cli.views.plan import plan_as_json, render_plan
+from lakeward.cli.views.rollback import (
+    rollbacks_planned_as_json,
+    rolled_back_as_json,
+    tell_rollbacks_planned,
+    tell_rolled_back,
+)
+from lakeward.cli.views.terminal import Terminal
+from lakeward.config.standing import standing_of
+from lakeward.engine.task.entry import run_operation_at
+from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.rollback import Step
+from lakeward.services.archive.run.archiver import Archiver
+from lakeward.services.archive.run.preview import preview_archive
+from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.cleaner import Cleaner
+from lakeward.services.clean.run.purging import purge_quarantine
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import Compactor
+from lakeward.services.metadata.run.trigger import service_metadata
+from lakeward.services.rollback.run.rolling_back import find_decisions, preview, roll_back_writes
+from lakeward.table.damaged_file import damaged_error
+from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.cli.views.terminal import Terminal
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.services.compaction.plan.decision import Reason
     from lakeward.table.file_system_view import GroupId
@@ -72,10 +104,6 @@ def service(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    from lakeward.cli.parked_groups import ParkedGroups
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.cli.views.terminal import Terminal
-
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
@@ -153,12 +181,6 @@ class _Compaction:
         engines: CommandEngines,
         excluded: Mapping[GroupId, Reason],
     ) -> None:
-        from lakeward.config.standing import standing_of
-        from lakeward.engine.task.entry import run_operation_at
-        from lakeward.services.compaction.plan.planner import planner_of
-        from lakeward.services.compaction.plan.selection import GroupFilter
-        from lakeward.services.compaction.run.compactor import Compactor
-
         self._opened = opened
         self._serviced = serviced
         self._rule = engines.rule
@@ -195,9 +217,6 @@ class _Compaction:
         return _Step({"rolled_back": gone}, render, bool(gone))
 
     def preview(self) -> _Step:
-        from lakeward.cli.views.engines import engines_as_json, render_engines
-        from lakeward.cli.views.plan import plan_as_json, render_plan
-
         if self._no_work:
             return self._none(self._no_work)
         outcome, rule = self._compactor.preview().outcome, self._rule
@@ -210,11 +229,6 @@ class _Compaction:
         return _Step(document, render, bool(outcome.operations))
 
     def run(self) -> _Step:
-        from lakeward.cli.services.metadata_compact import metadata_report_as_json, render_metadata_report
-        from lakeward.cli.views.compact import render_report, report_as_json
-        from lakeward.services.metadata.run.trigger import service_metadata
-        from lakeward.table.damaged_file import damaged_error
-
         if self._no_work:
             return self._none(self._no_work)
         report = self._compactor.compact()
@@ -247,15 +261,6 @@ class _Compaction:
 
 
 def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> _Step:
-    from lakeward.cli.views.rollback import (
-        rollbacks_planned_as_json,
-        rolled_back_as_json,
-        tell_rollbacks_planned,
-        tell_rolled_back,
-    )
-    from lakeward.protocol.rollback import Step
-    from lakeward.services.rollback.run.rolling_back import find_decisions, preview, roll_back_writes
-
     found = find_decisions(serviced)
     left = [decision for decision in found if decision.step is Step.LEAVE]
     todo = [decision for decision in found if decision.step is not Step.LEAVE]
@@ -276,10 +281,6 @@ def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> _Step:
 
 
 def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> _Step:
-    from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
-    from lakeward.services.archive.run.archiver import Archiver
-    from lakeward.services.archive.run.preview import preview_archive
-
     options = opened.table.archive.chosen(opened.table.clean, opened.table.planner)
     if dry_run:
         timezone = serviced.options.timezone
@@ -293,16 +294,6 @@ def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool)
 def _clean(
     opened: ConfiguredTable, serviced: ServicedTable, excluded: Mapping[GroupId, Reason], *, dry_run: bool
 ) -> _Step:
-    from lakeward.cli.views.clean import clean_as_json, render_clean
-    from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
-    from lakeward.format.timeline.clean_plan import CleanPlan
-    from lakeward.protocol.eligibility import TableService
-    from lakeward.services.clean.run.choosing import CleanChoice
-    from lakeward.services.clean.run.cleaner import Cleaner
-    from lakeward.services.clean.run.purging import purge_quarantine
-    from lakeward.services.compaction.plan.selection import GroupFilter
-    from lakeward.table.snapshot import TableSnapshot
-
     settings = opened.table
     chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
     choice = CleanChoice(opened.storage, opened.base_path, settings.clean.options, clock=SystemClock())

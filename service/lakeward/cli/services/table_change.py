@@ -14,6 +14,13 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size
+from lakeward.config.settings import Writers
+from lakeward.engine.task.entry import run_operation_at
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import Compactor
+from lakeward.table.damaged_file import damaged_error
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -33,8 +40,6 @@ DryRunOption = Annotated[
 
 def check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) -> None:
     """Raises `UsageError` unless the operator said that no writer is at work."""
-    from lakeward.config.settings import Writers
-
     if stated.writers is None and (stated.lock is not None or opened.locks.writers is not Writers.STOPPED):
         raise UsageError(
             f"The {what} of a table is not changed beside writers.",
@@ -54,13 +59,6 @@ def compact_groups(
     """
 
     def compact(file_ids: Sequence[str]) -> None:
-        from lakeward.engine.task.entry import run_operation_at
-        from lakeward.services.compaction.plan.compaction_type import CompactionType
-        from lakeward.services.compaction.plan.planner import planner_of
-        from lakeward.services.compaction.plan.selection import GroupFilter
-        from lakeward.services.compaction.run.compactor import Compactor
-        from lakeward.table.damaged_file import damaged_error
-
         report = Compactor(
             serviced.storage,
             serviced.base_path,

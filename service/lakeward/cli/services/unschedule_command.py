@@ -17,11 +17,18 @@ from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
+from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.pending_work import pending_work
+from lakeward.protocol.serviced_table import label
+from lakeward.protocol.transition import ServiceAction
+from lakeward.services.compaction.run.unscheduling import Hindrance, StillScheduled, preview_unscheduling
+from lakeward.services.compaction.run.unscheduling import unschedule as unschedule_plan
 
 if TYPE_CHECKING:
     from lakeward.protocol.pending_work import PendingWork
-    from lakeward.services.compaction.run.unscheduling import StillScheduled, Unscheduled
+    from lakeward.services.compaction.run.unscheduling import Unscheduled
 
 
 @with_option_groups
@@ -55,13 +62,6 @@ def unschedule(
 
     With --foreign also one that another engine planned.
     """
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.protocol.eligibility import TableService
-    from lakeward.protocol.pending_work import pending_work
-    from lakeward.protocol.serviced_table import label
-    from lakeward.services.compaction.run.unscheduling import StillScheduled, preview_unscheduling
-    from lakeward.services.compaction.run.unscheduling import unschedule as unschedule_plan
-
     if foreign and instant is None:
         raise UsageError(
             "--foreign goes with an INSTANT.",
@@ -115,8 +115,6 @@ def _tell_nothing(pending: Sequence[PendingWork], *, as_json: bool) -> None:
 
 
 def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
-    from lakeward.services.compaction.run.unscheduling import Hindrance
-
     what, why = f"The plan {left.instant} was left as it is.", f"{left.why[:1].upper()}{left.why[1:]}."
     if work is None:
         return UsageError(what, why=why, remedy="`lakeward inspect` shows what is pending.")
@@ -132,8 +130,6 @@ def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
 
 
 def _remedy_of_hudi(work: PendingWork) -> str:
-    from lakeward.protocol.transition import ServiceAction
-
     if work.action is ServiceAction.LOG_COMPACTION:
         return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."
     return (

@@ -17,7 +17,8 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.services.serviced import serviced_table
 from lakeward.cli.services.table_change import (
     DryRunOption,
     check_stopped,
@@ -25,6 +26,7 @@ from lakeward.cli.services.table_change import (
     step_as_json,
     tell_steps,
 )
+from lakeward.services.together.versions.run.changing import change_version, preview_version_change
 
 if TYPE_CHECKING:
     from lakeward.services.together.versions.plan.version_change import VersionChange
@@ -110,9 +112,6 @@ def _change(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    from lakeward.cli.services.serviced import serviced_table
-    from lakeward.services.together.versions.run.changing import change_version, preview_version_change
-
     opened = open_table(table, config)
     if not dry_run:
         check_stopped(stated, opened, what="version")

@@ -6,16 +6,18 @@ Touches: the console it is given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from lakeward.base.quantities import format_duration, format_instant, format_iso_time, format_size, format_time
 from lakeward.services.clean.plan.purging import PurgeReason
-from lakeward.services.clean.run.cleaner import CleanedTable, CleanReport
-from lakeward.services.clean.run.purging import PurgedRun
-from lakeward.services.clean.run.undoing import UndoneClean
+
+if TYPE_CHECKING:
+    from lakeward.services.clean.run.cleaner import CleanedTable, CleanReport
+    from lakeward.services.clean.run.purging import PurgedRun
+    from lakeward.services.clean.run.undoing import UndoneClean
 
 
 def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from lakeward.base.quantities import format_time
-from lakeward.cli.options.store import print_json
+from lakeward.cli.result import print_json
 from lakeward.protocol.rollback import RollbackDecision, Step
 from lakeward.services.rollback.run.rolling_back import PlannedRollback, RolledBackWrite
 

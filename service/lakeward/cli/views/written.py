@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from lakeward.base.quantities import format_instant, format_size
-from lakeward.cli.options.store import print_json
+from lakeward.cli.result import print_json
 from lakeward.cli.views.bloom_filters import bounded_filters
 from lakeward.write.target import Assignment, HandleKind, rows_of_targets
 from lakeward.write.writing import WriteReport

@@ -1,0 +1,144 @@
+"""`lakeward jobs` and `lakeward events`: what the daemons run and did, as the store has it.
+
+Touches: stdout; the store, reading only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from lakeward.base.clock import SystemClock
+from lakeward.base.quantities import format_iso_time, format_time
+from lakeward.cli.configured_table import ConfigOption
+from lakeward.cli.daemon.control_commands import TableArgument, table_name
+from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
+from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, new_table
+from lakeward.cli.views.terminal import Terminal
+from lakeward.config.job_summary import summarise_job
+from lakeward.protocol.job_kind import JobKind
+from lakeward.state.records import (
+    PROGRESS,
+    CleanerProgress,
+    JobRecord,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, the newest first.")]
+
+
+def jobs(
+    table: TableArgument = None,
+    limit: LimitOption = 20,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show what the daemons run and ran."""
+    settings, clock = read_settings(config), SystemClock()
+    with opened_store(url, settings, clock) as store:
+        name = None if table is None else table_name(store, settings, table, clock.now())
+        found = store.jobs.latest(name, limit)
+        cleans = {job.id: store.jobs.progress(job.id) for job in found if job.service == JobKind.CLEAN}
+    if as_json:
+        print_json([with_times(job) | _progress_as_json(job) | _deletions_as_json(cleans.get(job.id)) for job in found])
+        return
+    if not found:
+        typer.echo("No job is known.")
+        return
+    console = Terminal()
+    ended = ("ended",) if console.width >= WIDE_CELLS else ()
+    columns = dict.fromkeys(("job", "table", "service", "began", *ended, "result"), Column.FIXED)
+    view = new_table(columns | {"table": Column.ELASTIC})
+    for job in found:
+        at = () if not ended else ("" if job.ended_at is None else format_time(job.ended_at),)
+        cells = (job.service, format_time(job.began_at), *at, _doing(job) if job.ended_at is None else job.result or "")
+        view.add_row(Text(job.id), NameCell(job.table), *map(Text, cells))
+    console.print(view)
+    for job in found:
+        if described := _described(job, cleans.get(job.id, ())):
+            console.print(Text(f"{job.id}: {described}"))
+
+
+def _doing(job: JobRecord) -> str:
+    return "waits" if _progress_of(job).get("waiting_for") else "runs"
+
+
+def _progress_of(job: JobRecord) -> Mapping[str, Any]:
+    """What a daemon said last of a job that runs; empty for others."""
+    found = job.figures.get(PROGRESS) if job.ended_at is None else None
+    return found if isinstance(found, dict) else {}
+
+
+def _progress_as_json(job: JobRecord) -> dict[str, Any]:
+    """Beside the figures, which a running job has none of."""
+    progress = dict(_progress_of(job))
+    for name in _TIMES:
+        if name in progress:
+            progress[_TIMES[name]] = format_iso_time(progress[name])
+    return {"figures": {}, "progress": progress} if progress else {}
+
+
+_TIMES = {"at": "time", "waiting_since": "waiting_since_time"}
+
+
+def _progress_lines(job: JobRecord) -> list[str]:
+    progress = _progress_of(job)
+    waits = progress.get("waiting_for")
+    wait = f"waits since {format_time(progress['waiting_since'])}: {waits}" if waits else ""
+    return [str(each) for each in (wait, progress.get("step"), progress.get("sentence")) if each]
+
+
+def _deletions_as_json(cleans: Sequence[CleanerProgress] | None) -> dict[str, Any]:
+    """Nothing for what is no clean."""
+    if cleans is None:
+        return {}
+    return {
+        "deletions": [
+            {"instant": each.instant, "files": each.files, "files_total": each.files_total} for each in cleans
+        ]
+    }
+
+
+def _described(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
+    """What a job did, how far its cleans are while they are not done, and what went wrong."""
+    under_way = [
+        f"clean {each.instant}: {each.files:,} of {each.files_total:,} files deleted"
+        for each in cleans
+        if each.files < each.files_total
+    ]
+    words = (job.instant or "", summarise_job(job.figures), *_progress_lines(job), *under_way, job.error or "")
+    return ". ".join(each.rstrip(".") for each in words if each)
+
+
+def events(
+    table: TableArgument = None,
+    limit: LimitOption = 50,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show what happened, the newest first."""
+    settings, clock = read_settings(config), SystemClock()
+    with opened_store(url, settings, clock) as store:
+        name = None if table is None else table_name(store, settings, table, clock.now())
+        found = store.events.latest(name, limit)
+    if as_json:
+        print_json([with_times(event) for event in found])
+        return
+    if not found:
+        typer.echo("Nothing is known to have happened.")
+        return
+    fixed, elastic = Column.FIXED, Column.ELASTIC
+    view = new_table({"at": fixed, "kind": fixed, "table": elastic, "what": elastic})
+    for event in found:
+        view.add_row(format_time(event.at), Text(event.kind), NameCell(event.table or ""), Text(event.text))
+    Terminal().print(view)

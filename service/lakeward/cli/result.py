@@ -1,0 +1,19 @@
+"""The result of a verb with --json, and the options that each verb has.
+
+Touches: stdout.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+
+
+def print_json(document: Any) -> None:
+    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
