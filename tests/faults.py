@@ -35,7 +35,7 @@ class Fault:
     """Counted from 0."""
 
 
-def faults_of(kind: FaultKind, calls: Sequence[str], where: range | None = None) -> list[Fault]:
+def faults_of(kind: FaultKind, calls: Sequence[str], where: Sequence[int] | None = None) -> list[Fault]:
     """The calls at which this kind of fault differs from another one: a process that dies after a read left what it
     left before it, and a reply lost by a read is a failed read.
 

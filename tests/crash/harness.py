@@ -66,8 +66,10 @@ class Case:
     """What has run at the same place before."""
     again: Run | None = None
     """What the next process runs, if it is something else."""
-    faults: Callable[[FaultKind, Sequence[str]], list[Fault]] = faults_of
-    """The faults on a disk."""
+    where: Callable[[Sequence[str]], Sequence[int]] = lambda calls: range(len(calls))
+    """The numbers of the calls that go wrong: all of them, unless it says otherwise."""
+    processes: Callable[[], ScriptedProcesses] = ScriptedProcesses
+    """The processes that run on a copy, which know who has died before."""
 
 
 class Place(StrEnum):
@@ -204,9 +206,10 @@ class Prepared:
     """The table after that run."""
 
     def faults(self, kind: FaultKind) -> list[Fault]:
+        numbers = self.case.where(self.calls)
         if self.place is Place.DISK:
-            return self.case.faults(kind, self.calls)
-        return [Fault(kind, number) for number in range(len(self.calls))]
+            return faults_of(kind, self.calls, numbers)
+        return [Fault(kind, number) for number in numbers]
 
 
 def prepare(row: Row, place: Place, folder: Path) -> Prepared:
@@ -216,17 +219,17 @@ def prepare(row: Row, place: Place, folder: Path) -> Prepared:
     if place is Place.DISK:
         copy = partial(DiskCopy, case.table)
         if case.before is not None:
-            case.before(case.table, FaultyStorage(), ScriptedProcesses())
+            case.before(case.table, FaultyStorage(), case.processes())
     else:
         be_proved(BASE)
         objects = Objects()
         bring(case.table, MemoryObjects(objects), BASE)
         copy = partial(StoreCopy, objects)
         if case.before is not None:
-            case.before(BASE, MemoryObjects(objects), ScriptedProcesses(), **StoreCopy.options)
+            case.before(BASE, MemoryObjects(objects), case.processes(), **StoreCopy.options)
     unhurt = copy(folder)
     storage = unhurt.storage()
-    case.run(unhurt.base, storage, ScriptedProcesses(), **unhurt.options)
+    case.run(unhurt.base, storage, case.processes(), **unhurt.options)
     calls = tuple(unhurt.calls_of(storage))
     assert any(call.split()[0] in (*WRITES, "replace") for call in calls), (
         "a service that writes nothing proves nothing"
@@ -237,11 +240,17 @@ def prepare(row: Row, place: Place, folder: Path) -> Prepared:
     return Prepared(case=case, place=place, copy=copy, calls=calls, whole=whole)
 
 
-def survive(prepared: Prepared, kind: FaultKind, folder: Path) -> None:
-    """Runs the service with each fault of a kind, and then once more without one."""
+def survive(
+    prepared: Prepared, kind: FaultKind, folder: Path, *, see: Callable[[Path], None] = lambda base: None
+) -> None:
+    """Runs the service with each fault of a kind, and then once more without one.
+
+    Args:
+        see: looks at each table that is left, and at the end of it.
+    """
     case = prepared.case
     for fault in spread(prepared.faults(kind)):
-        copy, processes = prepared.copy(folder), ScriptedProcesses()
+        copy, processes = prepared.copy(folder), case.processes()
         storage = copy.storage(fault)
         try:
             with suppress(LakewardError, OSError, Killed):
@@ -249,11 +258,13 @@ def survive(prepared: Prepared, kind: FaultKind, folder: Path) -> None:
             assert len(copy.calls_of(storage)) > fault.call, "the service did not meet the fault"
             with copy.seen() as seen:
                 case.check_now(seen, prepared.whole)
+                see(seen)
             processes.kill_all()
             copy.pass_a_day()
             (case.again or case.run)(copy.base, copy.storage(), processes, **copy.options)
             with copy.seen() as seen:
                 case.check_end(seen, prepared.whole)
+                see(seen)
         except BaseException as error:
             error.add_note(f"{kind} at call {fault.call} of {len(prepared.calls)}: {prepared.calls[fault.call]}")
             raise

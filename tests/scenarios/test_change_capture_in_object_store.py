@@ -12,9 +12,8 @@ from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from tests.crash.capturing import capture_changes, change_logs, check_captured, check_capturing
 from tests.crash.compacting import FULL, compactor
-from tests.faults import FaultKind
 from tests.metadata_golden import GOLDEN
-from tests.object_lake import BASE, KINDS, Lake, Service, carry_out, overtaken, survive
+from tests.object_lake import BASE, Lake, Service, carry_out, overtaken
 from tests.processes import ScriptedProcesses
 
 SERVICE = Service("full", FULL, check_capturing, check_captured)
@@ -27,20 +26,6 @@ def lake(tmp_path: Path) -> Lake:
 
 def puts_change_log(write: str) -> bool:
     return write.startswith("close") and write.endswith(".cdc")
-
-
-@pytest.mark.parametrize("kind", [FaultKind.LOST_REPLY, FaultKind.KILL])
-def test_a_change_log_that_was_just_written_survives(kind: FaultKind, lake: Lake) -> None:
-    """Its process dies over it, or does not learn that it is there: readers see none that no completed commit names,
-    and running again ends with one."""
-    survive(kind, SERVICE, lake, choose=lambda writes: [n for n, write in enumerate(writes) if puts_change_log(write)])
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_compaction_survives_every_fault(kind: FaultKind, lake: Lake) -> None:
-    """The same at each of its writes."""
-    survive(kind, SERVICE, lake)
 
 
 def test_a_task_that_is_run_twice_leaves_one_change_log(lake: Lake) -> None:

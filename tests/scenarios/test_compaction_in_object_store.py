@@ -52,14 +52,6 @@ def lake(tmp_path: Path) -> Lake:
 # ------------------------------------------------------------------------------------------------------------ faults
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_service_survives_every_fault(kind: FaultKind, service: Service, lake: Lake) -> None:
-    """Whatever write fails, dies or loses its reply: no row is ever lost, and running again finishes. Keeps 2 of
-    services/compaction/run/publication."""
-    survive(kind, service, lake)
-
-
 @pytest.mark.wide
 @pytest.mark.services
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)

@@ -49,28 +49,6 @@ def intent_of(writes: list[str]) -> int:
     return next(n for n, write in enumerate(writes) if write.startswith("replace") and "/.heartbeat/" in write)
 
 
-IN_CI = {("full", FaultKind.KILL), ("log", FaultKind.LOST_REPLY)}
-
-
-@pytest.mark.parametrize(
-    ("service", "kind"),
-    [
-        pytest.param(
-            service,
-            kind,
-            marks=[] if (service.name, kind) in IN_CI else pytest.mark.wide,
-            id=f"{service.name}-{kind}",
-        )
-        for service in SERVICES
-        for kind in KINDS
-    ],
-)
-def test_publishing_survives_every_fault(service: Service, kind: FaultKind, lake: Lake) -> None:
-    """Whatever write fails, dies or loses its reply: at every moment the metadata table lists what is committed, and
-    running again finishes, with all records."""
-    survive(kind, service, lake, choose=publishing)
-
-
 class Unreadable(MemoryObjects):
     """Its n-th call fails before anything is done, and only that."""
 
