@@ -169,7 +169,7 @@ def test_a_day_in_the_life(
     monkeypatch.setenv("LAKEWARD__SERVICE__LISTEN", daemon.address.removeprefix("http://"))
     assert run(["reload", "--config", str(daemon.config)]) == 0
     daemon.wait_for('"event": "configuration reloaded"', times=2)
-    assert "has read its configuration anew" in capfd.readouterr().out
+    assert "has reloaded its configuration" in capfd.readouterr().out
 
     assert daemon.end() == 0
     assert daemon.events[-1]["event"] == "stopped"

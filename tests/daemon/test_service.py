@@ -38,11 +38,11 @@ from lakeward.state.records import ControlKind, ControlRecord, JobRecord, Target
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_storage
 from tests.clocks import SkippingClock
-from tests.daemon.jobs.test_cleaning import AT_ONCE
 from tests.daemon.serving import InProcess, Serving
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
 from tests.services.clean.run.cleaning import completed_cleans
+from tests.services.clean.test_job import AT_ONCE
 
 
 @pytest.fixture

@@ -39,7 +39,6 @@ from lakeward.config.settings import (
     Writers,
 )
 from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.jobs.cleaning import clean_demand
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
@@ -47,7 +46,6 @@ from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.service import DaemonLoop, limits_of
-from lakeward.daemon.table_cache import TableCache
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
@@ -55,6 +53,7 @@ from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.protocol.service import Memory, TableFacts
 from lakeward.services.archive.job import ArchiveService
+from lakeward.services.clean.job import CleanService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice
@@ -718,9 +717,8 @@ class DaemonsRun:
         outcome = served.planner(snapshot, now, {})
         wanted = [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
         if self.all_services:
-            cache, clock = TableCache(), SimulatedClock(self.world, self._judge)
-            clean = clean_demand(self.storage, served, snapshot, cache, (), clock=clock)
-            facts = TableFacts(self.storage, snapshot, clock, None)
+            facts = TableFacts(self.storage, snapshot, SimulatedClock(self.world, self._judge), None)
+            clean = CleanService().demand(facts, served.care_of(JobKind.CLEAN, Memory(), ()))
             archive = ArchiveService().demand(facts, served.care_of(JobKind.ARCHIVE, Memory(), ()))
             wanted += [each.why for each in (clean, archive) if each.is_due]
         return wanted

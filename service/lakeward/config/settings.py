@@ -67,6 +67,7 @@ from lakeward.services.clean.plan.consumer import WatermarkPlace, parse_place
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.settings import (
+    CleanRules,
     clean_policy_of,
     is_incremental,
     merge_clean_settings,
@@ -734,6 +735,9 @@ class TableSettings(_Section):
         match service:
             case JobKind.ARCHIVE:
                 return ArchiveRules(self.archive.chosen(self.clean, self.planner), self.archive.after)
+            case JobKind.CLEAN:
+                clean = self.clean
+                return CleanRules(clean.options, clean.after, clean.keep_deleted, clean.quarantine_max)
             case JobKind.ROLLBACK:
                 return RollbackRules(self.rollback.after)
             case _:

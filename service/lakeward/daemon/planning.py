@@ -2,7 +2,7 @@
 
     standing            which services may run at all, each by itself (`config/standing.py`)
     storage             what holds it, counted now and then
-    services            what each of `services/services.py` has to do, and indexes and clean (`daemon/jobs`)
+    services            what each of `services/services.py` has to do, and indexes (`daemon/jobs`)
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
 Touches: the table, reading only: what a demand cannot tell from the snapshot; the store, what indexes it has.
@@ -20,7 +20,6 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.config.settings import Writers
 from lakeward.config.standing import Standing, standing_of
-from lakeward.daemon.jobs.cleaning import clean_demand
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks
 from lakeward.daemon.jobs.indexing import index_demand
 from lakeward.daemon.observation import observe_plans
@@ -195,9 +194,6 @@ class TablePlanning:
         """What the services beside compaction have to do. What goes wrong in asking one is told and holds nothing back;
         one that is refused is not asked."""
 
-        def of_clean() -> ServiceDemand:
-            return clean_demand(storage, table, snapshot, cache, excluded.keys(), clock=self._clock)
-
         def of_index() -> ServiceDemand:
             return index_demand(storage, table, snapshot, cache, watermarks=self._watermarks, clock=self._clock)
 
@@ -211,7 +207,6 @@ class TablePlanning:
         asked: Mapping[JobKind, Callable[[], ServiceDemand]] = {
             **{service.kind: partial(of, service) for service in SERVICES},
             JobKind.INDEX: of_index,
-            JobKind.CLEAN: of_clean,
         }
         demands: dict[JobKind, ServiceDemand] = {}
         for kind in TABLE_SERVICES:

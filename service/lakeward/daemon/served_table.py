@@ -5,7 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,9 +51,12 @@ class ServedTable:
     def group_filter(self) -> GroupFilter:
         return GroupFilter(partitions=self.settings.partitions, excluded_partitions=self.settings.exclude_partitions)
 
-    def care_of(self, kind: JobKind, memory: Memory, excluded: Collection[GroupId]) -> Care[Any]:
+    def care_of(
+        self, kind: JobKind, memory: Memory, excluded: Collection[GroupId], planned_by: Mapping[str, str] | None = None
+    ) -> Care[Any]:
         """How a service goes about this table."""
-        return Care(self.settings.rules_of(kind), memory, excluded)
+        selected = self.group_filter.selected_partitions
+        return Care(self.settings.rules_of(kind), memory, excluded, selected, planned_by or {})
 
     @property
     def planner(self) -> Planner:

@@ -19,6 +19,8 @@ from lakeward.base.errors import LakewardError
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.table_cache import TableCache
+from lakeward.protocol.job_kind import JobKind
+from lakeward.services.clean.job import CleanMemory
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.clean.run.choosing import CleanChoice, find_retention
@@ -40,9 +42,11 @@ def sample_storage(
     if began < cache.storage_due_at:
         cache.put_storage_behind()
         return None
-    options, known = table.settings.clean.options, cache.retentions()
+    memory = cache.memory(JobKind.CLEAN)
+    cleaned: CleanMemory = memory.value or CleanMemory()
+    options, known = table.settings.clean.options, dict(cleaned.retentions)
     retention = find_retention(storage, snapshot, options, cache=known)
-    cache.keep_retentions(known)
+    memory.value = replace(cleaned, retentions=known)
     outcome = CleanOutcome(CleanPolicy(), None, "", ())
     if retention.policy is not None:
         options = replace(options, policy=retention.policy)

@@ -13,9 +13,7 @@ that no later call sees.
     groups to take whole      a compaction            the group's base file is another one
     compacted instants        a compaction            a verification took its sample of them
     metadata plans            a plan                  their instants leave the metadata table's timeline
-    what could be cleaned     a plan, now and then    a clean, enough commits, or the reader window
     what services remember    a service               as each says (`protocol/service`)
-    what cleans say           a plan                  they leave the timeline
     indexes, their checks     a plan; a check         the next
     the index on trial        a plan; a comparison    the next
     what holds the storage    a plan or poll          the next count
@@ -43,8 +41,6 @@ from lakeward.services.compaction.plan.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.quarantine import Quarantine
-from lakeward.table.timeline.cleans import StatedRetention
 from lakeward.table.timeline.service_instants import ServiceInstant
 
 COMMITTED_MAX = 1000
@@ -55,29 +51,6 @@ COMMITTED_MAX = 1000
 class _Unmergeable:
     reason: Reason
     logs: frozenset[LogFile]
-
-
-@dataclass(frozen=True, slots=True)
-class CleanLook:
-    """What could have gone for long, when that was asked last."""
-
-    at: str
-    """The newest commit then."""
-    until: float
-    """When more may be dead although no commit has come, in seconds since the epoch."""
-    files: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineLook:
-    """What the quarantine held when it was listed last."""
-
-    cleaned: str
-    """The newest clean then."""
-    at: float
-    """When it was listed, in seconds since the epoch."""
-    found: Quarantine
 
 
 class TableCache:
@@ -91,10 +64,7 @@ class TableCache:
         self._whole: frozenset[tuple[GroupId, str]] = frozenset()
         self._committed: tuple[str, ...] = ()
         self._metadata_plans: Mapping[str, Any] = {}
-        self._clean_look: CleanLook | None = None
-        self._quarantine_look: QuarantineLook | None = None
         self._memories: Mapping[JobKind, Memory] = {kind: Memory() for kind in JobKind}
-        self._retentions: Mapping[str, StatedRetention] = {}
         self._indexes: tuple[IndexStatus, ...] = ()
         self._index_builds: Mapping[IndexType, BuildProgress] = {}
         self._index_rounds: Mapping[IndexType, int] = {}
@@ -141,36 +111,9 @@ class TableCache:
         with self._lock:
             self._metadata_plans = plans
 
-    @property
-    def clean_look(self) -> CleanLook | None:
-        """None before the first, and after a clean."""
-        return self._clean_look
-
-    def keep_clean_look(self, look: CleanLook | None) -> None:
-        with self._lock:
-            self._clean_look = look
-
-    @property
-    def quarantine_look(self) -> QuarantineLook | None:
-        """None before the first, and after a clean of the daemon's."""
-        return self._quarantine_look
-
-    def keep_quarantine_look(self, look: QuarantineLook | None) -> None:
-        with self._lock:
-            self._quarantine_look = look
-
     def memory(self, kind: JobKind) -> Memory:
         """What the service of that kind remembers of the table."""
         return self._memories[kind]
-
-    def retentions(self) -> dict[str, StatedRetention]:
-        """A copy of what was read of cleans, by the name of the timeline file."""
-        with self._lock:
-            return dict(self._retentions)
-
-    def keep_retentions(self, retentions: Mapping[str, StatedRetention]) -> None:
-        with self._lock:
-            self._retentions = retentions
 
     @property
     def indexes(self) -> tuple[IndexStatus, ...]:

@@ -28,7 +28,6 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, Refused, VerificationFailed
 from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
-from lakeward.daemon.jobs.cleaning import clean
 from lakeward.daemon.jobs.indexing import IndexAccess, service_indexes
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
@@ -232,12 +231,8 @@ class Worker:
         memory = self.caches.of(table.name).memory(job.service)
         service = _SERVICES[job.service]
         serviced = self._opened_to_write(table, guard, observer)
-        return service.run(serviced, table.care_of(job.service, memory, job.excluded.keys()))
-
-    def _clean(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        serviced, cache = self._opened_to_write(table, guard, observer), self.caches.of(table.name)
-        planned_by = self._identity.as_metadata()
-        return JobReport(*clean(serviced, table, cache, job.excluded.keys(), planned_by=planned_by, clock=self._clock))
+        care = table.care_of(job.service, memory, job.excluded.keys(), self._identity.as_metadata())
+        return service.run(serviced, care)
 
     def _index(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         storage, base_path = self._open_storage(table.base_path)
@@ -408,7 +403,6 @@ _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], Jo
     JobKind.PLAN_EXPIRY: Worker._expire_plans,
     JobKind.COMPACTION: Worker._compact,
     JobKind.INDEX: Worker._index,
-    JobKind.CLEAN: Worker._clean,
     JobKind.METADATA_CLEAN: Worker._service_metadata,
     JobKind.METADATA_COMPACTION: Worker._service_metadata,
     JobKind.VERIFICATION: Worker._verify,

@@ -12,7 +12,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -76,6 +76,10 @@ class TableFacts:
     """Opens the table as a job would, for a demand that asks heartbeats; None where nothing may be written to it."""
 
 
+def no_selection(paths: Iterable[str]) -> None:
+    """Partitions are selected by none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Care(Generic[Rules]):
     """How one service goes about one table."""
@@ -85,6 +89,10 @@ class Care(Generic[Rules]):
     memory: Memory = field(default_factory=Memory)
     excluded: Collection[GroupId] = ()
     """File groups that are parked or paused."""
+    selected: Callable[[Iterable[str]], Collection[str] | None] = no_selection
+    """The partitions of these that the configuration selects; None where it leaves none out."""
+    planned_by: Mapping[str, str] = field(default_factory=dict)
+    """What plans of this process say of it."""
 
 
 class Service(Protocol[Asked]):

@@ -9,7 +9,8 @@ from typing import Any
 
 from lakeward.protocol.service import Service
 from lakeward.services.archive.job import ArchiveService
+from lakeward.services.clean.job import CleanService
 from lakeward.services.rollback.job import RollbackService
 
-SERVICES: tuple[Service[Any], ...] = (RollbackService(), ArchiveService())
+SERVICES: tuple[Service[Any], ...] = (RollbackService(), CleanService(), ArchiveService())
 """In the order in which a table gets them."""

@@ -12,10 +12,10 @@ from lakeward.protocol.job_report import JobResult
 from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
-from tests.daemon.jobs import test_cleaning
 from tests.daemon.test_worker import Bench
 from tests.metadata_golden import DATA_TIMELINE
 from tests.services.archive.test_job import AT_ONCE
+from tests.services.clean import test_job as test_cleaning
 from tests.services.clean.run.cleaning import data_files
 from tests.services.rollback.run.failed_tables import fail_last_write
 from tests.version_10 import judged_rows, made_native

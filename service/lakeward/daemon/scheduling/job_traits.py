@@ -25,7 +25,6 @@ TRAITS: Mapping[JobKind, JobTraits] = {
     JobKind.METADATA_CLEAN: JobTraits(1),
     JobKind.METADATA_COMPACTION: JobTraits(1, takes_memory=True),
     JobKind.INDEX: JobTraits(1, takes_memory=True),
-    JobKind.CLEAN: JobTraits(1),
     JobKind.COMPACTION: JobTraits(1, waits_for_window=True, takes_memory=True),
     JobKind.VERIFICATION: JobTraits(2, waits_for_window=True, takes_memory=True),
 }

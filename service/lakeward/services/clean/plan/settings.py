@@ -17,10 +17,26 @@ Keeps:   1. a number that the policy does not read is checked, and changes nothi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
+from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import HUDI_NAMES, RETAINED_BY_DEFAULT, CleanPolicy, CleanPolicyKind
+
+
+@dataclass(frozen=True, slots=True)
+class CleanRules:
+    """How the daemon cleans a table."""
+
+    options: CleanOptions
+    after: int
+    """It cleans once slices could have gone for so many commits."""
+    keep_deleted: float
+    """Seconds for which what a clean takes away can be brought back."""
+    quarantine_max: int | None
+    """Bytes of these at the most."""
+
 
 _POLICY = "hoodie.clean.policy"
 _RETAINED = {

@@ -63,7 +63,7 @@ def test_by_default_it_waits_for_commits(tmp_path: Path) -> None:
 
 
 def test_what_is_paused_or_left_out_stays(tmp_path: Path) -> None:
-    """Keeps of daemon/jobs/cleaning. Neither the plan counts it, nor does a job touch it."""
+    """Keeps of services/clean/job. Neither the plan counts it, nor does a job touch it."""
     bench = compacted(tmp_path)
     bench.worker.poll(bench.table)
     excluded = {bench.group: Reason.PAUSED}
@@ -83,7 +83,7 @@ def test_a_table_whose_writers_clean_is_left_to_them(tmp_path: Path) -> None:
     bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.after": "2"})
     assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
     assert demand(bench) == ServiceDemand(False)
-    assert bench.worker.caches.of("orders").clean_look is None
+    assert bench.worker.caches.of("orders").memory(JobKind.CLEAN).value.look is None
 
 
 def test_a_table_whose_writers_have_stopped_is_cleaned_to_the_end(tmp_path: Path) -> None:

@@ -1,0 +1,161 @@
+"""Cleaning as a service of the daemon: is a clean due, and the job that cleans.
+
+Whether one is due is told by what the last poll saw, so that no poll lists more for it: `services/clean/plan/due.py`.
+The job scans the table itself.
+
+What could go is asked again after enough commits, and at times without any: no query may read it any more, or a pending
+write or savepoint that held it is gone. So a table whose writers have stopped is cleaned to the end.
+
+What the quarantine holds is listed once for each clean, and every ten minutes; what is due of it is a demand, too.
+
+Touches: the table, through `services/clean/run/cleaner.py`; to tell whether a clean is due it reads one clean of the
+         timeline, once.
+Keeps:   file groups that are parked or paused are left out, and partitions that the configuration leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakeward.base.quantities import format_size
+from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, newest_clean
+from lakeward.services.clean.plan.purging import PurgeReason, find_due
+from lakeward.services.clean.plan.settings import CleanRules
+from lakeward.services.clean.run.choosing import CleanChoice, choose_overdue, find_retention
+from lakeward.table.quarantine import Quarantine, load_quarantine
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.cleans import StatedRetention
+
+if TYPE_CHECKING:
+    from lakeward.services.clean.run.cleaner import CleanReport
+    from lakeward.services.clean.run.purging import PurgedRun
+
+_QUARANTINE_SECONDS = 600.0
+"""After so long the quarantine is listed again: a command may have changed it."""
+_LOOK_SECONDS = 600.0
+"""What could go by now is asked again no sooner than this without commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLook:
+    """What could have gone for long, when that was asked last."""
+
+    at: str
+    """The newest commit then."""
+    until: float
+    """When more may be dead although no commit has come, in seconds since the epoch."""
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineLook:
+    """What the quarantine held when it was listed last."""
+
+    cleaned: str
+    """The newest clean then."""
+    at: float
+    """When it was listed, in seconds since the epoch."""
+    found: Quarantine
+
+
+@dataclass(frozen=True, slots=True)
+class CleanMemory:
+    look: CleanLook | None = None
+    """None before the first, and after a clean."""
+    quarantine: QuarantineLook | None = None
+    """None before the first, and after a clean of the daemon's."""
+    retentions: Mapping[str, StatedRetention] = field(default_factory=dict)
+    """What was read of cleans, by the name of the timeline file."""
+
+
+class CleanService:
+    kind = JobKind.CLEAN
+    traits = JobTraits(rank=1)
+
+    def demand(self, facts: TableFacts, care: Care[CleanRules]) -> ServiceDemand:
+        """Whether a clean is due, and what could go."""
+        memory: CleanMemory = care.memory.value or CleanMemory()
+        look, cleaned, now = memory.quarantine, newest_clean(facts.snapshot.timeline), facts.clock.now()
+        if look is None or look.cleaned != cleaned or now - look.at >= _QUARANTINE_SECONDS:
+            look = QuarantineLook(cleaned, now, load_quarantine(facts.storage, facts.snapshot.base_path))
+            care.memory.value = replace(memory, quarantine=look)
+        demand = _overdue(facts, care, look.found)
+        due = find_due(look.found.runs, now=now, bytes_max=care.rules.quarantine_max)
+        if due and not demand.is_due:
+            size = sum(each.run.bytes for each in due)
+            demand = replace(demand, is_due=True, why=f"{format_size(size)} in the quarantine have had their time")
+        return replace(demand, quarantined_bytes=look.found.bytes)
+
+    def run(self, table: ServicedTable, care: Care[CleanRules]) -> JobReport:
+        """End what is pending, then clean; with the instants of the cleans."""
+        # These load the kernels: only once there is something to clean.
+        from lakeward.services.clean.run.cleaner import Cleaner
+        from lakeward.services.clean.run.purging import purge_quarantine
+
+        rules = care.rules
+        choice = CleanChoice(table.storage, table.base_path, rules.options, clock=table.clock)
+
+        def choose(snapshot: TableSnapshot) -> CleanPlan | None:
+            return choice.plan(snapshot, care.selected(snapshot.partitions), care.excluded)
+
+        is_part = bool(care.excluded) or care.selected(()) is not None
+        cleaner = Cleaner(table, dict(care.planned_by), keep_seconds=rules.keep_deleted)
+        report = cleaner.clean(choose, None if is_part else choice.where)
+        purged = purge_quarantine(table, bytes_max=rules.quarantine_max)
+        memory: CleanMemory = care.memory.value or CleanMemory()
+        care.memory.value = replace(memory, look=None, quarantine=None)
+        return _reported(report, purged)
+
+
+def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) -> ServiceDemand:
+    snapshot, rules, now = facts.snapshot, care.rules, facts.clock.now()
+    timeline, memory = snapshot.timeline, care.memory.value
+    for pending in (each for each in timeline.pending if each.action == "clean"):
+        names = [each.file_name for each in timeline.instants if each.time == pending.time]
+        if now - max(timeline.modified[name] for name in names) >= FOREIGN_QUIET_SECONDS:
+            return ServiceDemand(True, f"clean {pending.time} was begun and not completed")
+    look, cleaned = memory.look, newest_clean(timeline)
+    if look is None or look.at <= cleaned or now >= look.until or timeline.commits_since(look.at) >= rules.after:
+        if timeline.commits_since(cleaned) < rules.after:
+            return ServiceDemand(False)
+        options, known = rules.options, dict(memory.retentions)
+        retention = find_retention(facts.storage, snapshot, options, cache=known)
+        care.memory.value = replace(memory, retentions=known)
+        if retention.policy is None:
+            return ServiceDemand(False, f"Not cleaned: {retention.why}.")
+        overdue = choose_overdue(
+            snapshot,
+            options,
+            retention.policy,
+            after=rules.after,
+            clock=facts.clock,
+            partitions=care.selected(snapshot.partitions),
+            excluded=care.excluded,
+            quarantine=quarantine,
+        )
+        newest = timeline.completed_writes[-1].time
+        files, size = sum(len(each.file_names) for each in overdue), sum(each.bytes for each in overdue)
+        look = CleanLook(newest, now + max(options.reader_window, _LOOK_SECONDS), files, size)
+        care.memory.value = replace(care.memory.value, look=look)
+    if not look.files:
+        return ServiceDemand(False)
+    return ServiceDemand(True, f"{look.files:,} files of {format_size(look.bytes)} could go", look.files, look.bytes)
+
+
+def _reported(report: CleanReport, purged: Collection[PurgedRun]) -> JobReport:
+    done = [each for each in report.cleans if each.completion_time is not None]
+    figures = JobFigures(
+        files_deleted=sum(each.files for each in done),
+        bytes_deleted=sum(each.bytes for each in done),
+        runs_capped=sum(each.reason is PurgeReason.CAP for each in purged),
+    )
+    instants = tuple(each.instant for each in report.cleans)
+    return JobReport(JobResult.COMMITTED if report.cleans or purged else JobResult.NOTHING, figures, instants)
