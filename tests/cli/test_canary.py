@@ -107,6 +107,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "metadata drop": [("TABLE", "column_stats", "--dry-run")],
     "metadata rebuild": [("TABLE", "column_stats", "--dry-run")],
     "version": [()],
+    "help": [(), ("options",), (f"https://acc.blob.core.windows.net/c/orders?sig={CANARY}-sas",)],
     "warm": [("--check",)],
     "pause": [("orders", "--reason", "x"), ("orders", "--reason", "x", "--url", AWAY)],
     "resume": [("orders",), ("orders", "--url", AWAY)],

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import pytest
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from lakeward.cli.verb_group import Verb
-from lakeward.cli.verbs import VERBS, app
+from lakeward.cli.help_command import HAS_ALL
+from lakeward.cli.main import run
+from lakeward.cli.verb_group import Verb, shared_by_panel
+from lakeward.cli.verbs import PANELS, app
 
 
-def all_verbs(verbs: tuple[Verb, ...] = VERBS, prefix: str = "") -> Iterator[tuple[str, Verb]]:
+def all_verbs(
+    verbs: tuple[Verb, ...] = tuple(chain.from_iterable(PANELS.values())), prefix: str = ""
+) -> Iterator[tuple[str, Verb]]:
     for verb in verbs:
         if verb.verbs:
             yield from all_verbs(verb.verbs, f"{prefix}{verb.name} ")
@@ -32,8 +39,59 @@ def test_a_verb_is_what_the_list_says(words: str, verb: Verb) -> None:
     assert verb.help == TyperCommand(words, help=documented).get_short_help_str(sys.maxsize)
 
 
+def command_of(words: str) -> Any:
+    found: Any = get_command(app)
+    for word in words.split():
+        found = found.commands[word]
+    return found
+
+
+@pytest.mark.parametrize("words, verb", [pytest.param(*each, id=each[0]) for each in all_verbs()])
+def test_the_example_of_a_verb_is_one_that_it_takes(
+    words: str, verb: Verb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each verb shows an example, whose words it takes; `help` and `-h` show the same."""
+    if verb.is_hidden:
+        return
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["help", *words.split()]) == 0
+    explained = capsys.readouterr().out
+    assert explained.partition("Example:\n  ")[2] == f"lakeward {words} {verb.example}".rstrip() + "\n"
+    assert run([*words.split(), "-h"]) == 0
+    assert capsys.readouterr().out == explained
+    command_of(words).make_context(words, shlex.split(verb.example))
+
+
+def test_options_that_many_verbs_share_are_explained_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """`help options` has every shared option of every verb, alike; a verb's own help only names it."""
+    known = {
+        option.opts[0]: option.help for each in shared_by_panel(command_of(HAS_ALL).params).values() for option in each
+    }
+    assert run(["help", "options"]) == 0
+    explained = capsys.readouterr().out
+    assert all(f"  {name} " in explained for name in known)
+    for words, _ in all_verbs():
+        for options in shared_by_panel(command_of(words).params).values():
+            for option in options:
+                assert known[option.opts[0]] == option.help, words
+    assert run(["clean", "--help"]) == 0
+    named = capsys.readouterr().out.partition("Shared options, which `lakeward help options` explains:")
+    assert "--lock-zookeeper-path," in named[2] and "--lock-wait" not in named[0]
+
+
+def test_the_version_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"lakeward {version('lakeward')}\n"
+
+
+def test_help_on_what_is_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip in the words of `help` is a slip as any other."""
+    assert run(["help", "metdata"]) == 2
+    assert "Did you mean 'metadata'?" in capsys.readouterr().err
+
+
 def test_what_is_not_said_stays_unsaid() -> None:
     """A flag with two words that is not given is None, which means what the table or the configuration says."""
-    write: Any = get_command(app).commands["write"]  # type: ignore[attr-defined]
+    write = command_of("write")
     defaults = {parameter.name: parameter.default for parameter in write.get_params(write.context_class(write))}
     assert defaults["update_partition_path"] is None

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from lakeward.storage.storage import Storage
     from lakeward.table.snapshot import TableSnapshot
 
+TABLE_PANEL = "The table"
+
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
 ]
@@ -43,6 +45,7 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
+        rich_help_panel=TABLE_PANEL,
         envvar="LAKEWARD_CONFIG",
         metavar="FILE",
         help="The daemon's configuration: its named tables can be named, and are serviced as it says.",
@@ -52,6 +55,7 @@ ConfigOption = Annotated[
 TimezoneOption = Annotated[
     str | None,
     typer.Option(
+        rich_help_panel=TABLE_PANEL,
         metavar="ZONE",
         help="Zone of the table's instants, for example Europe/Berlin, where hoodie.table.timeline.timezone is LOCAL: "
         "the zone of the machines that write it. Inferred from the newest commits when not given, where that leaves no "

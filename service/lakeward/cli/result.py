@@ -11,8 +11,24 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+OUTPUT_PANEL = "Output"
+
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print the result as one JSON document on stdout.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+DebugOption = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Show a traceback with an error.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
 
 
 def print_json(document: Any) -> None:

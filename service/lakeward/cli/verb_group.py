@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from textwrap import wrap
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -52,6 +54,8 @@ class Verb:
     """`module:function`; a group has none."""
     verbs: tuple[Verb, ...] = ()
     """The verbs of a group."""
+    example: str = ""
+    """What is written behind its name, in the example of its help."""
     is_hidden: bool = False
     """An old name, which takes any words and says what it is called now."""
 
@@ -60,26 +64,49 @@ class VerbCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _false_unless_given(super().get_params(ctx))
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Explain the options that are this verb's; name those that many verbs share."""
+        parameters = self.get_params(ctx)
+        shared = shared_by_panel(parameters)
+        own = [each for each in parameters if all(each not in options for options in shared.values())]
+        for heading, kind in (("Arguments", "argument"), ("Options", "option")):
+            records = [each.get_help_record(ctx) for each in own if each.param_type_name == kind]
+            if shown := [record for record in records if record is not None]:
+                with formatter.section(heading):
+                    formatter.write_dl(shown)
+        if shared:
+            with formatter.section("Shared options, which `lakeward help options` explains"):
+                for panel, options in shared.items():
+                    names = f"{panel}: {', '.join(option.opts[0] for option in options)}"
+                    indent, room = " " * formatter.current_indent, formatter.width - formatter.current_indent
+                    for line in wrap(names, room, subsequent_indent="  ", break_on_hyphens=False):
+                        formatter.write(f"{indent}{line}\n")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if self.epilog is not None:
+            with formatter.section("Example"):
+                formatter.write_dl([(f"{ctx.command_path} {self.epilog}".rstrip(), "")])
+
 
 class VerbGroup(TyperGroup):
     """The library would end with 130 and no word, and put what it says of a slip into a box of 80 columns."""
 
-    verbs: tuple[Verb, ...] = ()
+    panels: Mapping[str, tuple[Verb, ...]] = MappingProxyType({})
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
-        self.commands: Any = _Commands(self.verbs)
+        self.commands: Any = _Commands([verb for verbs in self.panels.values() for verb in verbs])
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _false_unless_given(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List each verb with the whole first sentence of its help; the library would cut it where the line ends."""
-        shown = [
-            (name, verb.get_short_help_str(sys.maxsize)) for name, verb in self._listed().items() if not verb.hidden
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(shown)
+        listed = self._listed()
+        for panel, verbs in self.panels.items():
+            named = [verb.name for verb in verbs if not verb.is_hidden]
+            with formatter.section(panel):
+                formatter.write_dl([(name, listed[name].get_short_help_str(sys.maxsize)) for name in named])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         loading, self.commands = self.commands, self._listed()
@@ -90,7 +117,11 @@ class VerbGroup(TyperGroup):
 
     def _listed(self) -> dict[str, TyperCommand]:
         """The verbs as lists show them, none of them loaded."""
-        return {verb.name: TyperCommand(verb.name, help=verb.help, hidden=verb.is_hidden) for verb in self.verbs}
+        return {
+            verb.name: TyperCommand(verb.name, help=verb.help, hidden=verb.is_hidden)
+            for verbs in self.panels.values()
+            for verb in verbs
+        }
 
     def make_context(self, *words: Any, **named: Any) -> Any:
         with _told():
@@ -120,17 +151,33 @@ class _Commands(Mapping[str, Any]):
         return len(self._verbs)
 
 
-def new_group(told: str, verbs: tuple[Verb, ...]) -> typer.Typer:
-    """A group of these verbs; `told` is what its help begins with."""
-    kind = type("VerbGroup", (VerbGroup,), {"verbs": verbs})
+def shared_by_panel(parameters: Sequence[Any]) -> dict[str, list[Any]]:
+    """The options that many verbs share, which name a panel where they are declared."""
+    found: dict[str, list[Any]] = {}
+    for parameter in parameters:
+        if panel := getattr(parameter, "rich_help_panel", None):
+            found.setdefault(panel, []).append(parameter)
+    return found
+
+
+def new_group(told: str, panels: Mapping[str, tuple[Verb, ...]]) -> typer.Typer:
+    """A group of these verbs, which its help lists by panels; `told` is what its help begins with."""
+    kind = type("VerbGroup", (VerbGroup,), {"panels": panels})
     # The library's boxes take as long to load as all the rest of `--help`: the help is plain text.
-    return typer.Typer(help=told, cls=kind, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    return typer.Typer(
+        help=told,
+        cls=kind,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
 
 
 def _command_of(verb: Verb) -> Any:
     """What the library carries out for a verb, whose module is loaded here."""
     if verb.verbs:
-        made: Any = get_group(new_group(verb.help, verb.verbs))
+        made: Any = get_group(new_group(verb.help, {"Commands": verb.verbs}))
         made.name = verb.name
         return made
     module, _, function = verb.place.partition(":")
@@ -139,6 +186,7 @@ def _command_of(verb: Verb) -> Any:
         verb.name,
         cls=VerbCommand,
         hidden=verb.is_hidden,
+        epilog=None if verb.is_hidden else verb.example,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True} if verb.is_hidden else None,
     )(getattr(import_module(module), function))
     return get_command(alone)

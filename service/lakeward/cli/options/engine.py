@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from lakeward.engine.dispatch.engine_rule import EngineRule
 
 
+ENGINE_PANEL = "Where work runs"
+
+
 @dataclass(frozen=True, slots=True)
 class StatedEngine:
     """What a command line says about where operations run: a group of options."""
@@ -34,17 +37,28 @@ class StatedEngine:
     engine: Annotated[
         EngineSetting | None,
         typer.Option(
+            rich_help_panel=ENGINE_PANEL,
             help="Where the work runs. auto: small plans in this process, others in processes of this machine, one for "
             "each core, from 16 GiB on or where a master is named on Spark; spark: all on Spark; local: none.",
             show_default=False,
         ),
     ] = None
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark master that runs the operations; default local[*].")
+        str | None,
+        typer.Option(
+            rich_help_panel=ENGINE_PANEL,
+            metavar="URL",
+            help="Spark master that runs the operations; default local[*].",
+        ),
     ] = None
-    spark_conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting. Repeatable.")] = (
-        None
-    )
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            rich_help_panel=ENGINE_PANEL,
+            metavar="KEY=VALUE",
+            help="A Spark setting. Repeatable.",
+        ),
+    ] = None
 
     def by_option(self) -> dict[str, object]:
         """What was given, by the option's name."""

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 
 STOPPED = "stopped"
+WRITERS_PANEL = "The table's other writers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class StatedLocks:
     writers: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=WRITERS_PANEL,
             metavar=STOPPED,
             help="Confirm with 'stopped' that no other writer or table service is at work on this table now.",
         ),
@@ -45,13 +47,15 @@ class StatedLocks:
     lock: Annotated[
         LockProvider | None,
         typer.Option(
+            rich_help_panel=WRITERS_PANEL,
             help="Share the table with its writers through Hudi's lock provider of that name. They must use it too, "
-            "with optimistic concurrency control and lazy clean-up of failed writes."
+            "with optimistic concurrency control and lazy clean-up of failed writes.",
         ),
     ] = None
     lock_zookeeper: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=WRITERS_PANEL,
             metavar="HOST:PORT[,HOST:PORT]",
             help="With --lock zookeeper: the servers, as the writers have them in hoodie.write.lock.zookeeper.url.",
         ),
@@ -59,6 +63,7 @@ class StatedLocks:
     lock_zookeeper_path: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=WRITERS_PANEL,
             metavar="PATH",
             help="The writers' hoodie.write.lock.zookeeper.base_path. Without it the lock is where Hudi's "
             "ZookeeperBasedImplicitBasePathLockProvider has it.",
@@ -67,15 +72,23 @@ class StatedLocks:
     lock_zookeeper_key: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="The writers' hoodie.write.lock.zookeeper.lock_key; default: the name of the table."
+            rich_help_panel=WRITERS_PANEL,
+            metavar="KEY",
+            help="The writers' hoodie.write.lock.zookeeper.lock_key; default: the name of the table.",
         ),
     ] = None
     lock_wait: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long to wait for the table lock; default 60s.")
+        str | None,
+        typer.Option(
+            rich_help_panel=WRITERS_PANEL,
+            metavar="DURATION",
+            help="How long to wait for the table lock; default 60s.",
+        ),
     ] = None
     lock_expire: Annotated[
         float | None,
         typer.Option(
+            rich_help_panel=WRITERS_PANEL,
             metavar="MINUTES",
             help="After how many minutes your writers let a lock expire "
             "(hoodie.write.lock.filesystem.expire). Without it a foreign lock never expires.",

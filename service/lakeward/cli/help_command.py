@@ -1,0 +1,31 @@
+"""`lakeward help [VERB]`, which is `lakeward VERB --help`; and `lakeward help options`: what many verbs share.
+
+Touches: stdout.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.cli.verb_group import shared_by_panel
+
+HAS_ALL = "compact"
+"""A verb that takes every shared option."""
+
+
+def help_on(
+    context: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[VERB]...", help="A verb, or `options`.")] = None,
+) -> None:
+    """Explain a verb; with `options`, the options that many verbs share."""
+    root: Any = context.find_root()
+    if words != ["options"]:
+        root.command.main([*(words or ()), "--help"], prog_name=root.info_name, standalone_mode=False)
+        return
+    formatter = root.make_formatter()
+    for panel, options in shared_by_panel(root.command.commands[HAS_ALL].params).items():
+        with formatter.section(panel):
+            formatter.write_dl([option.get_help_record(root) for option in options])
+    typer.echo(formatter.getvalue().strip("\n"))
