@@ -4,7 +4,7 @@
 #     docker build --tag lakeward-executor:0.1.0 --target executor .
 #
 # The root file system may be read-only; what is written goes to /var/lib/lakeward and /tmp. Python and Java are the
-# distribution's own packages, so that building anew takes the distribution's security fixes. docs/install.md says more.
+# distribution's own packages, so that building anew takes the distribution's security fixes. docs/start/install.md says more.
 
 # The tag of a point release. Put the digest that your registry shows behind it (@sha256:...) for builds that repeat.
 ARG DEBIAN=debian:12.12-slim

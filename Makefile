@@ -147,16 +147,16 @@ bench-index-peers: .venv/ready ## Ask the indexes of one table for the same keys
 bench-start: .venv/ready ## Time small commands, the first compaction after an install, and the demo
 	$(BIN)/python -m benchmarks.start $(ARGS)
 
-write-amplification: .venv/ready ## Replay the planner over five workloads into docs/write-amplification.md
+write-amplification: .venv/ready ## Replay the planner over five workloads into docs/reference/write-amplification.md
 	$(BIN)/python -m benchmarks.write_amplification
 
-config-page: .venv/ready ## Write the reference in docs/configuration.md, and everything.toml, from the models
+config-page: .venv/ready ## Write the reference in docs/reference/configuration.md, and everything.toml, from the models
 	$(BIN)/python -m deploy.config_page
 
-compatibility-page: .venv/ready ## Write the matrix of refusals in docs/compatibility.md from its rows
+compatibility-page: .venv/ready ## Write the matrix of refusals in docs/reference/compatibility.md from its rows
 	$(BIN)/python -m deploy.compatibility_page
 
-metrics-page: .venv/ready ## Write docs/metrics.md from the declarations of the metrics
+metrics-page: .venv/ready ## Write docs/reference/metrics.md from the declarations of the metrics
 	$(BIN)/python -m deploy.metrics_page
 
 image-dry-run: .venv/ready ## Carry out the Dockerfile's commands in an empty folder; no image is built

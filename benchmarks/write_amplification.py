@@ -2,10 +2,10 @@
 
     python -m benchmarks.write_amplification [--seed N] [--check]
 
-No file is written but docs/write-amplification.md; `--check` compares it instead. All sides see the same writes and are
-asked after every fifth delta commit, when the trigger of both fires (NUM_COMMITS, 5). Hudi's default answer is a full
-compaction of every file group that has logs; the others are the planner of a daemon without settings, on snapshots of
-the sizes, one of them without the objective, which by default is a day.
+No file is written but docs/reference/write-amplification.md; `--check` compares it instead. All sides see the same
+writes and are asked after every fifth delta commit, when the trigger of both fires (NUM_COMMITS, 5). Hudi's default
+answer is a full compaction of every file group that has logs; the others are the planner of a daemon without
+settings, on snapshots of the sizes, one of them without the objective, which by default is a day.
 
 How sizes change is a model, the same for both sides:
 
@@ -32,7 +32,7 @@ from lakeward.table.file_group import FileGroup
 from lakeward.table.timeline.reader import LogCompaction
 from tests.synthetic_table import completed, file_group, log_compacted, minute, snapshot_of
 
-PAGE = Path(__file__).parent.parent / "docs" / "write-amplification.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "write-amplification.md"
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
@@ -320,7 +320,7 @@ The price of the smaller writes is in the last two columns: readers merge more l
 over. A LOG leaves what an earlier one wrote where it is until what came after is as much, so that the bytes of LOGs do
 not grow with the square of the commits. That holds by commit time; by event time where no delete without an ordering
 value is among the logs; and not in the hybrid form, nor with such deletes: there each LOG starts at the oldest log
-([decision 0006](decisions/0006-hybrid-thresholds.md)). Two more
+([decision 0006](../decisions/0006-hybrid-thresholds.md)). Two more
 things cost that no column shows: readers open the head of each log that a LOG merged, and its bytes stay on storage,
 both until the file group's next FULL is cleaned up.
 

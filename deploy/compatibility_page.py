@@ -1,4 +1,4 @@
-"""Write the matrix of refusals in docs/compatibility.md, and the reason of each, from the rows of protocol/eligibility.
+"""Write the matrix of refusals in docs/reference/compatibility.md, and each reason, from protocol/eligibility.
 
     python -m deploy.compatibility_page
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lakeward.protocol.eligibility import ROWS, TableService
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "compatibility.md"
 
 BEGIN, END = "<!-- made by `make compatibility-page`: begin -->", "<!-- made by `make compatibility-page`: end -->"
 

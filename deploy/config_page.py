@@ -1,4 +1,4 @@
-"""Write what is made from the models of the configuration: the reference in docs/configuration.md, and everything.toml.
+"""Write docs/reference/configuration.md and everything.toml from the models of the configuration.
 
     python -m deploy.config_page
 
@@ -15,14 +15,14 @@ from lakeward.config.reference import Key, Section, sections
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "configuration.md"
+DOCUMENT = ROOT / "docs" / "reference" / "configuration.md"
 EVERYTHING = ROOT / "deploy" / "config" / "everything.toml"
 
 BEGIN, END = "<!-- made by `make config-page`: begin -->", "<!-- made by `make config-page`: end -->"
 
 HEAD = """\
 # Every key with its default, in comments: they may stay comments, and the default counts. A key without a default
-# shows an example. Made from the code by `make config-page`; docs/configuration.md says more.
+# shows an example. Made from the code by `make config-page`; docs/reference/configuration.md says more.
 """
 
 EXAMPLES = {
@@ -71,8 +71,10 @@ def document(text: str) -> str:
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     tables = "\n".join(_table(section) for section in sections())
-    planner = "Keys of `planner`: " + ", ".join(f"`{key}`" for key in SETTINGS) + ".\n"
-    return f"{before}{BEGIN}\n\n{tables}\n{planner}\n{END}{after}"
+    planner = textwrap.fill(
+        "Keys of `planner`: " + ", ".join(f"`{key}`" for key in SETTINGS) + ".", 120, break_on_hyphens=False
+    )
+    return f"{before}{BEGIN}\n\n{tables}\n{planner}\n\n{END}{after}"
 
 
 def everything() -> str:
@@ -80,7 +82,14 @@ def everything() -> str:
 
 
 def _table(section: Section) -> str:
-    lines = [f"### {_header(section)}", "", section.description, "", "| key | default | |", "|---|---|---|"]
+    lines = [
+        f"### {_header(section)}",
+        "",
+        *textwrap.wrap(section.description, 120, break_on_hyphens=False),
+        "",
+        "| key | default | |",
+        "|---|---|---|",
+    ]
     for key in section.keys:
         told = re.sub(r"\s*\n\s*", " ", key.description)
         kind = f"*{key.kind}{', needs a restart' if key.restart else ''}.*"

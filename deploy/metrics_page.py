@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md: every metric that the daemon has, and what stands for the figures that people know.
+"""Writes docs/reference/metrics.md: every metric that the daemon has, and what stands for the figures that people know.
 
     python -m deploy.metrics_page [--check]
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from lakeward.daemon.metrics.metrics import TABLES_MAX
 from lakeward.daemon.metrics.specs import EVENT_METRICS, METRICS, SERVICE_GAUGES, TABLE_GAUGES, MetricKind, MetricSpec
 
-PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ PROJECT = Path(__file__).parent.parent.parent
 USUAL_PORT = 8490
 
 CONFIGURATION = """\
-# Written by `make run`. Small figures, so that something happens every few seconds; docs/configuration.md has them all.
+# Written by `make run`. Small figures, so that something happens every few seconds.
+# docs/reference/configuration.md has all keys.
 [service]
 name = "make-run"
 jobs_max = 1

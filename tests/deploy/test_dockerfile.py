@@ -162,5 +162,5 @@ def test_spark_is_the_one_that_was_tried() -> None:
     ]
     ranges = {text.removeprefix("pyspark").removeprefix("[connect]") for text in wanted if text.startswith("pyspark")}
     assert ranges == {">=3.5,<4", ">=3.5,<3.6"}, "the latter for development"
-    assert "`pyspark>=3.5,<4`" in (PROJECT / "docs" / "compatibility.md").read_text()
+    assert "`pyspark>=3.5,<4`" in (PROJECT / "docs" / "reference" / "compatibility.md").read_text()
     assert packages_in(PROJECT / "requirements-run.lock")["pyspark"].startswith("3.5.")

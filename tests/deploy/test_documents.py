@@ -45,11 +45,51 @@ def test_commands_that_are_named_exist(page: Path) -> None:
         assert (PROJECT / path).exists() or path.startswith("deploy/compose/secrets/"), path
 
 
+def prose_of(page: Path) -> Iterator[str]:
+    """Yields the lines of a page that are neither code nor rows of a table."""
+    is_code = False
+    for line in page.read_text().splitlines():
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code and not line.startswith("|"):
+            yield line
+
+
+REFERENCES = ("reference", "decisions", "formats")
+"""Folders under docs/ whose pages are looked things up in, or history."""
+TOO_LONG = {"inside/architecture.md"}
+"""Its list of rooms is still to be shortened."""
+
+
+@pytest.mark.parametrize("page", sorted((PROJECT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_pages_are_short(page: Path) -> None:
+    """A page has at most 15 KiB, or is a reference; a line has at most 120 characters, but for tables and code."""
+    name = page.relative_to(PROJECT / "docs")
+    if name.parts[0] not in REFERENCES and str(name) not in TOO_LONG:
+        assert page.stat().st_size <= 15 * 1024
+    if name.parts[0] != "decisions":
+        assert [line for line in prose_of(page) if len(line) > 120] == []
+
+
+def test_each_page_is_listed() -> None:
+    """A reader finds every page from docs/README.md, from the list of runbooks or that of decisions."""
+    docs = PROJECT / "docs"
+    lists = [docs / "README.md", docs / "runbooks" / "README.md", docs / "decisions" / "README.md"]
+    linked = {
+        (page.parent / target.partition("#")[0]).resolve()
+        for page in lists
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+        if "://" not in target
+    }
+    pages = {page for page in docs.rglob("*.md") if page.name != "README.md"}
+    assert sorted(str(page.relative_to(docs)) for page in pages - linked) == []
+
+
 def test_modules_that_the_architecture_names_exist() -> None:
     """A module that moved, or went, moves in the architecture, too."""
     code = PROJECT / "service" / "lakeward"
     rooms = "|".join(sorted(path.name for path in code.iterdir() if path.is_dir() and not path.name.startswith("_")))
-    text = (PROJECT / "docs" / "ARCHITECTURE.md").read_text()
+    text = (PROJECT / "docs" / "inside" / "architecture.md").read_text()
     named = set(re.findall(rf"`((?:{rooms})/[a-z_/]*[a-z_])", text))
     assert [name for name in sorted(named) if not (code / name).is_dir() and not (code / f"{name}.py").is_file()] == []
     assert len(named) > 40

@@ -346,7 +346,7 @@ def test_a_writer_comes_between(spark: SparkSession, table_with_metadata: Path, 
     """We died right after a step of the metadata table's commit, and Hudi's writer, not we, comes next and goes on,
     whether it rolls back what is incomplete there or leaves it. Then our plan is carried out after all, and its writer
     goes on again. (In a JVM that has written before: the first write of one fails where it compacts the metadata table,
-    as docs/compatibility.md says.)"""
+    as docs/reference/compatibility.md says.)"""
     shape = TableShape(partition_fields="part", options=METADATA_OPTIONS | OPTIONS)
     source = HudiTable(spark, table_with_metadata, shape)
     table = source.copy_to(tmp_path / "table")

@@ -52,7 +52,7 @@ def test_history(planned: Told, twin: Told, tmp_path: Path) -> None:
 def test_changes(planned: Told, twin: Told) -> None:
     """Change data capture that is switched on after a hybrid commit tells the same changes as in a table without one,
     also over the commit: Hudi takes what was there before each change from the slices. (We compact nothing while it is
-    on, see docs/compatibility.md; and what was written before it was on, Hudi can tell in neither table.)"""
+    on, see docs/reference/compatibility.md; and what was written before it was on, Hudi can tell in neither table.)"""
     carry_out(planned)
     since = twin.table.completed_instants()[-1][1]
     found = []

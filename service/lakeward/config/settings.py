@@ -4,8 +4,8 @@
     [defaults]                                             every table
     [[tables]]                                             those that match, or one named outright; later ones win
 
-The text below each key is its description in docs/configuration.md and in the JSON schema, and its default stands
-there and nowhere else. `config_file` reads and layers these, `config_rules` holds what one key alone cannot say.
+The text below each key is its description in docs/reference/configuration.md and in the JSON schema, and its default
+stands there and nowhere else. `config_file` reads and layers these, `config_rules` holds what one key alone cannot say.
 
 Touches: nothing; the environment for where the state folder is.
 Keeps:   1. durations are seconds (float) and sizes bytes (int), however they were written;
@@ -518,8 +518,8 @@ class RollbackSettings(_Section):
 
     after: Duration = 600.0
     """A pending write is looked at once nothing of it has changed on the timeline for so long, and rolled back if its
-    writer is dead: docs/operations.md says what counts as that. Hudi's own writers do so before each write or clean,
-    so it leaves it to them as long as they come."""
+    writer is dead: docs/services/rollback.md says what counts as that. Hudi's own writers do so before each write
+    or clean, so it leaves it to them as long as they come."""
     silent_after: DurationOrOff = SILENT_AFTER_SECONDS
     """A compaction, log compaction or clustering that another engine began, beside writers that share the lock, and
     that has no heartbeat, counts as dead once nothing of it has changed for so long, on the timeline or among its
@@ -612,8 +612,8 @@ class IndexSettings(_Section):
     """No further part of an index is read once so many of its entries were; which parts, is chosen anew each time."""
     verify_keys: Count = 4603
     """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
-    the table is, an index of which one in a thousand is wrong is found with a confidence of 99%; docs/indexes.md has
-    the formula."""
+    the table is, an index of which one in a thousand is wrong is found with a confidence of 99%;
+    docs/services/indexing.md has the formula."""
     record: RecordIndexSettings = RecordIndexSettings()
 
     @property

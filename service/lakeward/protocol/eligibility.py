@@ -74,7 +74,7 @@ class Refusal:
 class RefusalRow:
     id: str
     what: str
-    """The words of the matrix in docs/compatibility.md."""
+    """The words of the matrix in docs/reference/compatibility.md."""
     stops: frozenset[TableService]
     test: Test
     why: str

@@ -11,7 +11,7 @@ Touches: nothing.
 Keeps:   1. migrations and this page agree (a test compares them on both databases);
          2. a column or table that a release wrote is never given another meaning; a new one gets a new name;
          3. all text passes `StorableText`, so that a name that came from a strange file system cannot break a write.
-See:     docs/state.md
+See:     docs/operate/store.md
 """
 
 from __future__ import annotations

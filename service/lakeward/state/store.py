@@ -10,7 +10,7 @@ for and what was parked.
 Touches: the database, through `StoreAccess`.
 Keeps:   1. rows are bounded by `trim`, and nothing goes by age that runs, is in force or is still on a timeline;
          2. a successor of a store that is given up has its identity, its controls and what it had parked.
-See:     docs/state.md
+See:     docs/operate/store.md
 """
 
 from __future__ import annotations

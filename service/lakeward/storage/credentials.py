@@ -38,11 +38,11 @@ _WELL_KNOWN = {Provider.GOOGLE: ".config/gcloud/application_default_credentials.
 
 REMEDIES = {
     Provider.S3: "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, with AWS_ENDPOINT_URL where the store "
-    "is not Amazon's; profiles of ~/.aws are not read. docs/object-stores.md has the other ways.",
-    Provider.GOOGLE: "Set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account; docs/object-stores.md has "
-    "the other ways.",
+    "is not Amazon's; profiles of ~/.aws are not read. docs/operate/object-stores.md has the other ways.",
+    Provider.GOOGLE: "Set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account; "
+    "docs/operate/object-stores.md has the other ways.",
     Provider.AZURE: "Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or a client's id and secret; "
-    "docs/object-stores.md has the other ways.",
+    "docs/operate/object-stores.md has the other ways.",
 }
 """How an operator says who we are, and where the store is."""
 

@@ -94,5 +94,5 @@ def _store(
         raise UsageError(
             f"The bucket {bucket} of {provider}:// cannot be opened.",
             why=f"{error}",
-            remedy="Say in the environment who we are and where the store is; docs/object-stores.md lists the names.",
+            remedy="Set the store's credentials in the environment; docs/operate/object-stores.md lists the names.",
         ) from error

@@ -1,8 +1,9 @@
 """Every metric once: its name, its labels, its sentence, and for a gauge what it is read from.
 
-What happens is a counter or a histogram, which `daemon/metrics/metrics.py` counts when it happens. What is, is a gauge,
-read from a `ServiceStatus` or one of its tables when a scrape asks. `docs/metrics.md` is generated from these rows, so
-that a name cannot exist on one side only. To add a metric is to add a row, and for a counter the line that counts.
+What happens is a counter or a histogram, which `daemon/metrics/metrics.py` counts when it happens. What is, is a
+gauge, read from a `ServiceStatus` or one of its tables when a scrape asks. `docs/reference/metrics.md` is generated
+from these rows, so that a name cannot exist on one side only. To add a metric is to add a row, and for a counter the
+line that counts.
 
 Touches: nothing.
 Keeps:   labels are bounded: values of enumerations, tables, and names that the configuration gives; never a file id,
@@ -599,7 +600,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_storage_bytes",
-            "Bytes of data files by what holds them, as counted last; docs/operations.md says what the states mean.",
+            "Bytes of data files by what holds them, as counted last; docs/services/files.md explains the states.",
             "table",
             "state",
         ),

@@ -148,7 +148,7 @@ class _CsvFile:
         return UsageError(
             f"The rows of {self.name} cannot be read.",
             why=f"{why[0].upper()}{why[1:]}. The first row names the columns.",
-            remedy="Mend the row; docs/operations.md says how values of each type are given.",
+            remedy="Mend the row; docs/write/rows.md says how values of each type are given.",
         )
 
 

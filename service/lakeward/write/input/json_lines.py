@@ -195,7 +195,7 @@ def _column(lines: _Lines, name: str, of: pa.DataType) -> pa.Array:
         raise UsageError(
             f"{lines.place(error.row)} has {_shown(error.value)} in {error.path}.",
             why=f"{error.path} is {error.of}.",
-            remedy="Mend the value; docs/operations.md says how values of each type are given.",
+            remedy="Mend the value; docs/write/rows.md says how values of each type are given.",
         ) from None
 
 
