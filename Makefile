@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -159,6 +159,16 @@ compatibility-page: .venv/ready ## Write the matrix of refusals in docs/referenc
 metrics-page: .venv/ready ## Write docs/reference/metrics.md from the declarations of the metrics
 	$(BIN)/python -m deploy.metrics_page
 
+.venv/docs/ready: .venv/ready requirements-docs.lock
+	$(PYTHON) -m venv --clear .venv/docs
+	.venv/docs/bin/python -m pip install --quiet --require-hashes -r requirements-docs.lock
+	@touch $@
+
+docs: .venv/docs/ready ## Build a searchable site from docs/ in dist/docs; view it: python -m http.server -d dist/docs
+	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict
+	@! grep -rlE '(<script[^>]*src|<link[^>]*rel="?(stylesheet|preconnect)[^>]*href)="?https?:' dist/docs --include='*.html' \
+		|| { echo "These pages load something from elsewhere"; exit 1; }
+
 image-dry-run: .venv/ready ## Carry out the Dockerfile's commands in an empty folder; no image is built
 	$(BIN)/python -m deploy.image_dry_run
 
@@ -180,6 +190,7 @@ lock: .venv/ready ## Resolve the lock files anew (for newer versions: make lock 
 	$(BIN)/python -c '$(EXTRA_JRE)' | $(COMPILE) $(ARGS) --output-file requirements-jre.lock -
 	$(BIN)/python -c '$(EXTRA_BENCH)' | $(COMPILE) $(ARGS) --constraint requirements.lock --output-file requirements-bench.lock -
 	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
+	echo mkdocs-material | $(COMPILE) $(ARGS) --output-file requirements-docs.lock -
 	$(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 
 clean: ## Remove .venv and what the tools left
