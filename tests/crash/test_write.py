@@ -1,45 +1,39 @@
-"""A write stopped at every storage call, in every way a call can go wrong: its rows are there whole or not at all, and
-the same write again leaves them once."""
+"""A write stopped at every call to the storage: its rows are there whole or not at all, and the same write again leaves
+them once. A row is a write to one table; the loop is in tests/crash/harness.py."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakeward.base.errors import LakewardError
 from lakeward.format.file_name import is_change_log
-from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import FileSizes, IndexKind
 from tests.crash import metadata_compacting
 from tests.crash.capturing import capture_changes, check_listed, named_change_logs
-from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
-from tests.memory_objects import MemoryObjects, Objects
+from tests.crash.compacting import everything, is_leftover
+from tests.crash.harness import Case, Extent, Place, Row, cases_of
+from tests.faults import FaultKind
 from tests.metadata_golden import METADATA
-from tests.object_lake import BASE, KINDS
-from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
-from tests.runs import spread
 from tests.write.judged import judged_values
-from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
+from tests.write.writing import BUCKETS, new_table, rows_of, values, write
+from tests.write.writing import Row as WrittenRow
 
 pytestmark = pytest.mark.crash
 
-FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "p", "a"), ("k3", 1, "q", "a")]
-SECOND: list[Row] = [("k1", 2, "p", "b"), ("k4", 2, "p", "b"), ("k5", 2, "r", "b")]
+FIRST: list[WrittenRow] = [("k1", 1, "p", "a"), ("k2", 1, "p", "a"), ("k3", 1, "q", "a")]
+SECOND: list[WrittenRow] = [("k1", 2, "p", "b"), ("k4", 2, "p", "b"), ("k5", 2, "r", "b")]
 BEFORE = {"k1": "a", "k2": "a", "k3": "a"}
 AFTER = {"k1": "b", "k2": "a", "k3": "a", "k4": "b", "k5": "b"}
 AFTER_NATIVE = {key: value for key, value in AFTER.items() if key != "k2"}
-MOVES: list[Row] = [("k1", 2, "q", "b"), ("k3", 2, "p", "b"), ("k4", 2, "p", "b")]
+MOVES: list[WrittenRow] = [("k1", 2, "q", "b"), ("k3", 2, "p", "b"), ("k4", 2, "p", "b")]
 AFTER_MOVES = {"k1": "b", "k2": "a", "k3": "b", "k4": "b"}
 OVERWRITTEN = {"k1": "b", "k3": "a", "k4": "b", "k5": "b"}
 
@@ -72,7 +66,7 @@ def request_of(shape: str) -> dict[str, Any]:
     return {"index": IndexKind.RECORD} if "column" in shape else {}
 
 
-def second(shape: str) -> Sequence[Row] | pa.RecordBatch:
+def second(shape: str) -> Sequence[WrittenRow] | pa.RecordBatch:
     """The write that is stopped."""
     if "native" in shape:
         # Its bucket gets a log of rows and one of deletes.
@@ -83,7 +77,7 @@ def second(shape: str) -> Sequence[Row] | pa.RecordBatch:
     return batch.append_column("added", pa.array([1] * len(SECOND), pa.int64()))
 
 
-def with_deletes(rows: Sequence[Row], deleted: Collection[str] = ()) -> pa.RecordBatch:
+def with_deletes(rows: Sequence[WrittenRow], deleted: Collection[str] = ()) -> pa.RecordBatch:
     return rows_of(rows).append_column("_hoodie_is_deleted", pa.array([row[0] in deleted for row in rows]))
 
 
@@ -122,162 +116,94 @@ def check_change_logs(base: Path) -> None:
         check_listed(base)
 
 
-def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[object]:
-    """The kinds as parameters; what `make check` leaves out is slow."""
-    return [pytest.param(kind, marks=() if kind in in_check else pytest.mark.slow) for kind in of]
+def writing(shape_and_operation: str, folder: Path) -> Case:
+    """Whatever call fails, dies, tears or loses its reply: the same write again ends it. What a process stated in an
+    object store is rolled forward. Keeps 1 of write/beginning, and Keeps 5 of services/rollback/run/rolling_back."""
+    shape, _, operation = shape_and_operation.partition("/")
+    after = AFTERS[shape_and_operation]
 
+    def run(base: Path | str, storage: Any, processes: ScriptedProcesses, **options: object) -> None:
+        words = {"options": options} if options else {}
+        request = request_of(shape)
+        write(base, second(shape), operation, storage=storage, processes=processes, **words, **request)  # type: ignore[arg-type]
 
-@pytest.mark.parametrize("kind", kinds(FaultKind, in_check=(FaultKind.KILL,)))
-@pytest.mark.parametrize(
-    ("shape", "operation", "after"),
-    [
-        ("mor-buckets", "upsert", AFTER),
-        ("cow-simple", "upsert", AFTER),
-        pytest.param("cow-captured", "upsert", AFTER, marks=pytest.mark.wide),
-        pytest.param("mor-buckets", "insert_overwrite", OVERWRITTEN, marks=pytest.mark.wide),
-        pytest.param("mor-column", "upsert", AFTER, marks=pytest.mark.wide),
-        pytest.param("mor-moves", "upsert", AFTER_MOVES, marks=pytest.mark.wide),
-        pytest.param("mor-buckets-native", "upsert", AFTER_NATIVE, marks=pytest.mark.wide),
-    ],
-)
-def test_a_write_survives_every_fault(
-    shape: str, operation: str, after: dict[str, str], kind: FaultKind, tmp_path: Path
-) -> None:
-    """Whatever call fails, dies, tears or loses its reply: the same write again ends it. Keeps 1 of write/beginning."""
-    table = written(shape, tmp_path / "table")
-    unhurt = unhurt_calls(table, shape, operation, after)
-    for fault in spread(faults_of(kind, unhurt.calls)):
-        check_survives(table, shape, operation, after, fault, unhurt)
-
-
-def test_a_log_of_changes_comes_with_its_base_file_or_not_at_all(tmp_path: Path) -> None:
-    """The process dies between the two, and behind them."""
-    shape = "cow-captured"
-    table = written(shape, tmp_path / "table")
-    unhurt = unhurt_calls(table, shape, "upsert", AFTER)
-    assert named_change_logs(table.with_name("whole"))
-    between = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".cdc"))
-    behind = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".commit"))
-    for number in (between, between + 1, behind):
-        check_survives(table, shape, "upsert", AFTER, Fault(FaultKind.KILL, number), unhurt)
-
-
-def test_a_write_of_native_logs_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    """Its file of rows and its file of deletes come and go together: the process dies between them, and behind them."""
-    shape = "mor-buckets-native"
-    table = written(shape, tmp_path / "table")
-    unhurt = unhurt_calls(table, shape, "upsert", AFTER_NATIVE)
-    between = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".deletes.parquet"))
-    behind = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".deltacommit"))
-    for number in (between, behind):
-        check_survives(table, shape, "upsert", AFTER_NATIVE, Fault(FaultKind.KILL, number), unhurt)
-
-
-def test_a_row_is_never_in_two_partitions_nor_in_none(tmp_path: Path) -> None:
-    """The log that says that it left, the file that has it and its place in the record index come together: the process
-    dies at each step that makes something visible."""
-    shape = "mor-moves"
-    table = written(shape, tmp_path / "table")
-    unhurt = unhurt_calls(table, shape, "upsert", AFTER_MOVES)
-    assert sum("/.hoodie/" not in call for call in unhurt.calls if call.startswith("move ")) > 2
-    for number, call in enumerate(unhurt.calls):
-        if call.startswith(("move ", "link ")):
-            check_survives(table, shape, "upsert", AFTER_MOVES, Fault(FaultKind.KILL, number), unhurt)
-
-
-def unhurt_calls(table: Path, shape: str, operation: str, after: dict[str, str]) -> FaultyStorage:
-    """The calls of a write to a copy of the table that nothing happens to."""
-    unhurt = FaultyStorage()
-    whole = Path(shutil.copytree(table, table.with_name("whole"), copy_function=shutil.copy2))
-    write(whole, second(shape), operation, storage=unhurt, **request_of(shape))
-    check_done(whole, after)
-    if has_native_logs(whole):
-        kinds_of = [{log.name.text.split(".")[1] for log in each.log_files} for each in scan(whole).latest_slices]
-        assert {"log", "deletes"} in kinds_of
-    return unhurt
-
-
-def check_survives(
-    table: Path, shape: str, operation: str, after: dict[str, str], fault: Fault, unhurt: FaultyStorage
-) -> None:
-    """The write with the fault, to a copy of the table, and then the same write once more."""
-    base = Path(shutil.copytree(table, table.with_name(f"{fault.kind}-{fault.call}"), copy_function=shutil.copy2))
-    processes = ScriptedProcesses()
-    try:
-        with suppress(LakewardError, OSError, Killed):
-            write(
-                base,
-                second(shape),
-                operation,
-                storage=FaultyStorage(fault),
-                processes=processes,
-                **request_of(shape),
-            )
+    def check_now(base: Path, whole: Path) -> None:
         check_whole(base, after)
-        processes.kill_all()
-        age_temporary_files(base)
-        write(base, second(shape), operation, storage=FaultyStorage(), processes=processes, **request_of(shape))
+
+    def check_end(base: Path, whole: Path) -> None:
         check_done(base, after)
-    except BaseException as error:
-        error.add_note(f"{fault.kind} at call {fault.call}: {unhurt.calls[fault.call]}")
-        raise
-    shutil.rmtree(base)
+
+    return Case(table=written(shape, folder), run=run, check_now=check_now, check_end=check_end)
 
 
-@pytest.mark.parametrize("kind", kinds(KINDS, in_check=(FaultKind.KILL,)))
-@pytest.mark.parametrize(
-    ("shape", "after"),
-    [
-        ("mor-buckets", AFTER),
-        ("cow-simple", AFTER),
-        pytest.param("cow-captured", AFTER, marks=pytest.mark.wide),
-        pytest.param("mor-column", AFTER, marks=pytest.mark.wide),
-        pytest.param("mor-buckets-native", AFTER_NATIVE, marks=pytest.mark.wide),
-    ],
+def writing_a_log_of_changes(shape_and_operation: str, folder: Path) -> Case:
+    """A log of changes comes with its base file or not at all: the process dies between the two, and behind them."""
+
+    def where(calls: Sequence[str]) -> list[int]:
+        between = last(calls, ".cdc")
+        return [between, between + 1, last(calls, ".commit")]
+
+    return replace(writing(shape_and_operation, folder), where=where)
+
+
+def writing_native_logs(shape_and_operation: str, folder: Path) -> Case:
+    """A file of rows and one of deletes come and go together: the process dies between them, and behind them."""
+    case = writing(shape_and_operation, folder)
+
+    def check_end(base: Path, whole: Path) -> None:
+        case.check_end(base, whole)
+        kinds_of = [{log.name.text.split(".")[1] for log in each.log_files} for each in scan(base).latest_slices]
+        assert {"log", "deletes"} in kinds_of
+
+    def where(calls: Sequence[str]) -> list[int]:
+        return [last(calls, ".deletes.parquet"), last(calls, ".deltacommit")]
+
+    return replace(case, check_end=check_end, where=where)
+
+
+def moving_rows(shape_and_operation: str, folder: Path) -> Case:
+    """A row is never in two partitions nor in none: the log that takes it out, the file that has it and its place in
+    the record index come together. The process dies at each step that makes something visible."""
+
+    def where(calls: Sequence[str]) -> list[int]:
+        assert sum("/.hoodie/" not in call for call in calls if call.startswith("move ")) > 2
+        return [number for number, call in enumerate(calls) if call.startswith(("move ", "link "))]
+
+    return replace(writing(shape_and_operation, folder), where=where)
+
+
+def last(calls: Sequence[str], suffix: str) -> int:
+    return max(number for number, call in enumerate(calls) if call.endswith(suffix))
+
+
+AFTERS = {
+    "mor-buckets/upsert": AFTER,
+    "mor-buckets/insert_overwrite": OVERWRITTEN,
+    "cow-simple/upsert": AFTER,
+    "cow-captured/upsert": AFTER,
+    "mor-column/upsert": AFTER,
+    "mor-moves/upsert": AFTER_MOVES,
+    "mor-buckets-native/upsert": AFTER_NATIVE,
+}
+KILLED = Extent(check=(FaultKind.KILL,))
+ONLY_KILLED = Extent(check=(FaultKind.KILL,), test=(FaultKind.KILL,))
+NIGHTLY = Extent(test=())
+
+ROWS = (
+    Row(make=writing, table="mor-buckets/upsert", disk=KILLED, store=KILLED),
+    Row(make=writing, table="cow-simple/upsert", disk=KILLED, store=KILLED),
+    Row(make=writing, table="cow-captured/upsert", disk=NIGHTLY, store=NIGHTLY),
+    Row(make=writing, table="mor-buckets/insert_overwrite", disk=NIGHTLY),
+    Row(make=writing, table="mor-column/upsert", disk=NIGHTLY, store=NIGHTLY),
+    Row(make=writing, table="mor-moves/upsert", disk=NIGHTLY),
+    Row(make=writing, table="mor-buckets-native/upsert", disk=NIGHTLY, store=NIGHTLY),
+    Row(make=writing_a_log_of_changes, table="cow-captured/upsert", disk=ONLY_KILLED),
+    Row(make=writing_native_logs, table="mor-buckets-native/upsert", disk=ONLY_KILLED),
+    Row(make=moving_rows, table="mor-moves/upsert", disk=ONLY_KILLED),
 )
-def test_a_write_in_an_object_store_survives_every_fault(
-    shape: str, after: dict[str, str], kind: FaultKind, tmp_path: Path
-) -> None:
-    """The same where attempts are kept apart by commit intents: what one stated is rolled forward. Keeps 5 of
-    services/rollback/run/rolling_back."""
-    table = written(shape, tmp_path / "table")
-    objects = Objects()
-    bring(table, MemoryObjects(objects), BASE)
 
-    def copied() -> Objects:
-        return Objects(dict(objects.data), objects.versions)
 
-    def fetched(from_store: Objects) -> Path:
-        return fetch(MemoryObjects(from_store), BASE, Path(tempfile.mkdtemp(dir=tmp_path)))
-
-    options: dict[str, object] = {"lock": StorageLockOptions(wait_seconds=0.0)}
-    unhurt = copied()
-    store = MemoryObjects(unhurt)
-    write(BASE, second(shape), storage=store, options=options, **request_of(shape))
-    check_done(fetched(unhurt), after)
-    for number in spread(range(len(store.writes))):
-        stopped, processes = copied(), ScriptedProcesses()
-        with suppress(LakewardError, OSError, Killed):
-            write(
-                BASE,
-                second(shape),
-                storage=MemoryObjects(stopped, Fault(kind, number)),
-                processes=processes,
-                options=options,
-                **request_of(shape),
-            )
-        try:
-            check_whole(fetched(stopped), after)
-            processes.kill_all()
-            write(
-                BASE,
-                second(shape),
-                storage=MemoryObjects(stopped),
-                processes=processes,
-                options=options,
-                **request_of(shape),
-            )
-            check_done(fetched(stopped), after)
-        except BaseException as error:
-            error.add_note(f"{kind} at write {number}: {store.writes[number]}")
-            raise
+@pytest.mark.parametrize(("row", "place", "kind"), cases_of(ROWS))
+def test_a_write_survives_every_fault(row: Row, place: Place, kind: FaultKind, survives: Callable[..., None]) -> None:
+    """Its rows are there whole or not at all, and the same write again leaves them once."""
+    survives(row, place, kind)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import LakewardError, TryLater
+from lakeward.base.errors import TryLater
 from lakeward.index.index import Indexed
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
@@ -19,13 +18,11 @@ from lakeward.services.indexing.run.building import IndexBuild, build_index, upd
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
-from tests.crash.compacting import everything
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.index.builds import build_folder, in_process
 from tests.index.following import places, truth
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
-from tests.runs import spread
 from tests.write.writing import new_table, write
 
 STORAGE = LocalStorage()
@@ -42,14 +39,18 @@ def build(base: Path, storage: Storage = STORAGE) -> IndexBuild:
     return done
 
 
-@pytest.fixture(scope="module")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unbuilt(path: Path) -> Path:
     """A table of three file groups, one of which has a log with a delete, and an index of it that has nothing."""
-    base = new_table(tmp_path_factory.mktemp("made") / "t")
+    base = new_table(path)
     write(base, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x"), ("k4", 1, "c", "x")])
     write(base, [("k2", 2, "a", None)], "delete")
     new_record_index(Path(RecordOptions().folder(str(base))), buckets=2)
     return base
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unbuilt(tmp_path_factory.mktemp("made") / "t")
 
 
 @pytest.fixture
@@ -77,28 +78,6 @@ def stopped_before_it_is_there(base: Path, unharmed: Path) -> None:
     with pytest.raises(Killed):
         build(base, FaultyStorage(Fault(FaultKind.KILL, last - 1)))
     assert len(list(build_folder(base).glob("*.keys"))) == 3
-
-
-@pytest.mark.parametrize("kind", [FaultKind.KILL, FaultKind.TORN, FaultKind.BEFORE, FaultKind.LOST_REPLY])
-def test_stopped_at_every_call(kind: FaultKind, prepared: Callable[[str], Path]) -> None:
-    """Keeps 2 of services/indexing/run/building: what was read before is not read again, the index is what the rows
-    are, and nothing is left of the build."""
-    for fault in spread(faults_of(kind, all_calls(prepared("unharmed")))):
-        base = prepared(f"{fault.call}")
-        files = everything(base)
-        storage = FaultyStorage(fault)
-        with suppress(Killed, OSError, LakewardError):
-            build(base, storage)
-        made = {path.name for path in build_folder(base).glob("*.keys")} if build_folder(base).exists() else set()
-        again = FaultyStorage()
-        if opened(base, STORAGE, scan(base)).indexed() == Indexed():
-            done = build(base, again)
-            assert (done.groups, done.entries, done.resumed) == (3, 3, len(made)), fault
-            assert len(slices_read(again.calls, base)) == 3 - len(made), fault
-        else:
-            remove_checkpoints(STORAGE, str(build_folder(base)))
-        assert places(opened(base, STORAGE, scan(base)), KEYS) == truth(base), fault
-        assert {path for path in set(everything(base)) - set(files) if ".lakeward/index/record" not in path} == set()
 
 
 def test_a_later_snapshot(prepared: Callable[[str], Path]) -> None:

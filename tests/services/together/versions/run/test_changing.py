@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import LakewardError, Refused, TryLater
+from lakeward.base.errors import Refused, TryLater
 from lakeward.format.java_properties import parse_properties
 from lakeward.protocol.heartbeat_line import heartbeat_path
 from lakeward.protocol.owner import Processes
@@ -17,11 +16,9 @@ from lakeward.services.together.versions.plan.version_change import VersionChang
 from lakeward.services.together.versions.run.changing import change_version, preview_version_change
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from tests.crash.compacting import age_temporary_files, everything
-from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.crash.compacting import everything
 from tests.golden_tables import copy_golden
 from tests.processes import LookedOn, ScriptedProcesses
-from tests.runs import spread
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.version_10 import FILE_ID
 
@@ -104,41 +101,6 @@ def test_a_failed_write_is_rolled_back_on_the_way_down(tmp_path: Path) -> None:
     assert [step.kind for step in change(base, 9).steps] == [StepKind.ROLLBACK, StepKind.PROPERTIES]
     assert not left.exists()
     assert properties_of(base) == before
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize("target", [9, 10])
-@pytest.mark.parametrize("kind", FaultKind)
-def test_stopped_at_every_call(kind: FaultKind, target: int, tmp_path: Path) -> None:
-    """Keeps 1 of services/together/versions/run/changing: the table is never ahead of its metadata table, and the next
-    run ends it."""
-
-    def table(name: str) -> Path:
-        base = copy_golden("v9_metadata", tmp_path / name)
-        if target == 9:
-            change(base)
-        return base
-
-    trial, new, old = FaultyStorage(), str(target), str(19 - target)
-    change(table("trial"), target, trial)
-    last = len(trial.calls)
-    first = next(n for n, call in enumerate(trial.calls) if call.startswith("create") and "properties" in call) - 2
-    for fault in spread(faults_of(kind, trial.calls, range(first, last))):
-        base = table(f"{fault.call}")
-        processes = ScriptedProcesses()
-        with suppress(LakewardError, OSError, Killed):
-            change(base, target, FaultyStorage(fault), processes)
-        processes.kill_all()
-        age_temporary_files(base)
-        try:
-            if all((base / place).exists() for place in PLACES):
-                assert versions(base) in ([old, old], [new, old], [new, new])
-            change(base, target, processes=processes)
-            assert versions(base) == [new, new]
-            assert not list(base.rglob("*.backup"))
-        except BaseException as error:
-            error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")
-            raise
 
 
 def test_nothing_is_written_beside_what_lives(tmp_path: Path) -> None:

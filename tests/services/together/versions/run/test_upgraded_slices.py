@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import LakewardError, Refused
+from lakeward.base.errors import Refused
 from lakeward.cli.main import run
 from lakeward.format.file_name import CDC_SUFFIX, is_native_log
 from lakeward.format.timeline.clean_plan import CleanPlan, Retained
@@ -25,13 +22,12 @@ from lakeward.services.together.versions.run.changing import change_version
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import CDC_ENABLED
 from tests.clocks import SkippingClock
-from tests.crash.compacting import FULL, LOG, age_temporary_files, everything
+from tests.crash.compacting import FULL, LOG, everything
 from tests.crash.compacting import compact as compact_table
-from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.faults import FaultyStorage
 from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
 from tests.processes import LookedOn, ScriptedProcesses
-from tests.runs import spread
 from tests.services.clean.run.cleaning import completed_cleans
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.writing import BUCKETS, new_table, values, write
@@ -247,37 +243,3 @@ def test_a_clean_of_changes_says_no_less_than_the_one_before(tmp_path: Path) -> 
     assert change(table, 9, drop_changes=True) == [StepKind.CHANGES, StepKind.PROPERTIES]
     before, after = completed_cleans(table.base).values()
     assert after.earliest_retained == before.earliest_retained != ""
-
-
-@pytest.mark.crash
-@pytest.mark.wide
-@pytest.mark.parametrize("case", [native_on_inline, both_merged, captured])
-@pytest.mark.parametrize("kind", FaultKind)
-def test_the_way_down_stopped_at_every_call(kind: FaultKind, case: Callable[[Upgraded], None], tmp_path: Path) -> None:
-    """Keeps 1 of services/together/versions/run/changing: the rows are there after each fault, and the next run comes
-    to the end."""
-    drop_changes, made = case is captured, Upgraded(tmp_path / "made")
-    case(made)
-
-    def copied(name: str) -> Upgraded:
-        table = copy.copy(made)
-        table.base = Path(shutil.copytree(made.base, tmp_path / name, copy_function=shutil.copy2))
-        return table
-
-    trial = FaultyStorage()
-    change(copied("trial"), 9, trial, drop_changes=drop_changes)
-    for fault in spread(faults_of(kind, trial.calls)):
-        table, processes = copied(f"{fault.call}"), ScriptedProcesses()
-        with suppress(LakewardError, OSError, Killed):
-            change(table, 9, FaultyStorage(fault), processes, drop_changes=drop_changes)
-        try:
-            assert values(read_rows(table.base)) == table.model
-            processes.kill_all()
-            age_temporary_files(table.base)
-            change(table, 9, processes=processes, drop_changes=drop_changes)
-            assert values(read_rows(table.base)) == table.model
-            assert not table.native() and scan(table.base).config.version.number == 9
-        except BaseException as error:
-            error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")
-            raise
-        shutil.rmtree(table.base)

@@ -1,0 +1,95 @@
+"""Changes of a table's version, stopped at every call to the storage. A row is one of them; the loop is in
+tests/crash/harness.py."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.harness import Case, Extent, Place, Row, cases_of
+from tests.faults import FaultKind
+from tests.golden_tables import copy_golden
+from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
+from tests.services.together.versions.run import test_changing as changing
+from tests.services.together.versions.run import test_upgraded_slices as upgraded
+from tests.write.writing import values
+
+pytestmark = pytest.mark.crash
+
+
+def changing_the_version(target: str, folder: Path) -> Case:
+    """The table is never ahead of its metadata table, and the next run ends it. Keeps 1 of
+    services/together/versions/run/changing."""
+    table, new, old = copy_golden("v9_metadata", folder), target, str(19 - int(target))
+    if target == "9":
+        changing.change(table)
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        changing.change(base, int(target), storage, processes)
+
+    def check_now(base: Path, whole: Path) -> None:
+        if all((base / place).exists() for place in changing.PLACES):
+            assert changing.versions(base) in ([old, old], [new, old], [new, new])
+
+    def check_end(base: Path, whole: Path) -> None:
+        assert changing.versions(base) == [new, new]
+        assert not list(base.rglob("*.backup"))
+
+    def where(calls: Sequence[str]) -> range:
+        first = next(n for n, call in enumerate(calls) if call.startswith("create") and "properties" in call)
+        return range(first - 2, len(calls))
+
+    return Case(table=table, run=run, check_now=check_now, check_end=check_end, where=where)
+
+
+FORMS = {
+    "native-on-inline": upgraded.native_on_inline,
+    "both-merged": upgraded.both_merged,
+    "captured": upgraded.captured,
+}
+
+
+def going_down(form: str, folder: Path) -> Case:
+    """The rows are there after each fault, and the next run comes to the end. Keeps 1 of
+    services/together/versions/run/changing."""
+    made = upgraded.Upgraded(folder)
+    FORMS[form](made)
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        table = copy.copy(made)
+        table.base = base
+        upgraded.change(table, 9, storage, processes, drop_changes=form == "captured")
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert values(read_rows(base)) == made.model
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        table = copy.copy(made)
+        table.base = base
+        assert not table.native() and scan(base).config.version.number == 9
+
+    return Case(table=made.base, run=run, check_now=check_now, check_end=check_end)
+
+
+ALL = Extent(check=tuple(FaultKind))
+NIGHTLY = Extent(test=())
+
+ROWS = (
+    Row(make=changing_the_version, table="10", disk=ALL),
+    Row(make=changing_the_version, table="9", disk=ALL),
+    *(Row(make=going_down, table=form, disk=NIGHTLY) for form in FORMS),
+)
+
+
+@pytest.mark.parametrize(("row", "place", "kind"), cases_of(ROWS))
+def test_a_version_change_survives_every_fault(
+    row: Row, place: Place, kind: FaultKind, survives: Callable[..., None]
+) -> None:
+    """Whatever call fails, dies, tears or loses its reply: running again ends it."""
+    survives(row, place, kind)
