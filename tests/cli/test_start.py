@@ -40,6 +40,10 @@ LOADED_FOR = {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
         *("lakeward.protocol.serviced_table", "numpy", "psutil", "pyarrow"),
     },
+    "compact {table} --dry-run": {
+        *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
+        *("lakeward.protocol.serviced_table", "numpy", "psutil", "pyarrow"),
+    },
     # In process, as all that is small: neither Spark nor the store, and nothing that only other services need.
     "compact {table} --type full --writers stopped --timezone UTC": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),

@@ -120,7 +120,7 @@ def test_a_write_goes_by_it(
     rows.write_text("".join(f'{{"id": "{key}", "ts": 5, "part": "c", "v": "y"}}\n' for key in ("k1", "k4", "k5")))
 
     assert run([*words, "--engine", "spark"]) == 2
-    assert "By an index in a database rows are written by this process alone" in capfd.readouterr().err
+    assert "With an index in a database, only this process can write rows" in capfd.readouterr().err
     assert run(words) == 0
     there = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in read_rows(table)}
     assert there == {("k1", "a", "y"), ("k2", "a", "x"), ("k3", "b", "x"), ("k4", "b", "y"), ("k5", "c", "y")}

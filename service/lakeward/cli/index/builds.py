@@ -21,16 +21,15 @@ from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import parse_option
 from lakeward.cli.views.engines import engine_as_json, engine_told
-from lakeward.engine.task.entry import make_checkpoint_at
 from lakeward.index.build_state import build_under_way
 from lakeward.protocol.progress import Pace
-from lakeward.services.indexing.run.build_work import BuildWork
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.engine.dispatch.engine_rule import EngineRule
     from lakeward.index.build_state import BuildState
     from lakeward.index.index_type import IndexType
+    from lakeward.services.indexing.run.build_work import BuildWork
     from lakeward.table.snapshot import TableSnapshot
 
 ByteRateOption = Annotated[
@@ -62,6 +61,9 @@ class StatedBuild:
         self, opened: ConfiguredTable, kind: IndexType, folder: str, on_step: Callable[[str, int, int], None]
     ) -> Iterator[BuildWork]:
         """The work of one build. Raises `UsageError`."""
+        from lakeward.engine.task.entry import make_checkpoint_at
+        from lakeward.services.indexing.run.build_work import BuildWork
+
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
         clock = SystemClock()
         engines = self.engine.over(opened.settings, memory_bytes=opened.table.memory)

@@ -114,9 +114,9 @@ def compact(
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
     what the configuration says under locks.
     """
-    from lakeward.cli.services.metadata_compact import check_goes_with_metadata, service_metadata_now
-
     if metadata:
+        from lakeward.cli.services.metadata_compact import check_goes_with_metadata
+
         check_goes_with_metadata(
             {
                 "--type": plan.kind,
@@ -150,6 +150,8 @@ def compact(
     )
     engines = engine.over(opened.settings, memory_bytes=options.memory_bytes)
     if metadata:
+        from lakeward.cli.services.metadata_compact import service_metadata_now
+
         typer.echo(
             "`compact --metadata` is the old way to say `lakeward metadata clean` and `lakeward metadata compact`.",
             err=True,
