@@ -84,7 +84,7 @@ def test_services_have_nothing_to_do_on_it(
     """An empty metadata table is one that they verify, and that its own compaction makes base files of."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     table, stopped = str(tmp_path / "t"), ("--writers", "stopped", "--timezone", "UTC")
-    words = ("--record-key", "id", "--partition", "day", "--index", "record, bloom-filters")
+    words = ("--record-key", "id", "--partition", "day", "--index", "metadata, bloom-filters")
     assert run(["table", "create", table, "--schema", str(schema), *words]) == 0
     capfd.readouterr()
     for _ in range(2):
@@ -102,7 +102,7 @@ def test_the_first_rows_go_into_all_its_indexes(
     """No instant tells a zone before the first one, whose time the record index has all the same."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     table, rows = str(tmp_path / "t"), tmp_path / "rows.jsonl"
-    words = ("--record-key", "id", "--partition", "day", "--index", "record")
+    words = ("--record-key", "id", "--partition", "day", "--index", "metadata")
     assert run(["table", "create", table, "--schema", str(schema), *words]) == 0
     rows.write_text('{"id": "a", "day": "p", "at": "2024-03-04T05:06:07Z"}\n')
     assert run(["write", table, "--input", str(rows), "--writers", "stopped"]) == 0
@@ -124,7 +124,7 @@ def test_what_writers_are_asked(schema: Path, tmp_path: Path, capfd: pytest.Capt
     assert run(["inspect", str(tmp_path / "b"), "--timezone", "UTC"]) == 0
     assert "BUCKET, 12 buckets a partition, asked of all writers" in capfd.readouterr().out
     assert made("--index", "simple", "--key-generator", "non-partition")["hoodie.index.type"] == "SIMPLE"
-    indexed = made("--index", "bloom-filters, record")["hoodie.table.metadata.partitions"]
+    indexed = made("--index", "bloom-filters, metadata")["hoodie.table.metadata.partitions"]
     assert indexed == "bloom_filters,column_stats,files,record_index"
     assert "hoodie.table.metadata.partitions" not in made("--no-metadata-table")
     latest = made("--table-version", "10")
@@ -163,9 +163,10 @@ def test_a_table_like_a_file_of_another_table(tmp_path: Path, capfd: pytest.Capt
         (["--schema", "{schema}", "--ordering", "ts"], "ts cannot be an ordering field."),
         (["--schema", "{schema}", "--index", "bucket"], "does not say how many buckets"),
         (["--schema", "{schema}", "--index", "bucket:few"], "does not say how many buckets"),
-        (["--schema", "{schema}", "--index", "record:1"], "The index 'record:1' cannot be made with a table."),
+        (["--schema", "{schema}", "--index", "metadata:1"], "The index 'metadata:1' cannot be made with a table."),
         (["--schema", "{schema}", "--index", "expr_index"], "The index 'expr_index' cannot be made with a table."),
-        (["--schema", "{schema}", "--index", "record,simple"], "Keys are found by one index."),
+        (["--schema", "{schema}", "--index", "record"], "A table is not made with Lakeward's record index."),
+        (["--schema", "{schema}", "--index", "metadata,simple"], "Keys are found by one index."),
         (["--schema", "{schema}", "--timestamp-unit", "days"], "The moments by which partitions are named"),
         (["--schema", "{schema}", "--key-generator", "custom"], "key generator CUSTOM cannot be created"),
         (["--schema", "{schema}", "--table-version", "10", "--ordering", "at.x"], "at.x cannot be an ordering field."),

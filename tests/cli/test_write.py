@@ -108,6 +108,7 @@ def test_bloom_filters_that_are_too_small_are_told(base: Path, capsys: pytest.Ca
         ("--operation", "upsert"),
         ("--operation", "delete_partition"),
         ("--input", "ROWS", "--index", "bucket"),
+        ("--input", "ROWS", "--index", "metadata"),
         ("--input", "ROWS", "--index", "record"),
         ("--input", "ROWS", "--index-url", "postgresql://localhost/index"),
         ("--input", "ROWS", "--index", "postgres", "--index-url", "sqlite:///index.db"),

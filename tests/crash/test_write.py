@@ -40,10 +40,10 @@ OVERWRITTEN = {"k1": "b", "k3": "a", "k4": "b", "k5": "b"}
 SHAPES: dict[str, dict[str, Any]] = {
     "mor-buckets": {"table_type": "MERGE_ON_READ"},
     "cow-simple": {"table_type": "COPY_ON_WRITE"},
-    "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
+    "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.METADATA)},
     "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10},
     "cow-captured": {"table_type": "COPY_ON_WRITE"},
-    "mor-moves": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
+    "mor-moves": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.METADATA)},
 }
 """The third one has a record index, and the write that is stopped brings a column; that to the fourth leaves a native
 log of rows and one of deletes in a file group, that to the fifth a log of changes beside each base file, and that to
@@ -62,8 +62,8 @@ def request_of(shape: str) -> dict[str, Any]:
     if "buckets" in shape:
         return BUCKETS
     if "moves" in shape:
-        return {"index": IndexKind.RECORD, "moves_rows": True, "sizes": FileSizes(small_file=0)}
-    return {"index": IndexKind.RECORD} if "column" in shape else {}
+        return {"index": IndexKind.METADATA, "moves_rows": True, "sizes": FileSizes(small_file=0)}
+    return {"index": IndexKind.METADATA} if "column" in shape else {}
 
 
 def second(shape: str) -> Sequence[WrittenRow] | pa.RecordBatch:

@@ -261,9 +261,7 @@ def test_a_write_of_ours_behind_an_upgrade(tmp_path: Path) -> None:
     life.state(first)
     opens = partial(opened, life.base)
     for key in ("k40", "k49"):
-        write(
-            life.base, [(key, 1000, "p1", "ours")], index=IndexKind.LAKEWARD_RECORD, moves_rows=True, open_index=opens
-        )
+        write(life.base, [(key, 1000, "p1", "ours")], index=IndexKind.RECORD, moves_rows=True, open_index=opens)
         assert index.found() == truth(life.base)
         assert dict(truth(life.base))[key][0] == "p1"
         before = index.opens(scan(life.base)).indexed()

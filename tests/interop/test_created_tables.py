@@ -103,7 +103,7 @@ def values(table: HudiTable, **options: str) -> dict[str, str]:
         pytest.param(
             "mor",
             TableShape(partition_fields="part", options=INDEXES | {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}),
-            ["--partition", "part", "--index", "record,bloom-filters"],
+            ["--partition", "part", "--index", "metadata,bloom-filters"],
             marks=pytest.mark.wide,
         ),
     ],
@@ -151,7 +151,7 @@ def test_its_services_go_on(spark: SparkSession, tmp_path: Path, schema: Path) -
     """Writers who are told nothing keep the indexes that were asked for, and use them: upserts, deletes, compactions,
     cleans and the metadata table's own compactions follow each other, and both ways to list files give the same."""
     base = tmp_path / "t"
-    words = ["--record-key", "id", "--partition", "part", "--index", "record,bloom-filters"]
+    words = ["--record-key", "id", "--partition", "part", "--index", "metadata,bloom-filters"]
     ours = create(base, "--schema", str(schema), *words)
     partitions, table = ours["hoodie.table.metadata.partitions"], HudiTable(spark, base, TableShape())
     services = {
@@ -229,8 +229,8 @@ def test_partitions_by_moments_and_by_dates_with_slashes(spark: SparkSession, tm
     "release, version, words",
     [
         (OLDEST_VERSION_OF_8, "8", []),
-        (OLDEST_VERSION_OF_8, "8", ["--index", "record,bloom-filters"]),
-        (OLDEST_VERSION, "9", ["--index", "record,bloom-filters"]),
+        (OLDEST_VERSION_OF_8, "8", ["--index", "metadata,bloom-filters"]),
+        (OLDEST_VERSION, "9", ["--index", "metadata,bloom-filters"]),
     ],
 )
 def test_older_releases_go_on(tmp_path: Path, schema: Path, release: str, version: str, words: list[str]) -> None:

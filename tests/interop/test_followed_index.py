@@ -115,7 +115,7 @@ class Followed:
             for key in keys
         ]
         opens = partial(opened, self.table.path)
-        write(self.table.path, rows, operation, index=IndexKind.LAKEWARD_RECORD, moves_rows=True, open_index=opens)
+        write(self.table.path, rows, operation, index=IndexKind.RECORD, moves_rows=True, open_index=opens)
 
     def overwrite(self) -> None:
         """One partition; no key of another one comes there, or it would be in both."""

@@ -31,7 +31,7 @@ GLOBAL = "GLOBAL_RECORD_LEVEL_INDEX"
 INDEXES = {
     "GLOBAL_SIMPLE": IndexKind.GLOBAL_SIMPLE,
     "GLOBAL_BLOOM": IndexKind.GLOBAL_BLOOM,
-    GLOBAL: IndexKind.RECORD,
+    GLOBAL: IndexKind.METADATA,
 }
 FIRST: list[Row] = [(f"k{n}", 10, "p0", False) for n in range(1, 10)]
 STEPS: list[tuple[str, list[Row]]] = [

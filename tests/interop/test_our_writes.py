@@ -66,7 +66,7 @@ class Kind:
         words += ["--ordering", made.ordering_fields] if made.ordering_fields else ["--merge-mode", "commit-time"]
         words += ["--hive-style"] if made.hive_style else []
         words += ["--url-encode"] if made.url_encode else []
-        indexes = ["record"] if "hoodie.index.type" in self.options else []
+        indexes = ["metadata"] if "hoodie.index.type" in self.options else []
         indexes += ["bucket:2"] if made.index == "BUCKET" else []
         indexes += ["bloom-filters"] if "hoodie.metadata.index.bloom.filter.enable" in self.options else []
         words += ["--index", ",".join(indexes)] if indexes else []
@@ -281,7 +281,7 @@ def die(base: Path, kind: Kind, storage: FaultyStorage) -> None:
     """One write of ours, whose process dies where the storage says so."""
     by = {"index": IndexKind.BUCKET, "buckets": 2} if kind.of_hudi.index == "BUCKET" else {}
     if "hoodie.index.type" in kind.options:
-        by = {"index": IndexKind.RECORD}
+        by = {"index": IndexKind.METADATA}
     write(base, [(key, *value) for key, value in DIED.items()], storage=storage, clock=SystemClock(), **by)
 
 

@@ -169,7 +169,7 @@ def test_records_are_hudis(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     ours = tmp_path / "ours"
     rewritten = tmp_path / "rewritten"
     small_file = int(table.shape.write_options()["hoodie.parquet.small.file.limit"])
-    kind_of_index = IndexKind.RECORD if table.shape.index == GLOBAL else IndexKind.GLOBAL_SIMPLE
+    kind_of_index = IndexKind.METADATA if table.shape.index == GLOBAL else IndexKind.GLOBAL_SIMPLE
     for step, instant in write_all(spark, table, count):
         if step is STEPS[0]:
             table.copy_to(ours)

@@ -27,7 +27,7 @@ TABLE = NewTable(
     record_key_fields=("id",),
 )
 PLAIN = replace(TABLE, has_metadata_table=False)
-INDEXED = replace(TABLE, partition_fields=("id",), indexes=NewIndexes(NewIndex.RECORD, bloom_filters=True))
+INDEXED = replace(TABLE, partition_fields=("id",), indexes=NewIndexes(NewIndex.METADATA, bloom_filters=True))
 BORN, LATER = 1_700_000_000.0, 1_800_000_000.0
 
 

@@ -26,7 +26,7 @@ SCHEMA = json.dumps(
         ],
     }
 )
-RECORD_INDEX = NewIndexes(NewIndex.RECORD)
+RECORD_INDEX = NewIndexes(NewIndex.METADATA)
 TIMEZONE = "hoodie.table.timeline.timezone"
 
 
@@ -52,7 +52,7 @@ def test_its_properties_are_those_that_hudi_gave(
         ordering_fields=("ts",),
         version=int(golden[1]),
         has_metadata_table=has_metadata_table,
-        indexes=NewIndexes(NewIndex.RECORD, bloom_filters=True) if has_metadata_table else NewIndexes(),
+        indexes=NewIndexes(NewIndex.METADATA, bloom_filters=True) if has_metadata_table else NewIndexes(),
     )
     ours, asked = table.properties, new(indexes=table.indexes, version=table.version).asked_of_writers
     assert ours.pop("hoodie.table.create.schema") == SCHEMA

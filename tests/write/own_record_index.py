@@ -68,7 +68,7 @@ def build_anew(base: Path) -> None:
 
 
 def write_by(base: Path, rows: Any, operation: str = "upsert", *, storage: Storage = STORAGE, **request: Any) -> str:
-    by = {"index": IndexKind.LAKEWARD_RECORD, "open_index": lambda snapshot: opened(base, snapshot, storage)}
+    by = {"index": IndexKind.RECORD, "open_index": lambda snapshot: opened(base, snapshot, storage)}
     by |= {"clock": CLOCK, "sizes": FileSizes(small_file=0), "storage": storage}
     return write(base, rows, operation, **(by | request)).instant
 

@@ -59,7 +59,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=message):
             lakeward.write.write(rows, str(base), **said)
     with pytest.raises(Refused, match="no record index"):
-        lakeward.write.write(one, str(base), index="record", writers_stopped=True)
+        lakeward.write.write(one, str(base), index="metadata", writers_stopped=True)
     assert not list((base / ".hoodie" / "timeline").glob("2*"))
 
 
@@ -69,7 +69,7 @@ def test_a_record_index_of_lakewards(tmp_path: Path) -> None:
     for location in (None, str(tmp_path / "indexes")):
         base = new_table(tmp_path / f"t-{location is None}")
         folder = RecordOptions(location).folder(str(base))
-        words = {"index": "lakeward-record", "index_location": location, "writers_stopped": True}
+        words = {"index": "record", "index_location": location, "writers_stopped": True}
         with pytest.raises(Refused, match="no record index of Lakeward's"):
             lakeward.write.write(table_of(("k1", 1, "p", "a")), str(base), **words)
         new_record_index(Path(folder), buckets=2)
@@ -88,7 +88,7 @@ def test_a_record_index_of_lakewards(tmp_path: Path) -> None:
 
 def test_rows_move_where_the_table_says_so(tmp_path: Path) -> None:
     """Its properties say so, as Hudi's writers go by them, or the call; not both."""
-    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.RECORD))
+    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))
 
     def write(partition: str, **said: bool) -> list[str]:
         lakeward.write.write(table_of(("k1", 1, partition, "a")), str(base), writers_stopped=True, **said)

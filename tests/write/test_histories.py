@@ -122,7 +122,7 @@ class History:
 INDEXES: list[tuple[dict[str, Any], NewIndexes]] = [
     ({"index": IndexKind.SIMPLE}, NewIndexes()),
     ({"index": IndexKind.BUCKET, "buckets": 2}, NewIndexes()),
-    ({"index": IndexKind.RECORD}, NewIndexes(finds_keys=NewIndex.RECORD)),
+    ({"index": IndexKind.METADATA}, NewIndexes(finds_keys=NewIndex.METADATA)),
     ({"index": IndexKind.BLOOM}, NewIndexes(bloom_filters=True)),
 ]
 

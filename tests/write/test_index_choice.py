@@ -17,11 +17,11 @@ BUCKETS_OF_TABLE = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buck
     [
         ({}, None, None, IndexChoice(IndexKind.SIMPLE)),
         ({}, None, 4, IndexChoice(IndexKind.BUCKET, 4)),
-        ({}, IndexKind.RECORD, None, IndexChoice(IndexKind.RECORD)),
-        ({"hoodie.table.metadata.partitions": "files,record_index"}, None, None, IndexChoice(IndexKind.RECORD)),
+        ({}, IndexKind.METADATA, None, IndexChoice(IndexKind.METADATA)),
+        ({"hoodie.table.metadata.partitions": "files,record_index"}, None, None, IndexChoice(IndexKind.METADATA)),
         (BUCKETS_OF_TABLE, None, None, IndexChoice(IndexKind.BUCKET, 4)),
         (BUCKETS_OF_TABLE, IndexKind.BUCKET, 4, IndexChoice(IndexKind.BUCKET, 4)),
-        ({"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}, None, None, IndexChoice(IndexKind.RECORD)),
+        ({"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}, None, None, IndexChoice(IndexKind.METADATA)),
         ({"hoodie.index.type": "GLOBAL_SIMPLE"}, None, None, IndexChoice(IndexKind.GLOBAL_SIMPLE, moves_rows=True)),
         ({"hoodie.index.type": "GLOBAL_BLOOM"}, None, None, IndexChoice(IndexKind.GLOBAL_BLOOM, moves_rows=True)),
         ({"hoodie.index.type": "BLOOM"}, IndexKind.BLOOM, None, IndexChoice(IndexKind.BLOOM)),
@@ -35,7 +35,7 @@ def test_it_is_chosen(
 
 
 @pytest.mark.parametrize(
-    ("asked", "buckets"), [(IndexKind.SIMPLE, None), (IndexKind.RECORD, None), (None, 5), (IndexKind.BUCKET, 3)]
+    ("asked", "buckets"), [(IndexKind.SIMPLE, None), (IndexKind.METADATA, None), (None, 5), (IndexKind.BUCKET, 3)]
 )
 def test_the_table_has_the_last_word(asked: IndexKind | None, buckets: int | None) -> None:
     """Another index, or number of buckets, would not find its keys. Keeps 1 of write/index_choice."""
@@ -64,12 +64,12 @@ SIMPLE, BLOOM, RECORD = (f"hoodie.{name}.index.update.partition.path" for name i
         (IndexKind.GLOBAL_BLOOM, {SIMPLE: "false"}, None, True),
         (IndexKind.GLOBAL_BLOOM, {BLOOM: "false"}, None, False),
         (IndexKind.GLOBAL_BLOOM, {}, False, False),
+        (IndexKind.METADATA, {}, None, False),
+        (IndexKind.METADATA, {RECORD: "true", SIMPLE: "false"}, None, True),
+        (IndexKind.METADATA, {RECORD: "true"}, True, True),
+        (IndexKind.METADATA, {}, True, True),
         (IndexKind.RECORD, {}, None, False),
-        (IndexKind.RECORD, {RECORD: "true", SIMPLE: "false"}, None, True),
-        (IndexKind.RECORD, {RECORD: "true"}, True, True),
-        (IndexKind.RECORD, {}, True, True),
-        (IndexKind.LAKEWARD_RECORD, {}, None, False),
-        (IndexKind.LAKEWARD_RECORD, {RECORD: "true"}, None, True),
+        (IndexKind.RECORD, {RECORD: "true"}, None, True),
         (IndexKind.POSTGRES, {}, None, False),
         (IndexKind.POSTGRES, {RECORD: "true"}, None, True),
         (IndexKind.SIMPLE, {SIMPLE: "true"}, None, False),
@@ -86,7 +86,7 @@ def test_the_table_says_whether_rows_move() -> None:
     for name, kind in (
         (SIMPLE, IndexKind.GLOBAL_SIMPLE),
         (BLOOM, IndexKind.GLOBAL_BLOOM),
-        (RECORD, IndexKind.RECORD),
+        (RECORD, IndexKind.METADATA),
     ):
         for said in (True, False):
             with pytest.raises(UsageError, match=f"another {name}") as raised:

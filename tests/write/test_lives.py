@@ -123,7 +123,7 @@ class Life(History):
 
     def restore(self) -> None:
         commits = [each.time for each in self.snapshot().timeline.completed_writes if each.time in self.states]
-        if commits and self.index["index"] is not IndexKind.RECORD:
+        if commits and self.index["index"] is not IndexKind.METADATA:
             self.go_back(self.chance.choice(commits))
 
     def go_back(self, target: str) -> None:
@@ -137,7 +137,7 @@ class Life(History):
         self.come_to(10 if self.version == 9 else 9)
 
     def come_to(self, target: int) -> None:
-        if target == 9 and self.index["index"] is IndexKind.RECORD:
+        if target == 9 and self.index["index"] is IndexKind.METADATA:
             return  # the index goes with the metadata table
         self.told.append(f"version {target}")
 
@@ -222,7 +222,7 @@ def live(path: Path, seed: int, steps: int) -> None:
     table_type = chance.choice(["MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE"])
     by_event_time = chance.random() < 0.7
     index, indexes = chance.choice(INDEXES)
-    has_metadata = index["index"] is IndexKind.RECORD or chance.random() < 0.5
+    has_metadata = index["index"] is IndexKind.METADATA or chance.random() < 0.5
     is_lsm_tree = version == 10 and chance.random() < 0.5
     base = new_table(
         path,

@@ -72,7 +72,7 @@ def _without_names(key: str, record: MetadataRecord) -> tuple[Any, ...]:
 
 def test_it_says_what_that_of_version_9_says(tmp_path: Path) -> None:
     """Rows that come, change, go and are replaced, by the record index, and after its own compaction."""
-    indexes = NewIndexes(NewIndex.RECORD, bloom_filters=True)
+    indexes = NewIndexes(NewIndex.METADATA, bloom_filters=True)
     tables = {number: new_table(tmp_path / str(number), version=number, indexes=indexes) for number in (9, 10)}
     deleting = rows_of(SECOND).append_column("_hoodie_is_deleted", pa.array([False, True, False, False]))
     steps: list[tuple[Any, str]] = [
@@ -83,7 +83,7 @@ def test_it_says_what_that_of_version_9_says(tmp_path: Path) -> None:
     ]
     for base in tables.values():
         for rows, operation in steps:
-            write(base, rows, operation, index=IndexKind.RECORD, fill_missing=True)
+            write(base, rows, operation, index=IndexKind.METADATA, fill_missing=True)
     of_9, of_10 = (told(base) for base in tables.values())
     assert of_9.keys() == {BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX}
     assert of_9 == of_10

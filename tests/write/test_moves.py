@@ -33,10 +33,10 @@ from tests.write.writing import COLUMNS, Row, new_table, rows_of, write
 
 KEYS = [f"k{number:02}" for number in range(16)]
 PARTITIONS = ["p0", "p1", "p2"]
-BY_RECORD = NewIndexes(finds_keys=NewIndex.RECORD)
+BY_RECORD = NewIndexes(finds_keys=NewIndex.METADATA)
 INDEXES = {
     IndexKind.GLOBAL_SIMPLE: NewIndexes(),
-    IndexKind.RECORD: BY_RECORD,
+    IndexKind.METADATA: BY_RECORD,
     IndexKind.GLOBAL_BLOOM: NewIndexes(bloom_filters=True),
 }
 
@@ -181,7 +181,7 @@ def test_a_key_that_is_in_several_partitions(tmp_path: Path, index: IndexKind, t
     base = new_table(tmp_path / "t", table_type=table_type, indexes=BY_RECORD)
     for partition in PARTITIONS:
         write(base, [("k1", 1, partition, partition)], "insert", index=IndexKind.SIMPLE)
-    if index is IndexKind.RECORD:
+    if index is IndexKind.METADATA:
         write(base, [("k1", 2, "p9", "b")], index=index, moves_rows=True)
         there = [(row["_hoodie_partition_path"], row["v"]) for row in read_rows(base)]
         assert sorted(there) == [("p0", "p0"), ("p1", "p1"), ("p9", "b")]
@@ -189,7 +189,7 @@ def test_a_key_that_is_in_several_partitions(tmp_path: Path, index: IndexKind, t
     write(base, [("k1", 2, "p1", "b")], index=index, moves_rows=True)
     assert found(base) == {"k1": ("p1", 2, "p1", "b")}
     # The record index knew it in p2, and knows it in p1 now.
-    write(base, [("k1", 3, "p1", "c")], index=IndexKind.RECORD, sizes=FileSizes(small_file=0))
+    write(base, [("k1", 3, "p1", "c")], index=IndexKind.METADATA, sizes=FileSizes(small_file=0))
     assert found(base) == {"k1": ("p1", 3, "p1", "c")}
 
 
@@ -211,7 +211,7 @@ def test_a_key_that_a_log_deleted(tmp_path: Path) -> None:
 def test_a_late_delete_leaves_the_key_in_the_record_index(tmp_path: Path, moves: bool) -> None:
     """The row lives on, and the next one of the key finds it."""
     base = new_table(tmp_path / "t", indexes=BY_RECORD)
-    by = {"index": IndexKind.RECORD, "moves_rows": moves}
+    by = {"index": IndexKind.METADATA, "moves_rows": moves}
     write(base, with_deletes([("k1", 5, "p0", "a"), ("k2", 5, "p0", "a")], [False, False]), **by)
 
     write(base, with_deletes([("k1", 4, "p0", "late"), ("k2", 6, "p0", "")], [True, True]), **by)

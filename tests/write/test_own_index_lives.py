@@ -84,7 +84,7 @@ def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
     new_record_index(folder, is_global=is_global, buckets=2, scaling=Scaling(way, entries_max=8))
     life = Indexed(chance, base, table_type, by_event_time, {"index": IndexKind.SIMPLE}, is_global=is_global)
     outside: OpenIndex = partial(opened_outside, MemoryEntries(is_global=is_global))
-    ways: dict[IndexKind, OpenIndex] = {IndexKind.LAKEWARD_RECORD: life.record_index, IndexKind.POSTGRES: outside}
+    ways: dict[IndexKind, OpenIndex] = {IndexKind.RECORD: life.record_index, IndexKind.POSTGRES: outside}
     life.ways = [(kind, ways[kind]) for kind in kinds]
     life.indexes = [opens for _, opens in life.ways]  # type: ignore[misc]
     life.told.append(f"seed {seed}: version {version} {table_type} {is_global=} {by_event_time=} {way}")
@@ -97,7 +97,7 @@ def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
 
 @pytest.mark.parametrize(
     "kinds",
-    [[IndexKind.LAKEWARD_RECORD], [IndexKind.LAKEWARD_RECORD, IndexKind.POSTGRES]],
+    [[IndexKind.RECORD], [IndexKind.RECORD, IndexKind.POSTGRES]],
     ids=["record", "mixed"],
 )
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(2, runs(20)))])

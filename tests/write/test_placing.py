@@ -212,7 +212,7 @@ REFUSED = {
         {"operation": WriteOperation.INSERT_OVERWRITE},
         "Clustering",
     ),
-    "an index that is wrong": ({}, {"z-0": 1}, {"index": IndexKind.RECORD}, "the index names it"),
+    "an index that is wrong": ({}, {"z-0": 1}, {"index": IndexKind.METADATA}, "the index names it"),
     "no buckets": ({}, {"00000001": 1}, {"buckets": 4}, "that of no bucket of 4"),
 }
 

@@ -220,8 +220,8 @@ def test_a_delete_that_loses(tmp_path: Path, is_global: bool) -> None:
 def test_a_table_with_both(tmp_path: Path) -> None:
     """A record index in the metadata table is kept beside the index that the write goes by, and by a write that goes by
     none of both too."""
-    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.RECORD))
-    write(base, FIRST, index=IndexKind.RECORD, clock=CLOCK)
+    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))
+    write(base, FIRST, index=IndexKind.METADATA, clock=CLOCK)
     entries = MemoryEntries(is_global=True)
     build(base, entries)
     write_by(base, entries, [("k1", 2, "p", "b"), ("k4", 2, "r", "b")])

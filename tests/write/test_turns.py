@@ -89,7 +89,7 @@ def _write(table: Table, chance: random.Random, storage: Turns) -> None:
     operation = chance.choice(["upsert", "upsert", "delete"])
     by: dict[str, Any] = {"index": IndexKind.GLOBAL_SIMPLE}
     if chance.random() < 0.7:
-        by = {"index": IndexKind.LAKEWARD_RECORD, "open_index": lambda snapshot: opened(table.base, snapshot, storage)}
+        by = {"index": IndexKind.RECORD, "open_index": lambda snapshot: opened(table.base, snapshot, storage)}
     (before,) = table.states
     named = {key: partition for key, _, partition, _ in rows}
     kept = {key: partition for key, partition in before.items() if key not in named}

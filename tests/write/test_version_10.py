@@ -22,7 +22,7 @@ from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 INDEXES: dict[str, tuple[dict[str, Any], NewIndexes]] = {
     "bucket": (BUCKETS, NewIndexes()),
     "simple": ({"index": IndexKind.SIMPLE}, NewIndexes()),
-    "record": ({"index": IndexKind.RECORD}, NewIndexes(finds_keys=NewIndex.RECORD)),
+    "record": ({"index": IndexKind.METADATA}, NewIndexes(finds_keys=NewIndex.METADATA)),
 }
 FIRST: list[Row] = [("k1", 5, "p", "a"), ("k2", 5, "p", "a"), ("k3", 5, "q", "a"), ("k4", 5, "q", "a")]
 SECOND: list[Row] = [("k1", 6, "p", "b"), ("k3", 4, "q", "late"), ("k5", 1, "p", "new")]

@@ -72,8 +72,8 @@ def write(
     index: Annotated[
         IndexKind | None,
         typer.Option(
-            help="Index type; default bucket with --buckets, else what `lakeward index tee` chose, else record if "
-            "the metadata table has a record index, else simple."
+            help="Index type; default bucket with --buckets, else what `lakeward index tee` chose, else metadata "
+            "if the metadata table has a record index, else simple."
         ),
     ] = None,
     index_url: Annotated[

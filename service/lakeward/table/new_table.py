@@ -82,7 +82,8 @@ class NewIndex(StrEnum):
 
     SIMPLE = "SIMPLE"
     BUCKET = "BUCKET"
-    RECORD = "RECORD_INDEX"
+    METADATA = "RECORD_INDEX"
+    """The record index of the metadata table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class NewIndexes:
     @property
     def of_metadata_table(self) -> str | None:
         """The indexes that are partitions of the metadata table, for people."""
-        found = [("record", self.finds_keys is NewIndex.RECORD), ("bloom-filters", self.bloom_filters)]
+        found = [("record", self.finds_keys is NewIndex.METADATA), ("bloom-filters", self.bloom_filters)]
         return " and ".join(name for name, is_asked in found if is_asked) or None
 
 
@@ -218,7 +219,7 @@ class NewTable:
             schema=self.schema,
             version=TableVersion(self.version),
             is_partitioned=bool(self.partition_fields),
-            has_record_index=self.indexes.finds_keys is NewIndex.RECORD,
+            has_record_index=self.indexes.finds_keys is NewIndex.METADATA,
             has_bloom_filters=self.indexes.bloom_filters,
         )
 
@@ -271,9 +272,9 @@ class NewTable:
                 # Hudi's procedures look for the names of the key fields here, and break off without them.
                 values |= {INDEX_TYPE: "BUCKET", BUCKETS: str(self.indexes.buckets), BUCKET_FIELDS: keys}
                 values["hoodie.datasource.write.recordkey.field"] = keys
-            case NewIndex.RECORD if self.version == 8:
+            case NewIndex.METADATA if self.version == 8:
                 values |= {INDEX_TYPE: "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
-            case NewIndex.RECORD:
+            case NewIndex.METADATA:
                 values[INDEX_TYPE] = "GLOBAL_RECORD_LEVEL_INDEX"
                 values["hoodie.metadata.global.record.level.index.enable"] = "true"
         if self.indexes.bloom_filters:

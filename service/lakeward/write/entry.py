@@ -143,7 +143,7 @@ def write(
         conflict_retries=retries,
     )
     open_index = None
-    if chosen.kind is IndexKind.LAKEWARD_RECORD:
+    if chosen.kind is IndexKind.RECORD:
         open_index = _record_index(storage, base_path, index_location)
     if rows is None:
         return write_rows(serviced, request, InProcessFlow(storage, ()), None, open_index)

@@ -40,13 +40,13 @@ _KINDS = {
     "BLOOM": IndexKind.BLOOM,
     "GLOBAL_BLOOM": IndexKind.GLOBAL_BLOOM,
     "BUCKET": IndexKind.BUCKET,
-    **dict.fromkeys(RECORD_INDEX_TYPES, IndexKind.RECORD),
+    **dict.fromkeys(RECORD_INDEX_TYPES, IndexKind.METADATA),
 }
 _MOVES = {
     IndexKind.GLOBAL_SIMPLE: (MOVES_BY_SIMPLE_INDEX, True),
     IndexKind.GLOBAL_BLOOM: (MOVES_BY_BLOOM_INDEX, True),
+    IndexKind.METADATA: (MOVES_BY_RECORD_INDEX, False),
     IndexKind.RECORD: (MOVES_BY_RECORD_INDEX, False),
-    IndexKind.LAKEWARD_RECORD: (MOVES_BY_RECORD_INDEX, False),
     IndexKind.POSTGRES: (MOVES_BY_RECORD_INDEX, False),
 }
 """Hudi's property for each global index, and its default; for one of Lakeward's those of the record index."""
@@ -55,8 +55,8 @@ _MOVES = {
 KIND_OF: Final = {
     IndexType.SIMPLE: IndexKind.SIMPLE,
     IndexType.BLOOM: IndexKind.BLOOM,
-    IndexType.METADATA: IndexKind.RECORD,
-    IndexType.RECORD: IndexKind.LAKEWARD_RECORD,
+    IndexType.METADATA: IndexKind.METADATA,
+    IndexType.RECORD: IndexKind.RECORD,
     IndexType.POSTGRES: IndexKind.POSTGRES,
 }
 """What a write calls the indexes that `lakeward index` knows."""
@@ -115,7 +115,7 @@ def choose_index(
                 raise _other(what, asked=given, said=its)
         buckets, bucket_fields = buckets or config.buckets, bucket_fields or config.bucket_fields
     if kind is None:
-        kind = IndexKind.RECORD if RECORD_INDEX in config.built_metadata_partitions else IndexKind.SIMPLE
+        kind = IndexKind.METADATA if RECORD_INDEX in config.built_metadata_partitions else IndexKind.SIMPLE
     return IndexChoice(kind, buckets, bucket_fields, _moves_rows(config, kind, moves_rows))
 
 

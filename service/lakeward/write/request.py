@@ -65,9 +65,9 @@ class IndexKind(StrEnum):
     """The keys of all base files, likewise."""
     BUCKET = "bucket"
     """The hash of the key: a partition has as many file groups as it has buckets."""
+    METADATA = "metadata"
+    """The record index of Hudi's, in the metadata table."""
     RECORD = "record"
-    """The record index of the metadata table."""
-    LAKEWARD_RECORD = "lakeward-record"
     """Lakeward's record index below the table, which says itself whether a key is one in all of the table."""
     POSTGRES = "postgres"
     """An index of Lakeward's in a database, which says itself whether a key is one in all of the table."""
@@ -75,7 +75,7 @@ class IndexKind(StrEnum):
     @property
     def is_global(self) -> bool:
         """Whether a key is one in all of the table, whatever the index says of itself."""
-        return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM, IndexKind.RECORD)
+        return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM, IndexKind.METADATA)
 
     @property
     def has_filters(self) -> bool:
@@ -84,7 +84,7 @@ class IndexKind(StrEnum):
     @property
     def is_own(self) -> bool:
         """Whether it is an index of Lakeward's, which learns of each write that goes by it."""
-        return self in (IndexKind.LAKEWARD_RECORD, IndexKind.POSTGRES)
+        return self in (IndexKind.RECORD, IndexKind.POSTGRES)
 
     @property
     def finds_keys_in_base_files(self) -> bool:
@@ -138,5 +138,5 @@ class WriteRequest:
         two rows in a first base file, of which updates reach one, or fails."""
         if self.deduplicate is not None:
             return self.deduplicate
-        has_one_place = self.index in (IndexKind.BUCKET, IndexKind.RECORD) or self.index.is_own
+        has_one_place = self.index in (IndexKind.BUCKET, IndexKind.METADATA) or self.index.is_own
         return self.operation.deduplicates or has_one_place

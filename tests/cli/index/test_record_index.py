@@ -140,7 +140,7 @@ def test_a_write_goes_by_it(table: Path, tmp_path: Path, engine: str, capfd: pyt
     write(table, [("k4", 2, "b", "x")])
     rows.write_text("".join(f'{{"id": "{key}", "ts": 5, "part": "c", "v": "y"}}\n' for key in ("k1", "k4", "k5")))
 
-    words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "lakeward-record"]
+    words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "record"]
     assert run([*words, "--engine", engine]) == 0
     there = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in read_rows(table)}
     assert there == {("k1", "a", "y"), ("k2", "a", "x"), ("k3", "b", "x"), ("k4", "b", "y"), ("k5", "c", "y")}
@@ -193,7 +193,7 @@ def test_one_that_is_wrong(table: Path, tmp_path: Path, place: str, capfd: pytes
     assert "is out of use" in call("lookup", "k2", "--type", "record", "--as-of", written, code=2)
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": "k1", "ts": 5, "part": "c", "v": "y"}\n')
-    words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "lakeward-record"]
+    words = ["write", str(table), "--input", str(rows), "--writers", "stopped", "--index", "record"]
     assert run([*words, "--engine", "local", "--config", str(config)]) == 2
     assert "is out of use" in capfd.readouterr().err
     assert "out of use" in call("list")

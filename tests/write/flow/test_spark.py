@@ -138,7 +138,7 @@ def test_a_data_frame_that_changes(driver, spark, tmp_path):
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("index", [IndexKind.SIMPLE, IndexKind.RECORD])
+@pytest.mark.parametrize("index", [IndexKind.SIMPLE, IndexKind.METADATA])
 def test_places_that_are_looked_up(driver, tmp_path, index):
     """Files and the record index of a table of Hudi's are searched by tasks; a row without a share goes nowhere."""
     base = str(copy_golden("v9_metadata", tmp_path / "table"))
@@ -261,13 +261,13 @@ MOVING = [
         (IndexKind.GLOBAL_SIMPLE, True),
         pytest.param(IndexKind.GLOBAL_BLOOM, True, marks=pytest.mark.wide),
         pytest.param(IndexKind.GLOBAL_SIMPLE, False, marks=pytest.mark.wide),
-        pytest.param(IndexKind.RECORD, True, marks=pytest.mark.wide),
-        pytest.param(IndexKind.RECORD, False, marks=pytest.mark.wide),
+        pytest.param(IndexKind.METADATA, True, marks=pytest.mark.wide),
+        pytest.param(IndexKind.METADATA, False, marks=pytest.mark.wide),
     ],
 )
 def test_rows_that_move(driver, tmp_path, index, moves):
     """A write through Spark leaves the same rows as one in this process, in the same partitions."""
-    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.RECORD))
+    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))
     clock, sizes = SkippingClock(), FileSizes(small_file=0)
     of = {"index": index, "sizes": sizes, "clock": clock}
     first = [(f"k{n}", 5, f"p{'01'[n in (2, 3)]}", "first") for n in range(1, 10)]

@@ -45,7 +45,7 @@ def test_simple(hudis):
 
 def test_record_index(hudis):
     """A key is known in all of the table, and its rows go where it is; one that was deleted is new."""
-    found = tag(hudis, IndexKind.RECORD, ("k1", "p"), ("k1", "q"), ("k4", "p"), ("k9", "q"))
+    found = tag(hudis, IndexKind.METADATA, ("k1", "p"), ("k1", "q"), ("k4", "p"), ("k9", "q"))
 
     assert found == {("p", GROUP): 2, ("p", None): 1, ("q", None): 1}
 
@@ -54,7 +54,7 @@ def test_a_new_key_in_two_partitions(hudis):
     """Rows of a new key go to the partition of the one that will win, where keys are one in all of the table."""
     for last, partition in ((1, "q"), (9, "r")):
         of = [("k9", "p", 1, ""), ("k9", "q", 5, ""), ("k9", "r", last, ""), ("k8", "p", 9, "")]
-        request = WriteRequest(WriteOperation.UPSERT, index=IndexKind.RECORD)
+        request = WriteRequest(WriteOperation.UPSERT, index=IndexKind.METADATA)
         tagging = choose_tagging(STORAGE, hudis, request, clock=SkippingClock())
         flow = InProcessFlow(STORAGE, [rows(*of)])
 
@@ -101,7 +101,7 @@ def test_what_is_chosen(hudis, tmp_path):
     (tmp_path / ".hoodie" / ".bucket_index" / "consistent_hashing_metadata").mkdir(parents=True)
     for properties, request, message in (
         ({}, {"index": IndexKind.BUCKET, "buckets": 4}, "not all of one number"),
-        ({}, {"index": IndexKind.RECORD}, "has no record index"),
+        ({}, {"index": IndexKind.METADATA}, "has no record index"),
         ({"hoodie.populate.meta.fields": "false"}, {}, "do not carry their keys"),
     ):
         with pytest.raises(Refused, match=message):

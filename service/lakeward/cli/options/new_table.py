@@ -104,7 +104,7 @@ class StatedIndexes:
         typer.Option(
             metavar="INDEXES",
             help="Index type for all writers: simple; bucket:N, with N buckets to a "
-            "partition; record, an index in the metadata table. Without it each writer chooses its own. "
+            "partition; metadata, the record index in the metadata table. Without it each writer chooses its own. "
             "bloom-filters (of all files, in the metadata table) can be added with a comma, or stand alone.",
         ),
     ] = ""
@@ -127,7 +127,7 @@ class StatedIndexes:
             match kind:
                 case "bloom-filters" if not number:
                     bloom_filters = True
-                case "simple" | "record" if not number:
+                case "simple" | "metadata" if not number:
                     finds.append((NewIndex[kind.upper()], None))
                 case "bucket" if number.isascii() and number.isdigit():
                     finds.append((NewIndex.BUCKET, int(number[:10])))
@@ -136,14 +136,20 @@ class StatedIndexes:
                         f"{word!r} does not say how many buckets a partition has.",
                         remedy="Give the number: --index bucket:8. It stays as it is for as long as the table lives.",
                     )
+                case "record":
+                    raise UsageError(
+                        "A table is not made with Lakeward's record index.",
+                        why="That is what `record` means everywhere; Hudi's, in the metadata table, is `metadata`.",
+                        remedy="Write --index metadata. `lakeward index build` makes Lakeward's, later.",
+                    )
                 case _:
                     raise Unsupported(
                         f"The index {word!r} cannot be made with a table.",
-                        why="It is none of simple, bucket:N, record and bloom-filters.",
+                        why="It is none of simple, bucket:N, metadata and bloom-filters.",
                         remedy="Hudi's writers add others to the table afterwards, or have them as options of a write.",
                     )
         if len(finds) > 1:
-            raise UsageError("Keys are found by one index.", remedy="Name one of simple, bucket:N and record.")
+            raise UsageError("Keys are found by one index.", remedy="Name one of simple, bucket:N and metadata.")
         finds_keys, buckets = finds[0] if finds else (None, None)
         return NewIndexes(finds_keys=finds_keys, buckets=buckets, bloom_filters=bloom_filters)
 

@@ -49,7 +49,7 @@ def check_tagging(
             f"Buckets are named, and the index is {request.index}.",
             remedy="Name the bucket index, or leave the buckets out.",
         )
-    elif request.index is IndexKind.RECORD and request.operation.finds_keys:
+    elif request.index is IndexKind.METADATA and request.operation.finds_keys:
         check_record_index(storage, snapshot)
     elif request.index.is_own and open_index is None:
         raise UsageError(
@@ -80,7 +80,7 @@ def choose_tagging(
     if not request.operation.finds_keys:
         return NewKeys()
     index: Index
-    if request.index is IndexKind.RECORD:
+    if request.index is IndexKind.METADATA:
         index = MetadataRecordIndex.of(storage, snapshot, clock=clock)
     elif request.index.is_own:
         assert open_index is not None, "it was checked"

@@ -206,8 +206,8 @@ def test_a_full_tells_its_changes_in_a_native_log(tmp_path: Path) -> None:
 def test_the_metadata_table_has_both_files(tmp_path: Path) -> None:
     """Each by its size, with statistics of each indexed column: those of deletes are empty ranges. What wrote the logs
     is our writer, and the record index still finds each key."""
-    base = new_table(tmp_path / "table", version=10, indexes=NewIndexes(finds_keys=NewIndex.RECORD))
-    index = {"index": IndexKind.RECORD}
+    base = new_table(tmp_path / "table", version=10, indexes=NewIndexes(finds_keys=NewIndex.METADATA))
+    index = {"index": IndexKind.METADATA}
     keys = [f"k{number}" for number in range(8)]
     write(base, [(key, 1, "p", "a") for key in keys], clock=CLOCK, **index)
     for at in (2, 3):

@@ -58,7 +58,7 @@ class CheckedLife(Life):
 def test_a_right_index_has_no_fault(tmp_path: Path, seed: int) -> None:
     """Each row is located where it is, and no entry is without a row; deaths in between included."""
     chance = random.Random(seed)
-    ((index, indexes),) = [each for each in INDEXES if each[0]["index"] is IndexKind.RECORD]
+    ((index, indexes),) = [each for each in INDEXES if each[0]["index"] is IndexKind.METADATA]
     version = chance.choice([9, 10])
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     base = new_table(tmp_path / "t", version=version, table_type=table_type, indexes=indexes, has_metadata_table=True)

@@ -26,7 +26,7 @@ STORAGE = LocalStorage()
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base file in each of two partitions, a log on one of them, Hudi's record index, and two commits that Lakeward's
     has in delta files."""
-    indexes = NewIndexes(finds_keys=NewIndex.RECORD)
+    indexes = NewIndexes(finds_keys=NewIndex.METADATA)
     table = new_table(tmp_path_factory.mktemp("cost") / "t", indexes=indexes)
     write(table, [(f"k{n}", 1, "a", "x") for n in range(300)])
     assert run(["index", "build", str(table), "--type", "record"]) == 0

@@ -107,10 +107,10 @@ def test_the_answers_are_those_of_this_process(tmp_path: Path, is_global: bool) 
 
 def test_by_the_record_index_of_hudi(tmp_path: Path) -> None:
     """Its file groups are the parts, and their files are counted."""
-    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.RECORD))
+    base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))
     for step in range(3):
         rows: list[Row] = [(key, step, "pq"[number % 2], "") for number, key in enumerate(KEYS[step * 20 :][:60])]
-        write(base, rows, index=IndexKind.RECORD, clock=CLOCK)
+        write(base, rows, index=IndexKind.METADATA, clock=CLOCK)
     index = open_index(STORAGE, scan(base), IndexType.METADATA, clock=SkippingClock())
     on = Elsewhere()
     found = by_job(base, index, pa.array([*KEYS, "no such"]), None, on, run_keys_min=1)

@@ -35,7 +35,7 @@ from tests.write.writing import new_table, write
 
 STORAGE = LocalStorage()
 KEYS = ["k1", "k2", "k3", "k4"]
-BY_RECORD = NewIndexes(finds_keys=NewIndex.RECORD)
+BY_RECORD = NewIndexes(finds_keys=NewIndex.METADATA)
 
 
 def opened(entries: MemoryEntries, snapshot: TableSnapshot) -> ExternalIndex:
@@ -57,8 +57,8 @@ def migrate(base: Path, entries: MemoryEntries, source=simple, **words) -> Index
 def test_from_the_record_index(tmp_path):
     """Each key is where it was, logs or not; stopped midway it begins anew; the commits after it are followed."""
     base = new_table(tmp_path / "t", indexes=BY_RECORD)
-    write(base, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x")], index=IndexKind.RECORD)
-    write(base, [("k2", 2, "a", "x")], "delete", index=IndexKind.RECORD)
+    write(base, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x")], index=IndexKind.METADATA)
+    write(base, [("k2", 2, "a", "x")], "delete", index=IndexKind.METADATA)
     entries = MemoryEntries(is_global=True)
 
     def stop(done: int, of: int) -> None:
@@ -70,7 +70,7 @@ def test_from_the_record_index(tmp_path):
     assert opened(entries, scan(base)).indexed() == Indexed()
     assert migrate(base, entries, record).entries == 2
     assert places(opened(entries, scan(base)), KEYS) == truth(base)
-    write(base, [("k4", 3, "b", "x")], index=IndexKind.RECORD)
+    write(base, [("k4", 3, "b", "x")], index=IndexKind.METADATA)
     snapshot = scan(base)
     assert places(current_index(STORAGE, snapshot, opened(entries, snapshot)), KEYS) == truth(base)
     assert len(update_and_tidy(STORAGE, lambda of: opened(entries, of), lambda: scan(base)).commits) == 1
@@ -154,7 +154,7 @@ class WithMore:
 def test_a_group_that_is_not_live(tmp_path):
     """Nothing is taken of it, though the other index still has it."""
     base = new_table(tmp_path / "t", indexes=BY_RECORD)
-    write(base, [("k1", 1, "a", "x")], index=IndexKind.RECORD)
+    write(base, [("k1", 1, "a", "x")], index=IndexKind.METADATA)
     entries = MemoryEntries(is_global=True)
     assert migrate(base, entries, lambda snapshot: WithMore(record(snapshot))).entries == 1
     assert [list(each.places) for each in entries.tries] == [[("k1", None)]]
