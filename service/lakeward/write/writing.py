@@ -161,6 +161,8 @@ def _checked_schema(
     check_request(snapshot, request)
     check_rows_can_be_written(table.storage, snapshot)
     check_tagging(table.storage, snapshot, request, open_index)
+    if open_index is not None:
+        open_index(snapshot)  # one that is not there is refused before an instant is minted
     return _schema(snapshot, request, columns)
 
 

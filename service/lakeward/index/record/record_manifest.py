@@ -277,7 +277,7 @@ def open_manifest(storage: Storage, folder: str) -> tuple[str, RecordManifest]:
         raise Refused(
             "The table has no record index of Lakeward's.",
             why=f"There is none in {folder}.",
-            remedy="Build it: `lakeward index build TABLE --type record`.",
+            remedy="Build it: `lakeward index build TABLE --type record`. Hudi's is the type metadata.",
         )
     return found
 
