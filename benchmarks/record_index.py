@@ -1,7 +1,7 @@
 """`python -m benchmarks.record_index`: lookups in one bucket of the record index, and making it, on one core.
 
 A bucket has a million keys of 36 characters in its base file, and, as a shape of its own, the last four commits of
-10,000 keys each on top. Looked up are 100,000 keys, nine in ten of which are there: *cold* the files are opened anew,
+10,000 keys each on top. Looked up are 100,000 keys, nine in ten of which are there: *cold* the files are opened again,
 and the system is asked to forget them; *warm* their blocks are at hand. Beside it, on the same keys: LMDB, and a binary
 search in a sorted array in memory, which is the floor. All sides' answers are held against each other.
 

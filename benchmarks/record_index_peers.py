@@ -4,7 +4,7 @@ Hudi bulk-inserts a copy-on-write table of a million rows with keys of 36 charac
 partitions, with filters in its footers and its record index on. Lakeward builds its record index of it, by the command.
 Then all are asked for 100,000 keys, nine in ten of which are there:
 
-    lakeward record, metadata, simple, bloom    in this process, opened anew for each run; `metadata` is Hudi's record
+    lakeward record, metadata, simple, bloom    in this process, opened again for each run; `metadata` is Hudi's record
                                                 index, which we read
     lakeward bloom, cached                      after `index build --type bloom`
     lakeward record, metadata, by tasks on Spark    a task for each file of a bucket, of a file group, on the same JVM

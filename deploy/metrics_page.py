@@ -3,7 +3,7 @@
     python -m deploy.metrics_page [--check]
 
 The first table comes from the rows of `lakeward/daemon/metrics/specs.py`. The second is written here: operators who
-come from Hudi's or Amoro's metrics find ours by the names that they know. `--check` compares, and writes nothing.
+come from Hudi's or Amoro's metrics find Lakeward's by the names that they know. `--check` compares, and writes nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ HUDI = (
     Counterpart(
         ("commitLatencyInMs", "commitFreshnessInMs"),
         ("lakeward_table_oldest_unmerged_age_seconds",),
-        "how far behind merging is, where theirs say how far behind writing is",
+        "how far behind merging is, where Hudi's say how far behind writing is",
     ),
     Counterpart(
         ("lock.acquire.attempts", "lock.acquire.success", "lock.request.latency"), ("lakeward_lock_wait_seconds",)
@@ -194,7 +194,7 @@ def _unit(spec: MetricSpec) -> str:
 
 
 def _counterparts(whose: str, counterparts: Iterable[Counterpart]) -> str:
-    rows = [f"| {whose} | ours | note |", "|---|---|---|"]
+    rows = [f"| {whose} | Lakeward | note |", "|---|---|---|"]
     for each in counterparts:
         theirs, ours = (", ".join(f"`{name}`" for name in names) for names in (each.theirs, each.ours))
         rows.append(f"| {theirs} | {ours} | {each.note} |")

@@ -1,6 +1,6 @@
 """`make wheels`: this package as a wheel for any machine, and as one with compiled kernels for machines like this.
 
-The second asks for exactly the Numba that compiled them, and goes by this minor version of Python, this architecture
+The second asks for exactly the Numba that compiled them, and depends on this minor version of Python, this architecture
 and the C library that Numba's own wheel asks for. Where none fits, pip takes the first, and the first command compiles.
 
     python -m deploy.wheels [--output FOLDER]

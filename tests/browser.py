@@ -41,7 +41,7 @@ def visit(url: str, *, width: int = 1440, height: int = 1000) -> Visit:
             [
                 find_browser(),
                 "--headless",
-                "--no-sandbox",  # tests may run as root, and open only pages of ours
+                "--no-sandbox",  # tests may run as root, and open only pages of Lakeward
                 "--disable-gpu",
                 "--disable-quic",
                 "--disable-dev-shm-usage",

@@ -1,4 +1,4 @@
-"""How a metadata table was born: its first files, so that those of ours can be held against those of Hudi's."""
+"""How a metadata table was born: its first files, so that those of Lakeward can be held against those of Hudi's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A second reader of native logs, for files that no release of Hudi reads yet: plain pyarrow, dicts, nothing of ours.
+"""A second reader of native logs, for files that no release of Hudi reads yet: plain pyarrow, dicts, nothing of
+Lakeward.
 
 It follows what is known of table version 10 (docs/formats/native-logs.md says from where) the slow and obvious way, and
 must not import the service: what both read from one file is then not one mistake.

@@ -267,7 +267,7 @@ class S3Server(Server):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables with which a process of ours, or another, finds the server and may use it."""
+        """Environment variables with which a process of Lakeward, or another, finds the server and may use it."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": "anybody",

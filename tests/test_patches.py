@@ -1,5 +1,5 @@
-"""What tests put in place of ours is there: a name that was changed is red here, and not in the test that patches it,
-which may be one of those that only CI runs. (All else that tests use is seen by the type checker.)"""
+"""What tests put in place of Lakeward is there: a name that was changed is red here, and not in the test that patches
+it, which may be one of those that only CI runs. (All else that tests use is seen by the type checker.)"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def imported(tree: ast.Module) -> dict[str, str]:
 
 
 def patched(tree: ast.Module) -> Iterator[str]:
-    """The dotted names of ours that the module patches, `setattr("a.B", …)` and `setattr(a, "B", …)` alike."""
+    """The dotted names of Lakeward that the module patches, `setattr("a.B", …)` and `setattr(a, "B", …)` alike."""
     names = imported(tree)
     for node in ast.walk(tree):
         match node:

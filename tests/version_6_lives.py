@@ -1,5 +1,5 @@
-"""Tables of version 6 as Hudi 0.15.0 left them after each step (tests/golden/v6_lives), with indexes of ours that stay
-from step to step."""
+"""Tables of version 6 as Hudi 0.15.0 left them after each step (tests/golden/v6_lives), with indexes of Lakeward that
+stay from step to step."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TEXTS = {".md", ".html", ".toml", ".yml", ".yaml", ".sql", ".service"}
 LEFT_OUT = ("docs/decisions/", "CHANGELOG.md", "tests/words", "tests/test_words.py")
 
 PHRASES = {
-    "told, tells: reports, says, describes": r"told|tells?(?! (?:[\w']+ ){1,6}apart)",
+    "told, tells: reports, says, describes": r"(?:told|tells?)(?! (?:[\w']+ ){0,6}apart)",
     "ours, theirs: Lakeward's, Hudi's": r"ours|theirs",
     "comes to: is, results in": r"(?:comes?|came|coming) to",
     "stands against, behind: prevents, is after": r"st(?:and|ands|anding|ood) (?:against|behind)",
@@ -62,7 +62,9 @@ def prose(path: Path) -> str:
     lines = [""] * (text.count("\n") + 2)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.STRING, tokenize.COMMENT):
-            for line, part in enumerate(token.string.split("\n"), token.start[0]):
+            # What stands between braces in an f-string is code.
+            shown = re.sub(r"\{[^{}]*\}", "{}", token.string) if token.string.startswith("f") else token.string
+            for line, part in enumerate(shown.split("\n"), token.start[0]):
                 lines[line - 1] += part + " "
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """DataFusion on the same rows: a sort-preserving merge of the runs, the first row of each key, to one Parquet file.
 
 Every run is declared to be sorted by key and descending version, so that nothing is sorted again; which the plan is
-asked to say. A base file without an order is sorted first. One partition, as one operation of ours has one core.
+asked to say. A base file without an order is sorted first. One partition, as one operation of Lakeward has one core.
 
 Touches: a file beside the slice.
 """

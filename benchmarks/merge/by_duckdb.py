@@ -1,6 +1,6 @@
 """DuckDB on the same rows: the newest version of each key, deletes left out, in one query, to one Parquet file.
 
-One thread, as one operation of ours has one core. And DuckDB as a reader of what others wrote.
+One thread, as one operation of Lakeward has one core. And DuckDB as a reader of what others wrote.
 
 Touches: a file beside the slice.
 """

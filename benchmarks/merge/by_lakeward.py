@@ -1,4 +1,4 @@
-"""One operation of ours on the slice, in process, as a task carries it out.
+"""One operation of Lakeward on the slice, in process, as a task carries it out.
 
 Touches: a new folder beside the slice.
 """

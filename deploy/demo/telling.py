@@ -1,4 +1,4 @@
-"""How the demos tell what they do: headlines, commands in processes of their own, and a verdict.
+"""How the demos report what they do: headlines, commands in processes of their own, and a verdict.
 
 Touches: stdout; `lakeward` in a process of its own.
 """

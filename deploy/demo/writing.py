@@ -1,6 +1,6 @@
 """`make demo-write`: Lakeward makes a table and writes to it; released Hudi reads it, writes to it, and reads it again.
 
-What is right at each moment is told by a dict of rows, not by Lakeward. Everything happens in one folder under the
+A dict of rows says what is right at each moment, not Lakeward. Everything happens in one folder under the
 system's temporary folder, which is removed at the end (`--keep` leaves it).
 
 Touches: a temporary folder; Spark, in this process for Hudi, in its own for `lakeward`.

@@ -1,4 +1,4 @@
-"""The writer of `make run`: real Hudi that adds to a merge-on-read table every few seconds until it is told to stop.
+"""The writer of `make run`: real Hudi that adds to a merge-on-read table every few seconds until it is stopped.
 
 It writes like a table's owner who lets another service compact: no compaction of its own, the file-system lock
 shared, optimistic concurrency control, failed writes cleaned up lazily, the metadata table on. It prints one line for

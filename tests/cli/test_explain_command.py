@@ -125,7 +125,7 @@ def test_a_name_alone_of_a_file_that_is_gone(table: Path, capfd: pytest.CaptureF
 
 
 def test_an_instant(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What it is, what became of its files, and what holds it on the timeline."""
+    """What it is, what happened to its files, and what holds it on the timeline."""
     assert run(["savepoint", "create", str(table), OLDER, *STOPPED]) == 0
     code, document, text = explained(capfd, table, "--instant", OLDER)
     assert (code, document["operation"], document["is_archived"]) == (0, "UPSERT", False)
@@ -177,7 +177,7 @@ def test_it_goes_by_the_configuration(table: Path, tmp_path: Path, capfd: pytest
 
 
 def test_a_table_that_is_not_compacted(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What stands against compaction is said, and what holds the storage all the same."""
+    """What prevents compaction is said, and what holds the storage all the same."""
     with (table / ".hoodie/hoodie.properties").open("a") as file:
         file.write("hoodie.table.cdc.enabled=true\nhoodie.table.cdc.supplemental.logging.mode=ALL\n")
     code, document, text = explained(capfd, table)

@@ -35,7 +35,7 @@ def test_inspect(table: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Compacted with it, verified, compacted itself, one partition taken away to be built anew, and then all of it."""
+    """Compacted with it, verified, compacted itself, one partition taken away to be rebuilt, and then all of it."""
     store = ObjectStore(parse_object_url(bucket))
     url = bring(copy_golden(GOLDEN, tmp_path / "golden"), store, f"{bucket}/a/orders")
     shared = ("--lock", "storage")

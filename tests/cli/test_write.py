@@ -45,7 +45,7 @@ def parquet(base: Path, rows: list[Row]) -> str:
 
 
 def test_rows_of_a_file(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says what became of them."""
+    """It says what happened to them."""
     report = called(capsys, str(base), "--input", parquet(base, [("k1", 2, "p", "b"), ("k3", 1, "r", "b")]), *SAID)
     assert (report["inserted"], report["updated"], report["partitions"]) == (1, 1, ["p", "r"])
     assert values(read_rows(base)) == {"k1": "b", "k2": "a", "k3": "b"}

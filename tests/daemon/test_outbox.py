@@ -63,7 +63,7 @@ def test_only_the_newest_of_a_key_waits() -> None:
 
 
 def test_a_letter_that_can_never_be_taken_holds_up_no_other() -> None:
-    """A fault of ours is named; those behind it arrive."""
+    """A fault of Lakeward is named; those behind it arrive."""
     post, outbox = Post(), Outbox(10)
 
     def broken() -> None:

@@ -1,4 +1,4 @@
-"""Every error of ours and of others, and what the scheduler makes of it."""
+"""Every error of Lakeward and of others, and what the scheduler makes of it."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_a_store_that_is_away_is_told_later(told: Told, store: Store, monkeypatc
     for _ in range(3):
         told.recorder.send(again=True)
     assert told.recorder.store_problem is not None and len(told.problems) == 1
-    assert told.recorder.is_settled, "it cannot be told now"
+    assert told.recorder.is_settled, "it cannot be known now"
 
     is_away.clear()
     told.recorder.send()

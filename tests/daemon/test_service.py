@@ -221,7 +221,7 @@ def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_table_is_shown_by_its_last_folder_while_that_is_free(root: Path, tmp_path: Path) -> None:
-    """On pages and in metrics; the label stays when another table of that name comes, which goes by its base path."""
+    """On pages and in metrics; the label stays when another table of that name comes, which uses its base path."""
     first = copy_golden("v9", root / "a/orders")
     serving = Serving(root, tmp_path / "state")
     serving.run(30)
@@ -368,7 +368,9 @@ def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: 
 
 
 def test_a_plan_that_cannot_be_unscheduled_is_carried_out(root: Path, tmp_path: Path) -> None:
-    """A plan of ours is too old, and a process is still at work on it: when none is any more, it is not forgotten."""
+    """A plan of Lakeward is too old, and a process is still at work on it: when none is any more, it is not
+    forgotten.
+    """
     table = copy_golden("v9", root / "orders", pending=True)
     (requested,) = (table / ".hoodie/timeline").glob("*.compaction.requested")
     plan = read_compaction_plan(requested.read_bytes(), file=requested.name)
@@ -421,7 +423,7 @@ def test_what_was_not_foreseen_is_a_failure_of_its_table(
     assert completed(bad) == before
     view = serving.view(str(bad))
     assert view.state is TableState.BACKING_OFF and "a case without a test" in view.reason
-    bug = next(entry for entry in logs if entry["event"] == "a bug of ours")
+    bug = next(entry for entry in logs if entry["event"] == "a bug in Lakeward")
     assert isinstance(bug["exc_info"], ZeroDivisionError) and bug["exc_info"].__traceback__ is not None
     serving.run(300)
     assert len(completed(bad)) == len(before) + 1
@@ -518,7 +520,9 @@ def test_a_result_that_we_fail_to_take_in_ends_nothing(
 
 @pytest.mark.parametrize("kind", [TargetKind.JOB, TargetKind.TABLE, TargetKind.GROUP])
 def test_a_cancellation_reaches_the_running_job(root: Path, tmp_path: Path, kind: TargetKind) -> None:
-    """It ends at its next fence, nothing of it is published, the store's demand is ended, and later it is done anew."""
+    """It ends at its next fence, nothing of it is published, the store's demand is ended, and later it is done
+    again.
+    """
     table = copy_golden("v9", root / "orders")
     before = completed(table)
     serving = Serving(root, tmp_path / "state")
@@ -686,7 +690,7 @@ def test_a_result_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: Pa
         serving.settle()
 
     assert "orders" not in serving.service.views
-    assert "a bug of ours" not in [entry["event"] for entry in logs]
+    assert "a bug in Lakeward" not in [entry["event"] for entry in logs]
     assert serving.backlog("orders") is None
     with pytest.raises(TryLater):
         serving.watcher.snapshot("orders")

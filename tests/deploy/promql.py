@@ -1,4 +1,4 @@
-"""Which names, labels and label values of ours a PromQL expression uses: a reader for our own, no parser."""
+"""Which names, labels and label values of Lakeward a PromQL expression uses: a reader for our own, no parser."""
 
 from __future__ import annotations
 

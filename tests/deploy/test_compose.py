@@ -77,7 +77,7 @@ def test_prometheus_may_scrape() -> None:
 
 
 def test_what_is_mounted_is_there() -> None:
-    """Every file and folder of ours that a container mounts exists; every named volume is declared."""
+    """Every file and folder of Lakeward that a container mounts exists; every named volume is declared."""
     for service in SERVICES.values():
         for volume in service.get("volumes", []):
             source = volume.rsplit(":", 2)[0] if volume.endswith(":ro") else volume.rsplit(":", 1)[0]

@@ -5,7 +5,7 @@ from lakeward.daemon.metrics.specs import METRICS
 
 
 def test_the_page_is_what_the_code_says():
-    """docs/reference/metrics.md is generated; `make metrics-page` makes it anew."""
+    """docs/reference/metrics.md is generated; `make metrics-page` makes it again."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

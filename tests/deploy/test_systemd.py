@@ -14,7 +14,7 @@ UNIT = DEPLOY / "systemd" / "lakeward.service"
 
 
 def test_systemd_understands_it(tmp_path: Path) -> None:
-    """`systemd-analyze verify` accepts it, with a program that exists in place of ours."""
+    """`systemd-analyze verify` accepts it, with a program that exists in place of Lakeward."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd is not installed")
     unit = tmp_path / UNIT.name

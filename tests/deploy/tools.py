@@ -1,4 +1,4 @@
-"""Programs that tests start and that are no Python packages of ours."""
+"""Programs that tests start and that are no Python packages of Lakeward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of data files, and what becomes of hostile ones."""
+"""Names of data files, and what happens to hostile ones."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ FLOATS = {
 
 @pytest.mark.parametrize("texts", FLOATS.values(), ids=FLOATS)
 def test_floats_of_which_releases_of_java_make_other_doubles(texts: tuple[float, float]):
-    """Hudi goes by the digits that Java writes, so what its readers show hangs on theirs: these are refused."""
+    """Hudi uses the digits that Java writes, so what its readers show hangs on theirs: these are refused."""
     older, newer = (np.float32(text) for text in texts)
     assert older == newer and texts[0] != texts[1]
     with pytest.raises(Unsupported, match="different digits"):
@@ -287,7 +287,7 @@ def test_other_changes_of_type_are_refused(array: pa.Array, target: pa.DataType)
 )
 def test_floats_in_lists_and_maps_of_version_8(source: pa.DataType, target: pa.DataType, value: object):
     """Hudi 1.0's readers make other doubles of them where they lie in Parquet, so there they are refused; elsewhere,
-    and for 1.2's readers, they go by their digits."""
+    and for 1.2's readers, they use their digits."""
     rows = pa.RecordBatch.from_arrays([pa.array([value], source), pa.array([0.1], pa.float32())], names=["c", "top"])
     schema = pa.schema([("c", target), ("top", pa.float64())])
     kept = keeping_nested_floats(schema)

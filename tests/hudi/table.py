@@ -244,7 +244,7 @@ class HudiTable:
 
     def _timeline_files(self) -> Iterator[tuple[str, str, str]]:
         """Requested time, completion time and the rest of the name of each file; the second is empty where the file is
-        not of the end. In layout 1 (version 6) names have the first alone, and queries go by it."""
+        not of the end. In layout 1 (version 6) names have the first alone, and queries use it."""
         folder = self.path / ".hoodie"
         is_layout_1 = "hoodie.timeline.layout.version=1" in (folder / "hoodie.properties").read_text().split()
         for file in (folder if is_layout_1 else folder / "timeline").iterdir():

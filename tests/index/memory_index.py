@@ -1,4 +1,4 @@
-"""An index in memory: the double of whatever stands behind the port `WritableIndex`, and its plainest telling."""
+"""An index in memory: the double of whatever is behind the port `WritableIndex`, and its plainest telling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commits of the table count for an index of ours."""
+"""Which commits of the table count for an index of Lakeward."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_completed_and_archived_commits_count(tmp_path):
 
     assert counted(tmp_path, timeline) == {T0: T2, T1: T4, T3: T5}
     (folder / "manifest_1").write_text("{")
-    with pytest.raises(BrokenFile, match="Which commits of an index count cannot be told"):
+    with pytest.raises(BrokenFile, match="It is unknown which commits of an index count"):
         counted(tmp_path, timeline)

@@ -38,7 +38,7 @@ Found = list[tuple[str, tuple[str, str]]]
 
 @dataclass
 class OutsideOfTheTable:
-    """An index whose entries are kept elsewhere, opened anew whenever it is asked, as another process opens it."""
+    """An index whose entries are kept elsewhere, opened again whenever it is asked, as another process opens it."""
 
     base: Path
     entries: MemoryEntries = field(default_factory=lambda: MemoryEntries(is_global=True))

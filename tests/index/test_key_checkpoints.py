@@ -43,7 +43,7 @@ def test_keys_come_back(batches: tuple[list[str], ...], tmp_path: Path) -> None:
 
 
 def test_damage(tmp_path: Path) -> None:
-    """Keeps 1 of index/key_checkpoints: whichever byte is another one, wherever the file is cut, whatever stands behind
+    """Keeps 1 of index/key_checkpoints: whichever byte is another one, wherever the file is cut, whatever is behind
     it, and where a whole frame is missing or there twice, it is broken."""
     data = content(["a", "b"], ["c", "d"])
     for at in range(len(data)):

@@ -157,7 +157,7 @@ def _files(*slices: str, frozen: bool = False) -> TableFiles:
 
 
 def test_first_and_last_are_read_anew():
-    """A file group whose files are gone is read anew for the first commit that lacks some, and for the last one."""
+    """A file group whose files are gone is read again for the first commit that lacks some, and for the last one."""
     commits = [_commit(str(number), str(number - 1)) for number in range(1, 6)]
 
     chosen = choose_changes(commits, _files("5", "4"), ())
@@ -172,8 +172,8 @@ def test_first_and_last_are_read_anew():
 
 
 def test_a_frozen_group_is_refused():
-    """Its slices cannot be told, so neither can its keys."""
-    with pytest.raises(Refused, match="cannot be told"):
+    """Its slices cannot be known, so neither can its keys."""
+    with pytest.raises(Refused, match="cannot be known"):
         choose_changes([_commit("1", "0")], _files("1", frozen=True), ())
 
 

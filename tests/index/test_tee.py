@@ -1,4 +1,4 @@
-"""What a table says of the index that its writes go by, and when another one takes its place."""
+"""What a table says of the index that its writes use, and when another one takes its place."""
 
 from __future__ import annotations
 

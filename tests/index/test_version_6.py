@@ -70,7 +70,7 @@ def test_each_step_of_hudis(tmp_path: Path, name: str, seed: int) -> None:
             # Logs of old slices, which Hudi's upgrade leaves behind commits that are on no timeline any more.
             assert scan(life.base).config.layout == 2, told
             for index in kept:
-                with pytest.raises(Refused, match="cannot be told"):
+                with pytest.raises(Refused, match="cannot be known"):
                     index.update()
             continue
         rows = truth(life.base)
@@ -164,7 +164,7 @@ def test_a_rollback_under_way(tmp_path: Path) -> None:
 
 
 def test_what_was_archived_unseen(tmp_path: Path) -> None:
-    """The archive says what it wrote to: other file groups are not read anew, and what was read of it once is not read
+    """The archive says what it wrote to: other file groups are not read again, and what was read of it once is not read
     again."""
     life = RecordedLife("merged", tmp_path)
     life.state(life.find("upsert [6, 19]"))

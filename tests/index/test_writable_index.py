@@ -1,5 +1,5 @@
-"""The laws that every index of ours keeps, whatever it is stored in: each implementation of the port joins `MADE`, and
-one that needs a service `made`."""
+"""The laws that every index of Lakeward keeps, whatever it is stored in: each implementation of the port joins `MADE`,
+and one that needs a service `made`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexes of ours beside a table of version 6, each opened anew whenever it is asked."""
+"""Indexes of Lakeward beside a table of version 6, each opened again whenever it is asked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Opens = Callable[[TableSnapshot], OwnIndex]
 
 @dataclass
 class Kept:
-    """An index of the table, opened anew whenever it is asked."""
+    """An index of the table, opened again whenever it is asked."""
 
     name: str
     base: Path

@@ -16,7 +16,7 @@ matter of `test_metadata_matrix.py`.
 
     python -m tests.interop.cases SEED
 
-writes `PAIRS` anew, where a column or a value is added: to `Case` and `VALUES`, in `Story` what its writers do, and in
+writes `PAIRS` again, where a column or a value is added: to `Case` and `VALUES`, in `Story` what its writers do, and in
 `tests/hudi/model.py` what must come of it.
 """
 
@@ -86,9 +86,9 @@ class Case:
     """plain; or odd: letters and digits of several scripts, and names that differ in case alone on different levels.
     Tables by chance alone have it."""
     times: str = "kept"
-    """kept; or what became of the times of the table's files before Lakeward compacts it: now, as by `cp -r`, or equal,
-    as by a tool that gives all files one day, and then the properties have no head either: nothing shows the time zone
-    of its writers. Tables by chance alone have it."""
+    """kept; or what happened to the times of the table's files before Lakeward compacts it: now, as by `cp -r`, or
+    equal, as by a tool that gives all files one day, and then the properties have no head either: nothing shows the
+    time zone of its writers. Tables by chance alone have it."""
 
     FREE: ClassVar[tuple[str, ...]] = ("ordering_type", "metadata")
     """Columns that need not meet every value of the others; of `metadata`, off and on do."""

@@ -198,7 +198,7 @@ class Story:
         self._write([self.table], rows, "upsert", **options)
 
     def _say_what_marks_deletes(self) -> None:
-        """The table's own properties, which writers and readers go by."""
+        """The table's own properties, which writers and readers use."""
         properties = self.table.path / ".hoodie" / "hoodie.properties"
         prefix = "hoodie.record.merge.property.hoodie.payload.delete."
         properties.write_text(properties.read_text() + f"{prefix}field={MARK_COLUMN}\n{prefix}marker={MARK}\n")

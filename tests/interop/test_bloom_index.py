@@ -1,4 +1,4 @@
-"""Hudi's bloom index on files of ours, and ours beside Hudi's on files of Hudi's."""
+"""Hudi's bloom index on files of Lakeward, and ours beside Hudi's on files of Hudi's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
         read = spark.read.format("hudi").load(str(table.path))
         assert read.count() == MANY + 1 + turn
         assert read.where(f"v = 'theirs {turn}'").count() == 3
-        if by_metadata == "false":  # Hudi has written the file anew, with its own filter: ours again, for the next turn
+        if (
+            by_metadata == "false"
+        ):  # Hudi has written the file again, with its own filter: ours again, for the next turn
             again = tmp_path / "again.parquet"
             pq.write_table(pa.table({"id": ["k0000009"], "ts": [9], "part": ["p"], "v": ["ours"]}), again)
             assert command("write", str(table.path), "--input", str(again), "--writers", "stopped")[0] == 0
@@ -68,7 +70,7 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
 def test_hudi_finds_long_keys_by_ranges_that_it_joins(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two row groups, one with a key and a value of more than 4 KiB: Hudi builds `column_stats` anew from the footer.
+    """Two row groups, one with a key and a value of more than 4 KiB: Hudi builds `column_stats` again from the footer.
     Then its queries skip no file that has the row, its bloom index finds every key by the metadata table, and so does
     ours."""
     monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 4)
@@ -86,7 +88,7 @@ def test_hudi_finds_long_keys_by_ranges_that_it_joins(
     by_metadata = {"hoodie.index.type": "BLOOM", "hoodie.bloom.index.use.metadata": "true", **METADATA}
     options = {**by_metadata, "hoodie.metadata.index.column.stats.enable": "true"}
     options |= {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.parquet.small.file.limit": "0"}
-    # A file of its own, so that the one of ours stays: with it Hudi builds the metadata table, from footers.
+    # A file of its own, so that the one of Lakeward's stays: with it Hudi builds the metadata table, from footers.
     schema = "id string, ts bigint, part string, v string"
     table.write(spark.createDataFrame([("new", 1, "q", "v")], schema), "upsert", **options)
     storage, clock = LocalStorage(), SystemClock()

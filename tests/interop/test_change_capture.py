@@ -209,9 +209,9 @@ def test_changes_are_those_of_hudis_writes(
 
 
 def assert_kept_and_cleaned(spark: SparkSession, captured: Captured, folder: Path) -> None:
-    """A plan that Hudi made over a log of changes is carried out; a savepoint of ours at the compaction names the files
-    that Hudi's does, and a clean of ours takes the files that Hudi's takes, logs of changes among them; Hudi reads on
-    by its metadata table."""
+    """A plan that Hudi made over a log of changes is carried out; a savepoint of Lakeward at the compaction names the
+    files that Hudi's does, and a clean of Lakeward takes the files that Hudi's takes, logs of changes among them; Hudi
+    reads on by its metadata table."""
     (first,) = captured.table.compactions()
     planned = captured.table.schedule_compaction()
     assert captured.compact("--type", "full") == [("compaction", ["FULL"])]

@@ -122,7 +122,7 @@ def compacted(story: Story) -> None:
 
 
 def logs_alone(story: Story) -> None:
-    """Bucketed file groups that begin with logs, log compactions of ours, and logs that they superseded."""
+    """Bucketed file groups that begin with logs, log compactions of Lakeward, and logs that they superseded."""
     story.write()
     story.write()
     log_compact(story.table.path)
@@ -160,7 +160,9 @@ def log_compaction_waits(story: Story) -> None:
 
 
 def hybrid_commits(story: Story) -> None:
-    """Commits of ours with full compactions and log compactions in one plan, and what Hudi wrote between and after."""
+    """Commits of Lakeward with full compactions and log compactions in one plan, and what Hudi wrote between and
+    after.
+    """
     told = write_and_plan(story.spark, story.table.path, EVENT)
     carry_out(told)
     for number in range(30, 33):
@@ -244,7 +246,7 @@ def planned(table: HudiTable, policy: CleanPolicy) -> set[str]:
 
 
 def planned_at(path: Path, policy: CleanPolicy) -> set[str]:
-    """Paths of the files that a clean of ours would delete."""
+    """Paths of the files that a clean of Lakeward would delete."""
     snapshot = scan(path)
     assert not find_refusals(snapshot, TableService.CLEANING)
     plan = plan_clean(snapshot, policy, now=time.time()).plan({})

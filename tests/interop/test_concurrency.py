@@ -1,6 +1,6 @@
 """Hudi's writer and Lakeward on one table at the same time, with the lock that they share: a writer process upserts,
 inserts and deletes, with pauses and without, while FULL and LOG compactions run without a pause, the metadata table on.
-In a longer run nothing of ours runs for every other dozen of writes, and how long writes take is compared.
+In a longer run nothing of Lakeward runs for every other dozen of writes, and how long writes take is compared.
 
 LAKEWARD_SOAK_SECONDS says how long on each lock (`make soak-locks` says longer), LAKEWARD_SEED which chance.
 """
@@ -146,7 +146,7 @@ class Overlap:
 
     @property
     def is_enough(self) -> bool:
-        times = max(1, int(SECONDS / 120))  # for half of a longer run nothing of ours runs
+        times = max(1, int(SECONDS / 120))  # for half of a longer run nothing of Lakeward runs
         return self.writes >= 4 * times and min(self.full, self.log, self.landed) >= times
 
 
@@ -212,7 +212,7 @@ class Beside:
         self._exits = Counter[int]()
         self.compactions: list[Compaction] = []
         self.quiet_steps = {1}
-        """Steps that began and ended while nothing of ours ran."""
+        """Steps that began and ended while nothing of Lakeward ran."""
 
     @property
     def overlap(self) -> Overlap:

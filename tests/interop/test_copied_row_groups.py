@@ -80,7 +80,7 @@ def test_hudi_rs_reads_them(tmp_path: Path, copied: list[int]) -> None:
     snapshot = scan(base)
     (slice_,) = snapshot.latest_slices
     assert slice_.base_file is not None and snapshot.schema is not None
-    # Hudi's base file, sorted, with more rows than the logs change: as it is after a compaction of ours.
+    # Hudi's base file, sorted, with more rows than the logs change: as it is after a compaction of Lakeward.
     path = base / slice_.base_file.path
     schema = table_schema(snapshot.schema)
     with path.open("rb") as source:

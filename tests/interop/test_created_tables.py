@@ -109,8 +109,8 @@ def values(table: HudiTable, **options: str) -> dict[str, str]:
     ],
 )
 def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: TableShape, words: list[str]) -> None:
-    """Our schema is the one that its first write has, no property of ours is another one to it, and it goes on with the
-    metadata table: nothing is built anew, and after the first write the files are those of a table that it made."""
+    """Our schema is the one that its first write has, no property of Lakeward is another one to it, and it goes on with
+    the metadata table: nothing is rebuilt, and after the first write the files are those of a table that it made."""
     spark.sql(f"SELECT {COLUMNS} FROM range(25)").coalesce(1).write.parquet(str(tmp_path / "rows"))
     (like,) = (tmp_path / "rows").glob("*.parquet")
     rows = spark.read.parquet(str(like))

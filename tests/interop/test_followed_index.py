@@ -1,4 +1,4 @@
-"""Indexes of ours follow tables that released Hudi writes and services: at pace, late, and not at all."""
+"""Indexes of Lakeward follow tables that released Hudi writes and services: up to date, late, and not at all."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Followed:
         self.times += 1
         operation = self.chance.choice(["upsert", "upsert", "delete"])
         keys = self.some()
-        self.told.append(f"{operation} {keys} of ours")
+        self.told.append(f"{operation} {keys} of Lakeward")
         rows = [
             (key, self.times + self.chance.choice([0, 0, -3]), self.chance.choice(PARTITIONS), f"v{self.times}")
             for key in keys
@@ -191,9 +191,9 @@ def parameters() -> list[object]:
 
 @pytest.mark.parametrize(("kind", "seed"), parameters())
 def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind: str, seed: int) -> None:
-    """Writes, also of ours by the record index, moves between partitions, compactions, clusterings, replaced groups,
-    cleans, archiving and restores: each key is found where Hudi has its row, and nowhere else; and nothing that Hudi
-    does touches the record index below the table, which hudi-rs does not mind either."""
+    """Writes, also of Lakeward by the record index, moves between partitions, compactions, clusterings, replaced
+    groups, cleans, archiving and restores: each key is found where Hudi has its row, and nowhere else; and nothing that
+    Hudi does touches the record index below the table, which hudi-rs does not mind either."""
     table_type, shape, options = KINDS[kind]
     chance = random.Random(f"{kind} {seed}")
     table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", **shape))

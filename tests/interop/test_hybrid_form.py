@@ -1,5 +1,5 @@
-"""A hybrid plan of ours on a table with every partition of the metadata table (`hybrid_table.py`): Hudi and we carry it
-out, and Hudi, its oldest release of version 9 among them, goes on with what we made.
+"""A hybrid plan of Lakeward on a table with every partition of the metadata table (`hybrid_table.py`): Hudi and we
+carry it out, and Hudi, its oldest release of version 9 among them, goes on with what we made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Hudi says of the past of a table in which a hybrid plan of ours was carried out (`hybrid_table.py`), by time
+"""What Hudi says of the past of a table in which a hybrid plan of Lakeward was carried out (`hybrid_table.py`), by time
 travel, incremental queries and change data capture.
 """
 

@@ -1,4 +1,6 @@
-"""A hybrid plan of ours that Hudi rolls back (`hybrid_table.py`): with our process dead on the way, or completed."""
+"""A hybrid plan of Lakeward that Hudi rolls back (`hybrid_table.py`): with our process dead on the way, or
+completed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ STEPS = {
 @pytest.mark.parametrize("last", ["files", "metadata-commit"])
 def test_hudi_takes_over(planned: Told, tmp_path: Path, last: str) -> None:
     """We died with our files in their places, or with the metadata table's commit made as well: Hudi rolls that back
-    and carries the plan out anew."""
+    and carries the plan out again."""
     clean = FaultyStorage()
     compact_in_process(planned.copy_to(tmp_path / "clean").table.path, clean, ScriptedProcesses(), PLANNER)
     last_call = next(n for n, call in enumerate(clean.calls) if STEPS[last](call))

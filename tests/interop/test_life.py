@@ -1,4 +1,4 @@
-"""Real Hudi writes, and every service of ours runs between its writes: Hudi finds the rows of now, and as
+"""Real Hudi writes, and every service of Lakeward runs between its writes: Hudi finds the rows of now, and as
 of each instant that is retained, after every step; in the end it reads, cleans and archives the table further itself.
 
 The steps are drawn by a seed, which a failure names, as `LAKEWARD_SEED` chooses it: what `tests/life` plays by the

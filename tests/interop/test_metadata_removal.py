@@ -1,4 +1,4 @@
-"""What we take away of a metadata table Hudi builds anew, and reads the right rows before and after.
+"""What we take away of a metadata table Hudi builds again, and reads the right rows before and after.
 
 One table by Hudi 1.2.0, one story: a partition is taken away, Hudi writes; all of it is taken away, Hudi writes.
 """

@@ -116,8 +116,8 @@ def test_what_hudi_left_is_rolled_back(spark: SparkSession, twins: Twins, tmp_pa
 
 def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Upserts that find their keys by the record index, and by key ranges and bloom filters of the metadata table, make
-    no duplicates, although Hudi built all of these filters anew over our files; it compacts the metadata table with our
-    log files in it, and reads the same again."""
+    no duplicates, although Hudi built all of these filters again over our files; it compacts the metadata table with
+    our log files in it, and reads the same again."""
     table = twins.by_us.copy_to(tmp_path / "table")
     drop_bloom_filters(table)
     expected = values(table)
@@ -136,7 +136,7 @@ def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
 
 @pytest.mark.wide
 def test_bloom_filters_of_the_kind_that_writers_are_set_to(spark: SparkSession, tmp_path: Path):
-    """Hudi's writers call every filter so that they build anew, also ours, and find their keys by it."""
+    """Hudi's writers call every filter so that they build again, also ours, and find their keys by it."""
     kind = {"hoodie.bloom.index.filter.type": "SIMPLE"}
     table = HudiTable(spark, tmp_path / "table", replace(SHAPE, options=OPTIONS | kind, index="BLOOM"))
     table.write(some_rows(spark, range(300), "a"), "insert")

@@ -35,7 +35,7 @@ def changes(*given: tuple[str, str, int, str], part: str = "") -> list[dict[str,
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, mode: str, log_format: str):
     """Updates, deletes and what was before an update, in time and late, over a base file of another writer; FULL twice,
-    the second time over a base file of ours. A writer that keeps the column compacts a copy to the same."""
+    the second time over a base file of Lakeward. A writer that keeps the column compacts a copy to the same."""
     ordering = "ts" if mode[0] == "E" else ""
     shape = TableShape(ordering_fields=ordering, merge_mode=mode, log_format=log_format, options=CHANGELOG)
     table = HudiTable(spark, tmp_path / "table", shape)

@@ -172,7 +172,7 @@ class Turns:
         return path
 
     def learn(self, operation: str, rows: Rows) -> None:
-        """What becomes of the model by a write."""
+        """What happens to the model by a write."""
         is_flat = not self.kind.of_hudi.partition_fields
         if operation == "insert_overwrite":
             taken = {part for _, part, _ in rows.values()}
@@ -194,7 +194,7 @@ def parameters() -> list[object]:
 
 @pytest.mark.parametrize(("name", "first"), parameters())
 def test_they_take_turns(spark: SparkSession, tmp_path: Path, name: str, first: str) -> None:
-    """Upserts, late rows, deletes, whole partitions anew, and compaction, commit by commit: on ten tables that we made
+    """Upserts, late rows, deletes, whole partitions again, and compaction, commit by commit: on ten tables that we made
     and wrote to first, and on ten that Hudi did. In between each has version 10 for a moment."""
     kind = KINDS[name]
     p0, p1, p2 = kind.partitions
@@ -238,7 +238,7 @@ SERVICES = {
 @pytest.mark.wide
 @pytest.mark.parametrize("name", ["mor-buckets", "cow"])
 def test_hudi_rolls_back_cleans_and_archives_what_we_wrote(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Our newest write goes by its rollback; groups that we replaced go with its cleans, and our instants into its
+    """Our newest write uses its rollback; groups that we replaced go with its cleans, and our instants into its
     archive, those of each operation."""
     kind = KINDS[name]
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
@@ -278,7 +278,7 @@ DIED: Rows = {"k1": (2, "p1", "ours"), "k9": (2, "p0", "ours"), "k30": (2, "p5",
 
 
 def die(base: Path, kind: Kind, storage: FaultyStorage) -> None:
-    """One write of ours, whose process dies where the storage says so."""
+    """One write of Lakeward, whose process dies where the storage says so."""
     by = {"index": IndexKind.BUCKET, "buckets": 2} if kind.of_hudi.index == "BUCKET" else {}
     if "hoodie.index.type" in kind.options:
         by = {"index": IndexKind.METADATA}

@@ -82,8 +82,9 @@ class Three:
 @pytest.mark.parametrize("name", KINDS)
 def test_they_take_turns(spark: SparkSession, older: OtherRelease, tmp_path: Path, name: str, first: str) -> None:
     """Commit by commit, on tables that we made and on those of 1.0.2: upserts, late rows, deletes, whole partitions
-    anew and gone. 1.0.2 rolls our newest write back, both compact our logs, and 1.0.2 cleans our files and archives our
-    instants. Both releases read what the model says, by the metadata table and by listing; `verify` finds nothing."""
+    again and gone. 1.0.2 rolls our newest write back, both compact our logs, and 1.0.2 cleans our files and
+    archives our instants. Both releases read what the model says, by the metadata table and by listing; `verify` finds
+    nothing."""
     three = Three(spark, older, tmp_path / "t", name)
     beginning: Rows = {f"k{n}": (1, ("p0", "p1")[n % 2], first) for n in range(8)}
     if first == "ours":
@@ -104,7 +105,7 @@ def test_they_take_turns(spark: SparkSession, older: OtherRelease, tmp_path: Pat
     three.check()
     three.ours("delete", {"k0": (0, "p0", ""), "k11": (0, "p1", "")})
     three.older("delete", {"k2": (0, "p0", ""), "k20": (0, "p2", "")})
-    # 1.0.2 fails on a row in a log that stands behind the delete of its key there, its own, too (ClassCastException).
+    # 1.0.2 fails on a row in a log that is behind the delete of its key there, its own, too (ClassCastException).
     back = "k3" if three.kind.table_type == "MERGE_ON_READ" else "k2"
     three.ours("upsert", {back: (6, ("p0", "p1")[back == "k3"], "back"), "k21": (6, "p2", "new")})
     three.check()

@@ -53,12 +53,12 @@ def merge_into(spark: SparkSession, names: list[str], chance: random.Random, tic
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, mode: str, log_format: str):
     """Partial rows over a base file, over one another, over and under full rows, under deletes; FULL twice, the second
-    time over a base file of ours, beside a copy that Hudi compacts."""
+    time over a base file of Lakeward, beside a copy that Hudi compacts."""
     chance = random.Random(f"{mode} {log_format}")
     ours, theirs = (f"{each}_{mode[:5]}_{log_format}".lower() for each in ("ours", "theirs"))
     spark.sql(f"SET hoodie.logfile.data.block.format={log_format}")
     spark.sql("SET hoodie.spark.sql.merge.into.partial.updates=true")
-    # Where it writes a small base file anew, 1.2.0 puts such rows into the places of whole ones, or fails.
+    # Where it writes a small base file again, 1.2.0 puts such rows into the places of whole ones, or fails.
     spark.sql("SET hoodie.parquet.small.file.limit=0")
     ordered = "preCombineField = 'ts', " if mode[0] == "E" else ""
     properties = f"type = 'mor', primaryKey = 'id', {ordered}'hoodie.record.merge.mode' = '{mode}', " + ", ".join(

@@ -58,7 +58,9 @@ def write(
 @pytest.mark.parametrize("log_format", ["avro", "parquet"])
 @pytest.mark.parametrize("payload", STORIES)
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, payload: str, log_format: str):
-    """Random rows and deletes of a few keys; FULL twice, the second time over a base file of ours, and Hudi goes on."""
+    """Random rows and deletes of a few keys; FULL twice, the second time over a base file of Lakeward, and Hudi goes
+    on.
+    """
     chance = random.Random(payload)
     shape = TableShape(
         ordering_fields=STORIES[payload],

@@ -95,7 +95,7 @@ def verify(table: HudiTable) -> None:
 def test_hudi_sees_no_quarantine_and_goes_back_in_time_after_an_undo(
     spark: SparkSession, made: HudiTable, tmp_path: Path
 ) -> None:
-    """Cleaned: Hudi reads, lists and builds its metadata table anew without a word of the quarantine, and as of the
+    """Cleaned: Hudi reads, lists and builds its metadata table again without a word of the quarantine, and as of the
     second commit there is nothing. Undone: the same rows as before, by its metadata table and by listing; and then it
     upserts, compacts, cleans what came back, and reads on."""
     table = made.copy_to(tmp_path / "table")

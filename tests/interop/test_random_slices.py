@@ -1,5 +1,5 @@
 """File slices drawn by chance that real Hudi wrote: its answer is that of our reader, whatever the budget, and however
-rows are cut into batches, and it is what a compaction of ours leaves in the base file.
+rows are cut into batches, and it is what a compaction of Lakeward leaves in the base file.
 
 A seed makes a slice: merge mode, the type of the ordering value, blocks of Avro or Parquet, a base file that is sorted
 or not, rows of all types, updates that come late or tie, deletes with an ordering value and without. A failure names

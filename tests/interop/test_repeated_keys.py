@@ -81,7 +81,7 @@ def test_compaction_comes_to_hudis_rows(spark: SparkSession, tmp_path: Path, mod
 @pytest.mark.wide
 @pytest.mark.parametrize("mode", [EVENT, COMMIT])
 def test_writes_come_to_hudis_rows(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    """Copy-on-write: an upsert and a delete of ours reach the first of the rows, as Hudi's do on a copy."""
+    """Copy-on-write: an upsert and a delete of Lakeward reach the first of the rows, as Hudi's do on a copy."""
     table = table_of(spark, tmp_path / "table", mode, "COPY_ON_WRITE")
     twin = table.copy_to(tmp_path / "twin")
     twin.write(rows(spark, ("k", 6, "new6"), ("n", 1, "n")), "upsert", **{"hoodie.parquet.small.file.limit": "1000000"})

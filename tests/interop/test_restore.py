@@ -169,7 +169,7 @@ def goes_on(spark: SparkSession, told: Told) -> None:
         assert table.snapshot() == told.expected
         earlier = () if told.is_cleaned else table.as_of(table.completed_instants()[0][0])
         assert earlier or told.is_cleaned
-        # What was committed after the savepoint is written anew, and more.
+        # What was committed after the savepoint is rewritten, and more.
         table.write(rows(spark, 20, 3, 25), "upsert", **CLEANED)
         if table.compactions():
             table.compact()
@@ -204,7 +204,7 @@ def test_as_hudi_takes_it_there(told: Told, spark: SparkSession) -> None:
 
 @over_shapes()
 def test_hudi_ends_what_we_began(told: Told, spark: SparkSession, tmp_path: Path) -> None:
-    """A process of ours dies in the middle, and Hudi restores to the same savepoint: it ends our restore."""
+    """A process of Lakeward dies in the middle, and Hudi restores to the same savepoint: it ends our restore."""
     for number in interrupted_at(told, tmp_path):
         copy = told.table.copy_to(tmp_path / f"died-{number}")
         die_at(copy, told.target, number)

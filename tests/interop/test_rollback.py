@@ -179,7 +179,7 @@ def kills(base: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_hudi_ends_what_we_began(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path):
-    """A process of ours dies in the middle; the next write of Hudi's ends our rollback, under our instant."""
+    """A process of Lakeward dies in the middle; the next write of Hudi's ends our rollback, under our instant."""
     table = failed(spark, tmp_path_factory, "eager")
     (instant,) = table.pending_instants()
     for number, (what, call) in enumerate(kills(left_alone(table, tmp_path / "trial").path)):
@@ -200,7 +200,7 @@ def test_hudi_ends_what_we_began(spark: SparkSession, tmp_path_factory: pytest.T
 def test_a_rollback_that_hudi_cannot_end_is_taken_away(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    """Its plan is cut short, as after a full disk: Hudi's next write goes by it and leaves it pending. Then the failed
+    """Its plan is cut short, as after a full disk: Hudi's next write uses it and leaves it pending. Then the failed
     write is rolled back, and Hudi writes on."""
     table = left_alone(failed(spark, tmp_path_factory, "eager"), tmp_path / "table")
     (instant,) = table.pending_instants()

@@ -1,5 +1,5 @@
-"""A savepoint of ours beside one that Hudi makes of the same commit: the same files; Hudi's cleaner and archiver leave
-what it keeps, Hudi lists it, restores the table to it, and deletes it."""
+"""A savepoint of Lakeward beside one that Hudi makes of the same commit: the same files; Hudi's cleaner and archiver
+leave what it keeps, Hudi lists it, restores the table to it, and deletes it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Tables with schema on read, changed by SQL, by real Hudi: its queries by id and by name read the same rows before and
-after FULL and LOG of ours, and after a change that comes behind them.
+after FULL and LOG of Lakeward, and after a change that comes behind them.
 """
 
 from __future__ import annotations

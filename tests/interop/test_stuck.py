@@ -117,7 +117,7 @@ def test_we_carry_a_released_plan_out(spark: SparkSession, tmp_path: Path, name:
 @WIDE
 @pytest.mark.parametrize("name", ["metadata", pytest.param("plain", marks=WIDE)])
 def test_a_log_compaction_is_unscheduled(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Its log goes, and its plan; the table is as before, and Hudi compacts logs anew."""
+    """Its log goes, and its plan; the table is as before, and Hudi compacts logs again."""
     table = table_of(spark, tmp_path / "table", name)
     (_, (second, _), *_) = table.completed_instants()
     then = table.as_of(second)

@@ -1,4 +1,4 @@
-"""An attempt of ours dies after its files are in their places, and Hudi carries its plan out. The table captures
+"""An attempt of Lakeward dies after its files are in their places, and Hudi carries its plan out. The table captures
 changes, so that a log of changes is among them."""
 
 from __future__ import annotations

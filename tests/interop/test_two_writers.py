@@ -51,7 +51,7 @@ STEP_SECONDS = 300.0
 CHECK_SECONDS = 45.0
 """After which it is seen what the table holds."""
 TRY_SECONDS = 45.0
-"""In which a try of ours is over, the longest stop of its process included: thirty are the wait for the lock."""
+"""In which a try of Lakeward is over, the longest stop of its process included: thirty are the wait for the lock."""
 STOP_SECONDS = 5.0
 SECONDS_TO_AWAIT_ROLLBACKS = 120.0
 """In a shorter run the last failed writes stay pending: Hudi's leave a heartbeat in the metadata table, which has to be
@@ -93,7 +93,7 @@ rollback = {{ after = "5s" }}
 def test_what_was_committed_is_there_once(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """At every look Hudi reads, by the metadata table and by listing, what the committed steps of both leave; nothing
     of a step that failed. In the end the timeline has each step once, in a longer run no failed write is pending, and
-    `verify` finds nothing. No try of ours takes longer than it may."""
+    `verify` finds nothing. No try of Lakeward takes longer than it may."""
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
     chance = Random(f"{seed}/{kind}")

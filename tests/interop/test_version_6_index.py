@@ -1,5 +1,5 @@
-"""Indexes of ours on tables of version 6 that Hudi 0.15.0 writes and services, in whatever order, with a metadata table
-and without, with keys in buckets, and with its logs in Parquet."""
+"""Indexes of Lakeward on tables of version 6 that Hudi 0.15.0 writes and services, in whatever order, with a metadata
+table and without, with keys in buckets, and with its logs in Parquet."""
 
 from __future__ import annotations
 

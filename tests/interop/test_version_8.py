@@ -359,7 +359,7 @@ def values_in(rows: Rows) -> dict[str, str]:
 
 @pytest.mark.wide
 def test_it_goes_on_with_a_table_that_we_made(older: OtherRelease, tmp_path: Path):
-    """1.0.2 writes to it, changes no property of ours, and reads what we compacted of it."""
+    """1.0.2 writes to it, changes no property of Lakeward, and reads what we compacted of it."""
     timeline = copy_golden("v8", tmp_path / "golden") / ".hoodie" / "timeline"
     commit = read_commit_metadata(max(timeline.glob("*_*.deltacommit")).read_bytes(), file="golden", layout=2)
     columns, base = tmp_path / "columns.avsc", tmp_path / "table"

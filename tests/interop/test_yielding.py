@@ -1,5 +1,5 @@
-"""Real Hudi writes without a pause in optimistic concurrency mode, and no write fails for a log compaction of ours. The
-longer story, with both locks that run here and writers with and without pauses, is `make soak-locks`."""
+"""Real Hudi writes without a pause in optimistic concurrency mode, and no write fails for a log compaction of Lakeward.
+The longer story, with both locks that run here and writers with and without pauses, is `make soak-locks`."""
 
 from __future__ import annotations
 

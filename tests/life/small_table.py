@@ -360,7 +360,7 @@ class SmallTable:
     # Services
 
     def process(self, fault: Fault | None = None) -> FaultyMemory | FaultyObjects:
-        """The storage as one process of ours reaches it."""
+        """The storage as one process of Lakeward reaches it."""
         if self.kind is not Kind.OBJECTS:
             return FaultyMemory(self.storage, fault)
         objects = FaultyObjects(self.storage, fault)

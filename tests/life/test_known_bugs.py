@@ -101,7 +101,7 @@ def archived_late_log(life: Life) -> None:
 
 
 def clean_by_requested_times(patch: Patch) -> None:
-    """A cleaner that goes by requested times, as Hudi's did, and asks a plan for its base instant only."""
+    """A cleaner that uses requested times, as Hudi's did, and asks a plan for its base instant only."""
 
     def requested(history: Any, instant: str) -> str | None:
         return instant if history.is_completed(instant) else None

@@ -251,7 +251,7 @@ def test_what_is_not_known_of_a_key_in_several_base_rows():
 
 
 def test_base_rows_of_one_key_that_take_too_much_memory():
-    """They wait for what becomes of the first one, up to a bound. Keeps 4 of merge/sorted_merge."""
+    """They wait for what happens to the first one, up to a bound. Keeps 4 of merge/sorted_merge."""
     slice_ = Slice("long", [data("k", number) for number in range(3_000)], [[data("k", 5)]])
     with pytest.raises(Unsupported, match="in more rows than memory has room for"):
         sorted_merge(slice_, base_rows=10, base_memory=10**6, window_bytes=100, waiting_bytes=1_000)

@@ -217,7 +217,7 @@ def test_a_stated_intent_is_rolled_forward_and_not_fenced_off(objects: Bench) ->
 
 
 def test_an_intent_outlives_an_attempt_that_failed(objects: Bench) -> None:
-    """Its process does not know what became of it; the next one completes it. Keeps 2 of protocol/attempt."""
+    """Its process does not know what happened to it; the next one completes it. Keeps 2 of protocol/attempt."""
     attempt = objects.write()
     attempt.claim()
     attempt.announce(b"")

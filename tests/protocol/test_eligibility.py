@@ -38,7 +38,7 @@ MERGING = frozenset({TableService.COMPACTION, TableService.INDEXING, TableServic
 
 
 def find(base_path: Path, *, timezone: str | None = None, clock: Clock | None = None) -> tuple[Refusal, ...]:
-    """What stands against any service but writing alone."""
+    """What prevents any service but writing alone."""
     snapshot = take_snapshot(LocalStorage(), str(base_path), timezone=timezone, clock=clock or SkippingClock())
     return tuple(refusal for refusal in find_all_refusals(snapshot) if refusal.services != ONLY_WRITING)
 
@@ -716,7 +716,7 @@ def test_ids_keep_their_spelling() -> None:
 def test_what_is_broken_stops_every_service() -> None:
     """Keeps 3 of protocol/eligibility: a torn timeline or torn properties hide which instants count."""
     every = frozenset(TableService)
-    # A restore ends a pending one, and says itself what stands against it.
+    # A restore ends a pending one, and says itself what prevents it.
     stops_all = {row.id for row in ROWS if row.stops in (every, every - {TableService.RESTORE})}
     assert stops_all >= {
         "properties-backup",
@@ -867,7 +867,7 @@ def test_tables_that_leave_no_work(table: Path, change: Change, why: str | None)
 
 
 def test_an_empty_table_is_not_refused(tmp_path: Path) -> None:
-    """A table without any write has nothing to compact, so that its clock, which cannot be told, does not matter."""
+    """A table without any write has nothing to compact, so that its clock, which cannot be known, does not matter."""
     (tmp_path / ".hoodie" / "timeline").mkdir(parents=True)
     source = copy_golden("v9", tmp_path / "golden")
     (tmp_path / ".hoodie" / "hoodie.properties").write_bytes((source / ".hoodie" / "hoodie.properties").read_bytes())

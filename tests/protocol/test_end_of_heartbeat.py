@@ -92,7 +92,7 @@ def test_a_heartbeat_whose_place_was_taken_while_it_was_judged_is_gone(tmp_path:
 
 @pytest.mark.parametrize("whose", ["the dead one's", "its remover's", "a successor's"])
 def test_in_an_object_store_it_is_its_removers_own(whose: str) -> None:
-    """A took a dead heartbeat over, and was stopped while it rolled back; B did so after it, and began anew. What the
+    """A took a dead heartbeat over, and was stopped while it rolled back; B did so after it, and began again. What the
     dead one that stated its intent is not taken over, and goes with its heartbeat once it is rolled forward."""
     processes, base = ScriptedProcesses(), "s3://lake/t"
     dead, a, b = (processes.new_owner() for _ in range(3))

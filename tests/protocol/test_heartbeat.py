@@ -39,8 +39,8 @@ def see(base: Path, processes: ScriptedProcesses, clock: SkippingClock | None = 
 
 
 def test_the_life_of_a_heartbeat(tmp_path: Path) -> None:
-    """Absent, alive while it beats, expired after Hudi's two intervals and a look that lasts longer than one of ours,
-    dead at once with its process."""
+    """Absent, alive while it beats, expired after Hudi's two intervals and a look that lasts longer than one of
+    Lakeward's, dead at once with its process."""
     processes, clock = ScriptedProcesses(), SkippingClock()
     assert see(tmp_path, processes) is Life.ABSENT
     beat = Heartbeat(LocalStorage(), str(tmp_path), INSTANT, processes.new_owner())

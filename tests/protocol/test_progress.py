@@ -22,7 +22,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert [each.bytes_per_second for each in rates[:3]] == [None, None, None]
     assert rates[3].bytes_per_second == 100 * MIB and rates[3].seconds_left == 97.0
     assert rates[39].bytes_per_second == 10 * MIB
-    assert rates[39].seconds_left == pytest.approx(7810 / (2190 / 39)), "that goes by more than the last seconds"
+    assert rates[39].seconds_left == pytest.approx(7810 / (2190 / 39)), "that uses more than the last seconds"
     stopped = [pace.of(replace(state, input_bytes=2190 * MIB), 40.0 + at) for at in range(int(RATE_SECONDS) + 1)]
     assert stopped[-1].bytes_per_second == 0.0 and stopped[-1].seconds_left is None
 

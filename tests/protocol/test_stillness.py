@@ -17,7 +17,7 @@ def test_what_changes_begins_anew() -> None:
 
 
 def test_what_it_remembers_is_bounded() -> None:
-    """What was asked for longest ago is forgotten, and watched anew. Keeps 2 of protocol/stillness."""
+    """What was asked for longest ago is forgotten, and watched again. Keeps 2 of protocol/stillness."""
     stillness = Stillness()
     for name in range(NAMES_MAX + 1):
         stillness.seconds(str(name), 1, monotonic=0.0)

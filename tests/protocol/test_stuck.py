@@ -1,4 +1,4 @@
-"""What becomes of table services that were left unfinished. The cases as text are in `stuck.cases`."""
+"""What happens to table services that were left unfinished. The cases as text are in `stuck.cases`."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Write:
 
 @dataclass
 class Story:
-    """Writers that begin and end by chance, and one plan of ours among them."""
+    """Writers that begin and end by chance, and one plan of Lakeward among them."""
 
     chance: Random
     is_log: bool

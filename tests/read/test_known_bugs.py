@@ -1,4 +1,4 @@
-"""Faults that Hudi's readers of logs had, each planted as a naive reader: what holds of ours must not hold of it.
+"""Faults that Hudi's readers of logs had, each planted as a naive reader: what holds of Lakeward must not hold of it.
 
     416     an issue: magic bytes inside of a torn block were taken for the beginning of the next one
     8523    a pull request (HUDI-6114): a rollback command took back the block just before it, and no other

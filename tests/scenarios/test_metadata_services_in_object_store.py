@@ -299,7 +299,7 @@ def test_an_intent_that_does_not_fit_any_more_waits(lake_of: LakeOf) -> None:
 
 
 def test_an_intent_on_a_metadata_table_that_is_another_now_is_forgotten(lake_of: LakeOf) -> None:
-    """It was removed and built anew; only the heartbeat is still there."""
+    """It was removed and rebuilt; only the heartbeat is still there."""
     lake = lake_of(COMPACT)
     processes = lake.died(states_intent)
     heartbeat = {path: of for path, of in lake.objects.data.items() if "/.heartbeat/" in path}
@@ -311,7 +311,7 @@ def test_an_intent_on_a_metadata_table_that_is_another_now_is_forgotten(lake_of:
 
 
 def test_what_hudi_rolled_back_after_its_intent_was_stated_is_rolled_forward(lake_of: LakeOf) -> None:
-    """Its executor died between the rollback and carrying the plan out again: some files of ours are gone."""
+    """Its executor died between the rollback and carrying the plan out again: some files of Lakeward are gone."""
     lake = lake_of(COMPACT)
     copied = [write for write in lake.writes() if is_base_file(write)]
     processes = lake.died(

@@ -44,7 +44,7 @@ def change_while_merging(bench: Bench, change: object) -> None:
 
 
 def compacted(bench: Bench) -> str:
-    """The one compaction of ours; the table is whole."""
+    """The one compaction of Lakeward; the table is whole."""
     (plan,) = bench.compactor().compact().plans
     assert read_rows(bench.base) == expected_rows(GOLDEN)
     return plan.instant

@@ -97,7 +97,7 @@ def compacted_table(compacted_golden: Path, tmp_path: Path) -> Path:
 
 
 def test_the_services_are_open(table: Path) -> None:
-    """On a table of version 10 nothing stands against those that know native logs; on one of version 9 with the same
+    """On a table of version 10 nothing prevents those that know native logs; on one of version 9 with the same
     files they are damage."""
     assert stopped(table) == {}
     set_property(table, "hoodie.table.metadata.partitions", "files")
@@ -183,7 +183,7 @@ def test_a_rollback_takes_every_file_of_the_write(tmp_path: Path, found_by: Foun
 
 
 def test_the_rollback_of_another_process_is_ended(tmp_path: Path) -> None:
-    """A plan on the timeline names native logs, and they go by it."""
+    """A plan on the timeline names native logs, and they use it."""
     base = copy_golden("v9", tmp_path / "table")
     made_native(base)
     fail_last_write(base)

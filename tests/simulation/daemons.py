@@ -258,7 +258,7 @@ class Quiet:
 
 
 class TraceLog:
-    """The daemon's log goes into the trace; what it calls a bug of ours is one."""
+    """The daemon's log goes into the trace; what it calls a bug in Lakeward is one."""
 
     def __init__(
         self, world: World, process: Process, runner: SimulatedRunner, about: dict[str, object] | None = None

@@ -3,14 +3,16 @@
 Keeps:   1. every committed write id is visible, and nothing else is;
          2. an instant is completed at most once, after it was requested and begun, at a time after both;
          3. a pending plan holds no group that another one holds;
-         4. a process of ours deletes no file of another process, and no file that a completed commit of ours names
+         4. a process of Lakeward deletes no file of another process, and no file that a completed commit of Lakeward
+            names
             goes, but by a plan of a clean; and what a writer left that is dead, by a rollback;
          5. no process ends the heartbeat of a living process that is fresh, whatever clocks are set to; and none on
             its own host for the time that the host slept;
-         6. every timeline name fits the grammar; at rest nothing of ours is left over;
-         7. no write fails for what a service of ours published, under default settings;
-         8. a clean of ours plans only what no reader as of the retained commits needs, and no pending plan; a rollback
-            of ours only what a dead writer left;
+         6. every timeline name fits the grammar; at rest nothing of Lakeward is left over;
+         7. no write fails for what a service of Lakeward published, under default settings;
+         8. a clean of Lakeward plans only what no reader as of the retained commits needs, and no pending plan; a
+            rollback
+            of Lakeward only what a dead writer left;
          9. a completed instant leaves the timeline only once it is in the history, the oldest ones first.
 """
 
@@ -56,14 +58,14 @@ class TableWatch:
         self.cleaned: set[str] = set()
         """Paths that a clean may delete."""
         self.retained: int | None = None
-        """How many commits cleans of ours retain; None: none is done."""
+        """How many commits cleans of Lakeward retain; None: none is done."""
         self.dead_writes: set[str] = set()
         """Instants of all writers that died."""
         self.unscheduled: set[str] = set()
         """Foreign plans that an operator had removed."""
         self.has_late_plan = False
         self.shadow = False
-        """No operator said how the writers lock, so nothing of ours may be written."""
+        """No operator said how the writers lock, so nothing of Lakeward may be written."""
         self._published_late: set[str] = set()
         self._timeline = f"{base_path}/.hoodie/timeline"
         self._owner: dict[str, str] = {}
@@ -103,7 +105,7 @@ class TableWatch:
         self._beats[path] = self.world.time, 0.0 if acting is None else acting.suspended
 
     def caused_conflict(self, write: str, instant: str, *, is_log: bool) -> None:
-        """A writer found that its commit conflicts with what a service of ours published."""
+        """A writer found that its commit conflicts with what a service of Lakeward published."""
         # One that was stopped behind its fence publishes when its lock is another's by now. And which of two files
         # came first, where a write and a plan began at the same time, is told by a clock that may have been set back.
         if instant not in self._published_late and (is_log or not self.world.clocks_are_set):
@@ -147,7 +149,7 @@ class TableWatch:
             self.world.broken(f"{self.base_path}: {name} is left on the timeline")
         for path in self.storage.walk(f"{self.base_path}/.hoodie"):
             below = path.removeprefix(f"{self.base_path}/")
-            # An attempt that was overtaken while it slept may make its markers anew, and then finds that it is lost.
+            # An attempt that was overtaken while it slept may make its markers again, and then finds that it is lost.
             ours = self._owner.get(path, WRITER).startswith("daemon") and ".marker." not in below
             if RELEASED in below:
                 continue  # moved away by a process that died over it; tidied up a day later

@@ -189,7 +189,7 @@ class Writer:
         return Remembered(max(complete, default=""), frozenset(pending))
 
     def _meets(self, instant: str, remembered: Remembered, groups: set[tuple[str, str]]) -> bool:
-        """Whether it conflicts with what a service of ours published. Under the lock."""
+        """Whether it conflicts with what a service of Lakeward published. Under the lock."""
         instants = read_timeline(self._table.storage, self._table.base_path)
         for time, states in instants.completed.items():
             for _, action, path in states:

@@ -316,7 +316,7 @@ def test_a_server_that_comes_back_is_written_to_again() -> None:
         with pytest.raises(StoreUnavailable, match=r"hot standby|during recovery|read-only"):
             database.write(add_event, at=3.0)
         assert isinstance(database.engine.pool, QueuePool)
-        assert database.engine.pool.checkedin() == 0, "the next try asks anew which server takes writes"
+        assert database.engine.pool.checkedin() == 0, "the next try asks again which server takes writes"
         server.execute("SELECT pg_promote()")
         database.write(add_event, at=4.0)
         assert database.read(count) == 3

@@ -309,7 +309,7 @@ def test_a_process_that_dies_at_any_statement(
 
 def test_a_lost_reply_and_a_restart(postgresql_server: PostgresServer, postgresql_url: str) -> None:
     """The connection breaks, and whether a batch or the end of a commit arrived is unknown: each is done again
-    and comes to the same; a server that restarts in between is connected to anew."""
+    and comes to the same; a server that restarts in between is connected to again."""
     proxy = DroppingProxy(postgresql_server)
     database = open_database(proxy.url(str(parse_store_url(postgresql_url).database)))
     entries = create_entries(database, TABLE, "keys", is_global=True)

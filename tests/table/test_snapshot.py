@@ -297,7 +297,7 @@ def test_a_log_of_the_archived_timeline_needs_the_history(tmp_path: Path) -> Non
 
 
 def test_what_we_write_we_read(tmp_path: Path) -> None:
-    """A plan of ours is read back as the plan it was."""
+    """A plan of Lakeward is read back as the plan it was."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     file = timeline_of(table) / PLAN
     plan = replace(read_compaction_plan(file.read_bytes(), file=PLAN), extra_metadata={"by": "us"})
@@ -451,7 +451,7 @@ def test_a_reader_with_a_cache_sees_what_any_reader_sees(twins: Path) -> None:
 
 
 def test_a_plan_is_taken_apart_once_for_many_looks(tmp_path: Path) -> None:
-    """It is read each time all the same: written anew under its name, it is another plan."""
+    """It is read each time all the same: rewritten under its name, it is another plan."""
     table, cache = copy_golden("v9", tmp_path / "table", pending=True), SnapshotCache()
     requested = timeline_of(table) / PLAN
     first = scan(table, cache=cache).plans[PENDING["v9"]]

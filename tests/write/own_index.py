@@ -1,4 +1,4 @@
-"""An index of Lakeward's in a store in memory, and writes that go by it."""
+"""An index of Lakeward's in a store in memory, and writes that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record index of Lakeward's below a table, and writes that go by it."""
+"""A record index of Lakeward's below a table, and writes that use it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def catch_up(base: Path) -> IndexUpdate:
 
 
 def build_anew(base: Path) -> None:
-    """Another process builds the index anew beside the one that is there, and puts it into its place."""
+    """Another process rebuilds the index beside the one that is there, and puts it into its place."""
     folder = Path(RecordOptions().folder(str(base)))
     name = f"built-{len(list(folder.glob('manifest-*')))}"
     new_record_index(folder / name, buckets=2)

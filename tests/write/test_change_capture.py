@@ -1,4 +1,4 @@
-"""Tables that capture changes: what a write says became of each key, against a dictionary of rows.
+"""Tables that capture changes: what a write says happened to each key, against a dictionary of rows.
 
 A seed is one history; LAKEWARD_RUNS=1000 runs as many. Hudi's reader of changes is asked in
 `tests/interop/test_change_capture.py`.
@@ -31,7 +31,7 @@ from tests.runs import runs
 from tests.write.writing import BUCKETS, COLUMNS, Row, new_table, rows_of, write
 
 Change = tuple[str, str, Row | None, Row | None]
-"""What became of a key: operation, key, the row before and after."""
+"""What happened to a key: operation, key, the row before and after."""
 
 KEYS = [f"k{number:02}" for number in range(12)]
 

@@ -1,4 +1,4 @@
-"""Writes of ours whose process died, or seemed to: what the next process makes of them."""
+"""Writes of Lakeward whose process died, or seemed to: what the next process makes of them."""
 
 from __future__ import annotations
 

@@ -39,10 +39,10 @@ def test_it_is_chosen(
 )
 def test_the_table_has_the_last_word(asked: IndexKind | None, buckets: int | None) -> None:
     """Another index, or number of buckets, would not find its keys. Keeps 1 of write/index_choice."""
-    with pytest.raises(UsageError, match="The table says another") as raised:
+    with pytest.raises(UsageError, match="conflicts with the table's own") as raised:
         choose_index(TableConfig(BUCKETS_OF_TABLE), asked, buckets, ())
     says, was = ("4", str(buckets)) if buckets else ("bucket", str(asked))
-    assert raised.value.why.startswith(f"It says {says}, and asked for was {was};")
+    assert raised.value.why.startswith(f"The table says {says}, the request {was}:")
 
 
 def test_an_index_that_is_not_ours_is_refused() -> None:
@@ -89,9 +89,9 @@ def test_the_table_says_whether_rows_move() -> None:
         (RECORD, IndexKind.METADATA),
     ):
         for said in (True, False):
-            with pytest.raises(UsageError, match=f"another {name}") as raised:
+            with pytest.raises(UsageError, match=f"requested {name}") as raised:
                 choose_index(TableConfig({name: str(said).lower()}), kind, None, (), not said)
-            assert raised.value.why.startswith(f"It says {said}, and asked for was {not said};")
+            assert raised.value.why.startswith(f"The table says {said}, the request {not said}:")
     for kind in (IndexKind.SIMPLE, IndexKind.BLOOM, IndexKind.BUCKET):
         with pytest.raises(UsageError, match=f"the index is {kind}"):
             choose_index(TableConfig({}), kind, 4 if kind is IndexKind.BUCKET else None, (), True)

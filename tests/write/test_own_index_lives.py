@@ -1,4 +1,4 @@
-"""Lives of tables whose writers go by indexes of Lakeward's, each write by one that is drawn, against a dictionary of
+"""Lives of tables whose writers use indexes of Lakeward's, each write by one that is drawn, against a dictionary of
 rows: what an index was told, what it lacks, and what was undone since.
 
 A seed is one life; LAKEWARD_RUNS=1000 runs as many.

@@ -27,7 +27,7 @@ def table(*groups, cow=False, **fields):
 
 
 def placed(snapshot, rows, operation=WriteOperation.UPSERT, *, buckets=None, index=None, **request):
-    """Places of partition `p` with their rows, and what became of them as text. Uuids are numbered from 0."""
+    """Places of partition `p` with their rows, and what happened to them as text. Uuids are numbered from 0."""
     numbers = count()
     kind = index or (IndexKind.BUCKET if buckets else IndexKind.SIMPLE)
     return place(
@@ -128,7 +128,7 @@ BUCKETS = {
     "a bulk insert goes on with the group": ([group(BUCKET_1)], BULK, False, [f"append {BUCKET_1}: 4 of 00000001"]),
     "an id of Hudi's row writer": ([group("00000001-x")], UPSERT, False, ["append 00000001-x: 4 of 00000001"]),
     "a delete where there is no group": ([group(BUCKET_0)], DELETE, False, ["nowhere: 00000001"]),
-    "insert_overwrite begins anew": (
+    "insert_overwrite begins again": (
         [group(BUCKET_1)],
         WriteOperation.INSERT_OVERWRITE,
         False,

@@ -218,7 +218,7 @@ def test_a_delete_that_loses(tmp_path: Path, is_global: bool) -> None:
 
 
 def test_a_table_with_both(tmp_path: Path) -> None:
-    """A record index in the metadata table is kept beside the index that the write goes by, and by a write that goes by
+    """A record index in the metadata table is kept beside the index that the write uses, and by a write that uses
     none of both too."""
     base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))
     write(base, FIRST, index=IndexKind.METADATA, clock=CLOCK)
@@ -245,7 +245,7 @@ def test_what_is_forgotten(base: Path, entries: MemoryEntries) -> None:
 
 
 def test_an_index_beside_the_one_that_a_write_goes_by(base: Path, entries: MemoryEntries) -> None:
-    """The shadow of a tee learns of the write with its commit, unless by the write's own index it cannot be told what
+    """The shadow of a tee learns of the write with its commit, unless by the write's own index it cannot be known what
     came back. One that fails is behind, which lookups cover, and the write goes on."""
     shadow = MemoryEntries(is_global=True)
     build(base, shadow)

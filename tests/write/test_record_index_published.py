@@ -1,4 +1,4 @@
-"""Writes that go by Lakeward's record index leave in it what they did to keys, with their commit and never without."""
+"""Writes that use Lakeward's record index leave in it what they did to keys, with their commit and never without."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def test_an_index_to_which_its_own_writers_come_alone(tmp_path: Path) -> None:
 
 
 def test_files_that_another_writer_left_are_cleaned_away(tmp_path: Path) -> None:
-    """Another writer makes a file group; a write of ours, which covers that, puts another row of it in its place, and a
-    clean takes what the other one wrote: the index has all keys of the group all the same."""
+    """Another writer makes a file group; a write of Lakeward, which covers that, puts another row of it in its place,
+    and a clean takes what the other one wrote: the index has all keys of the group all the same."""
     base = built(tmp_path / "t", "COPY_ON_WRITE")
     write(base, [("k4", 2, "p", "x"), ("k5", 2, "p", "x")], clock=CLOCK, sizes=FileSizes(small_file=0))
     write_by(base, [("k4", 3, "p", "y")])

@@ -1,4 +1,4 @@
-"""Base files written anew by their keys: a write to every reader, index and metadata table."""
+"""Base files rewritten by their keys: a write to every reader, index and metadata table."""
 
 from __future__ import annotations
 

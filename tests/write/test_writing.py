@@ -47,7 +47,7 @@ def everything(base: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 @pytest.mark.parametrize("index", [BUCKETS, {}], ids=["buckets", "simple"])
 def test_rows_come_and_go(tmp_path: Path, table_type: str, index: dict[str, object]) -> None:
-    """Upserts by event time, deletes whatever their ordering value, partitions anew, and partitions that go."""
+    """Upserts by event time, deletes whatever their ordering value, partitions again, and partitions that go."""
     base = new_table(tmp_path / "t", table_type=table_type)
     write(base, FIRST, **index)
     report = write(base, [("k1", 2, "p", "b"), ("k2", 0, "q", "late"), ("k3", 1, "p", "b")], **index)

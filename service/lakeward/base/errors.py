@@ -50,7 +50,7 @@ def _rebuild(
 
 
 class UsageError(LakewardError):
-    """The command was called in a way that cannot be carried out."""
+    """The command cannot be carried out as it was called."""
 
     code = "LW-USAGE"
     exit_code = 2
@@ -76,19 +76,19 @@ class NotATable(UsageError):
 
 
 class NoCredentials(UsageError):
-    """Nothing says who we are to the object store."""
+    """There are no credentials for the object store."""
 
     code = "LW-NO-CREDENTIALS"
 
 
 class BrokenFile(LakewardError):
-    """A file of the table cannot be read as what its name says."""
+    """A file of the table cannot be read as the kind of file that its name says."""
 
     code = "LW-BROKEN-FILE"
 
 
 class DamagedFiles(BrokenFile):
-    """Files of the table are not what their commits say."""
+    """Files of the table do not match their commits."""
 
     code = "LW-DAMAGED"
 
@@ -120,14 +120,14 @@ class LockHeld(LakewardError):
 
 
 class LockLost(LakewardError):
-    """The table lock is no longer ours."""
+    """This process has lost the table lock."""
 
     code = "LW-LOCK-LOST"
     exit_code = 75
 
 
 class LockServiceAway(LakewardError):
-    """What keeps the table lock cannot be reached."""
+    """The lock provider cannot be reached."""
 
     code = "LW-LOCK-AWAY"
     exit_code = 75
@@ -141,7 +141,7 @@ class TryLater(LakewardError):
 
 
 class IndexMoved(TryLater):
-    """The index is another one by now than that which was opened."""
+    """The index was replaced after it was opened."""
 
     code = "LW-INDEX-MOVED"
 
@@ -154,7 +154,7 @@ class AttemptLost(LakewardError):
 
 
 class LeaseLost(LakewardError):
-    """This process may no longer service the table: another one may by now."""
+    """This process may no longer service the table: another one may have taken over."""
 
     code = "LW-LEASE-LOST"
     exit_code = 75
@@ -168,65 +168,65 @@ class Cancelled(LakewardError):
 
 
 class TaskFailed(LakewardError):
-    """A task failed in a way of which it is not known that it would fail again."""
+    """A task failed; another try may succeed."""
 
     code = "LW-TASK-FAILED"
 
     def __init__(self, what: str = "", *, why: str = "", remedy: str = "", index: int | None = None) -> None:
         """
         Args:
-            index: which of the job's specs, where that could be told.
+            index: which of the job's specs, where that is known.
         """
         super().__init__(what, why=why, remedy=remedy)
         self.index = index
 
 
 class SpillFailed(LakewardError):
-    """What did not fit memory could not be written to a temporary file."""
+    """Data that did not fit memory could not be written to a temporary file."""
 
     code = "LW-SPILL"
     exit_code = 75
 
 
 class EngineFailure(LakewardError):
-    """What the work was to run on failed; no table is at fault."""
+    """The engine failed; no table is at fault."""
 
 
 class EngineLost(EngineFailure):
-    """What the work ran on died under it."""
+    """The engine died during the work."""
 
     code = "LW-ENGINE-LOST"
     exit_code = 75
 
 
 class EngineAway(EngineFailure):
-    """What the work would run on does not answer."""
+    """The engine does not answer."""
 
     code = "LW-ENGINE-AWAY"
     exit_code = 75
 
 
 class EngineNotStarted(EngineFailure):
-    """What the work would run on did not start."""
+    """The engine did not start."""
 
     code = "LW-ENGINE-START"
 
 
 class Conflict(LakewardError):
-    """The table changed in a way that makes our plan wrong."""
+    """The table changed, which makes the plan wrong."""
 
     code = "LW-CONFLICT"
 
 
 class OutcomeUnknown(LakewardError):
-    """A write was sent, and whether it arrived could not be found out."""
+    """A write was sent, and it is unknown whether it arrived."""
 
     code = "LW-OUTCOME-UNKNOWN"
     exit_code = 75
 
 
 class VerificationFailed(LakewardError):
-    """The result of a merge is not what its inputs say it must be."""
+    """The result of a merge does not match its inputs."""
 
     code = "LW-VERIFICATION"
     exit_code = 6
@@ -239,13 +239,13 @@ class AlreadyExists(LakewardError):
 
 
 class VersionChanged(LakewardError):
-    """A file that was to be replaced is another one by now, or gone."""
+    """A file that was to be replaced has changed or is gone."""
 
     code = "LW-CHANGED"
 
 
 class NotFound(LakewardError):
-    """A file that must be there is not."""
+    """A file that must exist is missing."""
 
     code = "LW-NOT-FOUND"
 

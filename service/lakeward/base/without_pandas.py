@@ -1,4 +1,4 @@
-"""Processes of ours do without pandas, also where it is installed.
+"""Processes of Lakeward do without pandas, also where it is installed.
 
 PyArrow imports it, if it can, with the first array that it makes: a quarter of a second of CPU and 30 MB for each
 process. Of what we use only Spark Connect needs it, which takes this back.

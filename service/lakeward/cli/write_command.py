@@ -68,7 +68,9 @@ def write(
             help="Rows to write: Parquet, CSV or JSON lines; - for JSON lines from standard input. Repeatable.",
         ),
     ] = None,
-    operation: Annotated[WriteOperation, typer.Option(help="What becomes of them.")] = WriteOperation.UPSERT,
+    operation: Annotated[
+        WriteOperation, typer.Option(help="Write operation: upsert, insert, bulk_insert, delete, …")
+    ] = WriteOperation.UPSERT,
     index: Annotated[
         IndexKind | None,
         typer.Option(

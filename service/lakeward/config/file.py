@@ -2,7 +2,7 @@
 
     defaults < file < environment LAKEWARD__SECTION__KEY < flags
 
-Every value remembers where it came from. A value that is wrong is told and taken out, so that the rules between
+Every value remembers where it came from. A wrong value is reported and taken out, so that the rules between
 keys are still asked of the others, and an operator who corrects a file does it once.
 
 A value from the environment or a flag is text where its key takes text, and otherwise written as in TOML:
@@ -10,7 +10,7 @@ A value from the environment or a flag is text where its key takes text, and oth
 `clean.hudi`, `spark.conf`) are taken as a whole there; in the file, `spark.executor.memory` may stand quoted or not.
 
 Touches: the file, and those that state.url_file and http.token_file name. Reads only.
-Keeps:   1. a secret in the file itself is refused, and no secret is ever part of what is told;
+Keeps:   1. a secret in the file itself is refused, and no secret is ever part of a report;
          2. settings come only from an input without a problem.
 """
 
@@ -216,7 +216,7 @@ class _Reader:
                 self._tell(
                     origin,
                     f"{_format_key(keys)} is no key.",
-                    f"What follows {_format_key(place)} is no key of ours.",
+                    f"What follows {_format_key(place)} is no key of Lakeward.",
                     f"Set {_format_key(place)} as a whole, written as a TOML inline table.",
                 )
                 return
@@ -230,7 +230,7 @@ class _Reader:
         for key in keys[:-1]:
             inner = section.setdefault(key, {})
             if not isinstance(inner, dict):
-                return  # the file has something else here, which is told
+                return  # the file has something else here, which is reported
             section = inner
         if keys[-1] in VERBATIM and isinstance(value, dict):
             value = _flat(value)
@@ -286,7 +286,7 @@ class _Reader:
         return Reading(None if problems else settings, problems, self._origins)
 
     def _validated(self) -> Settings:
-        """Settings from what is right; the rest is told and taken out."""
+        """Settings from what is right; the rest is reported and taken out."""
         while True:
             try:
                 return Settings.model_validate(self._values)
@@ -294,7 +294,7 @@ class _Reader:
                 before = deepcopy(self._values)
                 for error in invalid.errors(include_url=False):
                     self._tell_invalid(error)
-                assert self._values != before, "what is told is taken out"
+                assert self._values != before, "what is reported is taken out"
 
     def _with_secret(self, settings: Settings, section: str, key: str, what: str) -> Settings:
         """The settings with the value out of the file that holds it, unless a later layer gives the value itself."""
@@ -449,7 +449,7 @@ def _joined_path(place: KeyPath) -> KeyPath:
 
 
 def _value_of(annotation: Any, text: str) -> Any:
-    """`text` where the key takes text, else what it says in TOML, else `text`, which is then told to be wrong."""
+    """`text` where the key takes text, else what it says in TOML, else `text`, which is then reported as wrong."""
     try:
         TypeAdapter(annotation).validate_python(text)
         return text

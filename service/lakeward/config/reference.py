@@ -50,7 +50,7 @@ class Section:
 
 
 def sections() -> tuple[Section, ...]:
-    """Sections in the order of the models. What a table may override is told once, under [defaults]."""
+    """Sections in the order of the models. What a table may override is described once, under [defaults]."""
     found: list[Section] = []
     for name, field in Settings.model_fields.items():
         if (model := model_of(field.annotation)) is None or name == "tables":
@@ -82,7 +82,7 @@ def model_of(annotation: Any) -> type[BaseModel] | None:
 
 def kind_of(field: FieldInfo) -> str:
     own = [part.text for part in field.metadata if isinstance(part, SettingKind)]
-    return own[-1] if own else _kind(field.annotation)  # a narrower kind stands behind the one it narrows
+    return own[-1] if own else _kind(field.annotation)  # a narrower kind is behind the one it narrows
 
 
 def write_value(value: object, kind: str = "") -> str:

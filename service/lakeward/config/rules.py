@@ -262,7 +262,7 @@ def _of_the_objective(
     try:
         trigger = trigger_of(table.planner)
     except LakewardError:
-        return  # It is told with the planner's settings.
+        return  # It is reported with the planner's settings.
     due = due_from(objective)
     if trigger is not None and trigger.counts_seconds and trigger.seconds >= due:
         key = "hoodie.compact.inline.max.delta.seconds"
@@ -295,7 +295,7 @@ def _of_the_archiver(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: Tab
     try:
         options = table.archive.chosen(table.clean, table.planner)
     except LakewardError as error:
-        # What the cleaner's own settings cannot be is told with them.
+        # Errors in the cleaner's own settings are reported with them.
         if places:
             yield BrokenRule(places, error.what, error.why, error.remedy)
         return

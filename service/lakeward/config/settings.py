@@ -397,9 +397,9 @@ class LockSettings(_Section):
     """After how long the writers let a lock expire (hoodie.write.lock.filesystem.expire, which counts minutes); not
     given: never. For `filesystem` only: the other locks end by themselves when their holder dies."""
     writers_conflict: WritersConflict | None = None
-    """How the writers find conflicts, which nothing on a table tells. `default`: they are of Hudi 1.1 or later and have
-    the default strategy. `prefer-writer`: one has PreferWriterConflictResolutionStrategy or early conflict detection.
-    `1.0`: one is of Hudi 1.0. Not given: `default` for tables of version 9, `1.0` for those of version 8."""
+    """How the writers find conflicts, which nothing on a table reveals. `default`: they are of Hudi 1.1 or later and
+    have the default strategy. `prefer-writer`: one has PreferWriterConflictResolutionStrategy or early conflict
+    detection. `1.0`: one is of Hudi 1.0. Not given: `default` for tables of version 9, `1.0` for those of version 8."""
     yield_to_writers: DurationOrNone = 60.0
     """How long merged work waits for one write that would fail if it were published; for all writes, three times that.
     """
@@ -498,13 +498,13 @@ class CleanSettings(_Section):
 
     @property
     def options(self) -> CleanOptions:
-        """What a clean is told. Raises `UsageError`."""
+        """The options of a clean. Raises `UsageError`."""
         policy = self.chosen if self.is_given else None
         return CleanOptions(policy, self.reader_window, self.places, is_incremental(self.hudi))
 
     @property
     def chosen(self) -> CleanPolicy:
-        """What it comes to. Raises `UsageError`."""
+        """The effective value. Raises `UsageError`."""
         return clean_policy_of(self.hudi, kind=self.policy, retain=self.retain)
 
     @property
@@ -553,7 +553,7 @@ class ArchiveSettings(_Section):
         return merge_clean_settings(beside, self.hudi, given)
 
     def chosen(self, clean: CleanSettings, planner: Mapping[str, str]) -> ArchiveOptions:
-        """What that comes to. Raises `UsageError`."""
+        """The effective values. Raises `UsageError`."""
         return archive_options_of(self.by_hudis_keys(clean, planner))
 
 
@@ -574,8 +574,9 @@ class RecordIndexSettings(_Section):
     """A folder of the same storage in which the index is kept instead, each table's in one of its own: where nothing
     may be written below the table."""
     buckets: Count | None = None
-    """How many buckets an index is made with; not given: a million keys each, and a third more for growth. It stays
-    what it is until the index is built anew."""
+    """How many buckets an index is made with; not given: a million keys each, and a third more for growth. It does not
+    change until the index is rebuilt.
+    """
     hash: Literal["java-string", "lakeward-64"] = "java-string"
     """Which hash spreads keys over the buckets; likewise."""
     scaling: Literal["group", "seal"] = "group"
@@ -592,8 +593,9 @@ class RecordIndexSettings(_Section):
 
 
 class IndexSettings(_Section):
-    """How the daemon keeps the indexes of a table: Lakeward's own at pace with it, and these and Hudi's record index
-    checked."""
+    """How the daemon keeps the indexes of a table: Lakeward's own are brought up to date, and these and Hudi's record
+    index checked.
+    """
 
     update: Flag = True
     """Lakeward's indexes that are there, below the table and in the store's database, and its cache of filters, are
@@ -606,10 +608,10 @@ class IndexSettings(_Section):
     verify_every: Duration = 24 * 3600.0
     """Between two checks of an index, at times that are spread over the tables."""
     verify_merged: SizeOrOff = 16 * 1024**3
-    """Slices with logs are merged for their keys, up to so many bytes a check; which, is chosen anew each time. `none`:
-    all of them are."""
+    """Slices with logs are merged for their keys, up to so many bytes a check; which ones, is chosen again each time.
+    `none`: all of them are."""
     verify_entries: Count = 20_000_000
-    """No further part of an index is read once so many of its entries were; which parts, is chosen anew each time."""
+    """No further part of an index is read once so many of its entries were; which parts, is chosen again each time."""
     verify_keys: Count = 4603
     """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
     the table is, an index of which one in a thousand is wrong is found with a confidence of 99%;
@@ -661,7 +663,7 @@ class TableSettings(_Section):
     interval: Duration = 10.0
     """Between two polls of its timeline."""
     replan: Duration = 900.0
-    """A table that does not change is planned again after this, because triggers go by the time too."""
+    """A table that does not change is planned again after this, because triggers depend on the time too."""
     objective: DurationOrOff = 86400.0
     """No committed record stays in logs only for longer than this: a file group that comes close to it is merged with
     its base, whatever the triggers say, and its table goes first. Windows, pauses and budgets hold all the same.
@@ -670,7 +672,9 @@ class TableSettings(_Section):
     """Compactions and verifications start only while one of these is open; none given: always. Nothing else moves
     rows."""
     plan_expiry: Duration = 6 * 3600.0
-    """A pending plan of ours that was not carried out is unscheduled after this, so that it holds no file group up."""
+    """A pending plan of Lakeward that was not carried out is unscheduled after this, so that it holds no file group
+    up.
+    """
     metadata_compact_after: MetadataAfter = AUTO
     """The metadata table is cleaned and compacted once so many delta commits came since that was done last, also
     outside of windows. `auto`: a few before its Hudi writers would have to, which is at 10
@@ -694,8 +698,9 @@ class TableSettings(_Section):
     verification_groups: Count = 4
     """File groups in a sample."""
     listing: ListingSource | None = None
-    """What tells the files of a table: `storage`, by listing its partitions, or `metadata`, its metadata table where it
-    has one. Not given: `metadata` in object stores, else `storage`. What is chosen is held against the storage."""
+    """How the files of a table are listed: `storage`, by listing its partitions, or `metadata`, its metadata table
+    where it has one. Not given: `metadata` in object stores, else `storage`. What is chosen is compared with
+    the storage."""
     timezone: Zone | None = None
     """Zone of the machines that write, where hoodie.table.timeline.timezone is LOCAL; not given: inferred where that
     leaves no doubt, which it does not while any zone of the same offset other than UTC sets its clocks."""
@@ -745,7 +750,7 @@ class TableSettings(_Section):
 
     @property
     def objective_kept(self) -> float | None:
-        """The objective, where it is ours to keep: no LOG keeps it."""
+        """The objective, where Lakeward keeps it: no LOG keeps it."""
         is_ours = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG
         return self.objective if is_ours else None
 

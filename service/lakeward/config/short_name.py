@@ -1,6 +1,6 @@
 """The short name of a table without a configured one: the last folder of its base path, where no other table has it.
 
-Pages and metrics show it, and people type it. The store, leases and logs go by the name itself, which does not change
+Pages and metrics show it, and people type it. The store, leases and logs use the name itself, which does not change
 when another table comes.
 
 Touches: nothing.

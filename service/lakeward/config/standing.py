@@ -1,8 +1,8 @@
 """Which of a table's services may run on it as it is: each is refused by itself, and the others go on.
 
 Touches: nothing.
-Keeps:   1. what stops one service stops no other one of the table, and the reason of each is told;
-         2. of a kind of table that leaves us no work nothing is told, unless its services are named.
+Keeps:   1. what stops one service stops no other one of the table, and the reason of each is reported;
+         2. of a kind of table that leaves Lakeward no work nothing is reported, unless its services are named.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MERGES = (JobKind.COMPACTION, JobKind.VERIFICATION)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands against the services of one table."""
+    """What prevents the services of one table."""
 
     found: tuple[Refusal, ...]
     """All of it, also what stops other services than these."""

@@ -2,7 +2,7 @@
 
     settings -> store (migrated) -> components -> HTTP -> ticks -> the loop -> SIGTERM: ... -> nothing left behind
 
-    SIGHUP, POST /-/reload   read the configuration anew: all of it is in force, or none
+    SIGHUP, POST /-/reload   reload the configuration: all of it is in force, or none
     SIGTERM, SIGINT          not ready; nothing new begins; what runs may end within `service.grace`, then it is
                              stopped at its next fence and rolled back; leases go back. A second one ends it now.
 
@@ -125,7 +125,7 @@ class App:
         self._status_was_read = False
 
     def run(self, *, once: bool = False) -> int:
-        """Service all tables until told to stop; with `once`, until each was scanned and nothing is left to do.
+        """Service all tables until stopped; with `once`, until each was scanned and nothing is left to do.
 
         Returns the exit code. Raises `ConfigurationError` where the configuration names no place to look for tables.
         """
@@ -138,7 +138,7 @@ class App:
             except Exception:
                 # Without its loop the process would keep its leases, answer no request and look alive.
                 self._log.critical("the loop ended", exc_info=True)
-                self._service.cancel_all("The daemon ends because of a bug of ours.")
+                self._service.cancel_all("The daemon ends because of a bug in Lakeward.")
                 self._is_hung, code = not self._runner.stop(timeout=ABANDON_SECONDS), 70
         if self._is_hung:
             self._log.warning("ending around what hangs")
@@ -269,7 +269,7 @@ class App:
     # -------------------------------------------------------------------------------------------------- loop
 
     def _loop(self) -> int:
-        """0: a loop that ends was told to."""
+        """0: a loop that ends was asked to."""
         while not self._signals.stops:
             wait_seconds = self._service.step()
             if self._phase is ServicePhase.STARTING and self._service.has_begun:

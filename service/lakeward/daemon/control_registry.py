@@ -1,4 +1,4 @@
-"""Pauses, resumes and cancellations that operators left in the store, told to the scheduler once each.
+"""Pauses, resumes and cancellations that operators left in the store, handed to the scheduler once each.
 
 Operators speak through the store, so what they said holds across restarts and for every daemon. The registry compares
 what the store says now with what it said before, and finds the words again that a table needs to hear that comes later.
@@ -7,7 +7,7 @@ A cancellation stands in the store until a daemon ended it: the one that service
 every daemon has had the time to read it.
 
 Touches: nothing.
-Keeps:   a cancellation is told once and stops what runs then; it never keeps anything from beginning later.
+Keeps:   a cancellation is handed on once and stops what runs then; it never keeps anything from beginning later.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ControlRegistry:
         return [(self._known[id_], now - since >= CANCEL_TIMEOUT_SECONDS) for id_, since in self._cancels.items()]
 
     def end(self, control: ControlRecord) -> None:
-        """Notes that a daemon carried a cancellation out, and the store is being told."""
+        """Notes that a daemon carried a cancellation out, and the store is being updated."""
         if control.id is not None and self._cancels.pop(control.id, None) is not None:
             self._ended.add(control.id)
 

@@ -112,7 +112,7 @@ def discover(
 
 
 def _is_table(storage: Storage, path: str) -> bool:
-    """Tells by the properties alone: a table's partitions are not listed for it, of which there may be thousands."""
+    """Decides by the properties alone: a table's partitions are not listed for it, of which there may be thousands."""
     # While a writer replaces its properties, a table has their backup only.
     return any(storage.stat(join(hoodie_folder(path), name)) is not None for name in (PROPERTIES_FILE, BACKUP_FILE))
 

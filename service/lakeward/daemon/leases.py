@@ -4,7 +4,7 @@ Every daemon holds as many tables as its share: all tables over all living daemo
 holds, gives back what is too much for it and idle, and stops work on what it may have lost before another can
 take it. On SQLite the daemons of one machine share in the same way.
 
-    free --take--> held --renew--> held --(not renewed in time, on our own clock)--> lost
+    free --take--> held --renew--> held --(not renewed in time, on its own clock)--> lost
                      `--give back, when idle and too many--> free
 
 The database's clock says when a lease is over, and a clock can be set, or wake up late. So one that is over and was not
@@ -20,7 +20,7 @@ A lease only saves work: what keeps two daemons from publishing twice is the pro
 Touches: the store; the process table.
 Keeps:   1. `is_safe` turns false on the monotonic clock before anybody else may hold the table;
          2. a store that does not answer loses leases by time: work that runs goes on until then;
-         3. every lease that was gained or lost is told, also when the store fails in between;
+         3. every lease that was gained or lost is reported, also when the store fails in between;
          4. a table at work is not given back;
          5. no step of a clock alone takes a lease from a daemon that renews it;
          6. a lease that is not over is taken only from a process that is provably dead, on the machine that proves it.
@@ -100,7 +100,7 @@ class Leases:
         return held.lease.token if held is not None else None
 
     def keep(self, tables: Sequence[str], *, busy: AbstractSet[str]) -> LeaseChanges:
-        """Renew what is due, take what is free and ours by share, give back idle ones beyond it.
+        """Renew what is due, take what is free and this daemon's by share, give back idle ones beyond it.
 
         Args:
             tables: all that may be serviced, by name; leases of others are given back.
@@ -135,7 +135,9 @@ class Leases:
             for table in over:
                 del self._held[table]
             self._safe_until = min((held.safe_until for held in self._held.values()), default=math.inf)
-        return dict.fromkeys(over, "The lease was not renewed in time; the store did not answer, or we slept.")
+        return dict.fromkeys(
+            over, "The lease was not renewed in time; the store did not answer, or this process was suspended."
+        )
 
     def release(self, tables: Iterable[str]) -> None:
         """Let others take these tables at once."""

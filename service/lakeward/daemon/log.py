@@ -1,6 +1,7 @@
 """The daemon's log: one event, one line, for a program to read or for a person; and never a secret in it.
 
-Everything goes one way, ours and what libraries say through `logging`, so that nothing passes by the redaction:
+Everything goes one way, Lakeward's events and those of libraries through `logging`, so that nothing passes by the
+redaction:
 
     structlog ----.
                   +--> context (table, instant, job) --> time, level --> exception as text --> redact --> JSON
@@ -127,7 +128,7 @@ def configure_logging(
 ) -> Redactor:
     """From here on every event of this process goes to `stream` (standard error). May be called again.
 
-    Returns what the lines pass through, to be told of secrets that come later.
+    Returns what the lines pass through, which takes secrets that come later.
     """
     stream = sys.stderr if stream is None else stream
     redactor = Redactor(secrets)

@@ -1,4 +1,4 @@
-"""What a snapshot and a timeline tell the store: the plans that are pending, and what was carried out.
+"""What a snapshot and a timeline give the store: the plans that are pending, and what was carried out.
 
 Touches: nothing.
 """
@@ -16,7 +16,7 @@ from lakeward.table.timeline.timeline import Timeline
 
 
 def observe_plans(snapshot: TableSnapshot) -> tuple[ObservedPlan, ...]:
-    """The pending plans of a table, ours and those of other services, oldest first."""
+    """The pending plans of a table, Lakeward's and those of other services, oldest first."""
     pending = {instant.time: instant for instant in snapshot.timeline.pending}
     plans = []
     for time, plan in sorted(snapshot.plans.items()):

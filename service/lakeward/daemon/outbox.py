@@ -33,13 +33,13 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a batch."""
+    """What happened to a batch."""
 
     left: tuple[Letter, ...] = ()
     """Not taken; the first of them met `error`."""
     error: Exception | None = None
     refused: tuple[tuple[Letter, Exception], ...] = ()
-    """Never to be taken: a fault of ours."""
+    """Never to be taken: a bug in Lakeward."""
 
 
 def send(letters: Sequence[Letter]) -> Sent:

@@ -5,8 +5,8 @@
     services            what each of `services/services.py` has to do, and indexes (`daemon/jobs`)
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
-Touches: the table, reading only: what a demand cannot tell from the snapshot; the store, what indexes it has.
-Keeps:   1. what stands against one service, or goes wrong in asking it, holds no other service of the table back.
+Touches: the table, reading only: what a demand cannot find in the snapshot; the store, what indexes it has.
+Keeps:   1. a service that is refused, or fails to answer, holds no other service of the table back.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class TablePlanning:
         self, table: ServedTable, snapshot: TableSnapshot, excluded: Mapping[GroupId, Reason]
     ) -> list[PendingWork]:
         """Pending plans that are work: one of another engine that holds an excluded group is neither carried out nor
-        unscheduled, nor is one that it may be carrying out; nor one of ours on version 6, where no plan is."""
+        unscheduled, nor is one that it may be carrying out; nor one of Lakeward's on version 6, where no plan is."""
         may_go = snapshot.config.version.has_logs_of_one_write
         pending = [
             work
@@ -191,8 +191,8 @@ class TablePlanning:
         excluded: Mapping[GroupId, Reason],
         guard: Guard,
     ) -> Mapping[JobKind, ServiceDemand]:
-        """What the services beside compaction have to do. What goes wrong in asking one is told and holds nothing back;
-        one that is refused is not asked."""
+        """What the services beside compaction have to do. What goes wrong in asking one is reported and holds nothing
+        back; one that is refused is not asked."""
 
         def of_index() -> ServiceDemand:
             return index_demand(storage, table, snapshot, cache, watermarks=self._watermarks, clock=self._clock)
@@ -239,15 +239,15 @@ class TablePlanning:
 
 
 def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:
-    """Instants of our plans that are older than `after` seconds, where they can be unscheduled."""
+    """Instants of Lakeward's plans that are older than `after` seconds, where they can be unscheduled."""
     if not snapshot.config.version.has_logs_of_one_write:
         return ()
     return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, snapshot, now) > after)
 
 
 def _age(instant: str, snapshot: TableSnapshot, now: float) -> float:
-    """Seconds since a plan of ours was requested. Where the zone is not known its time is no moment, and may be months
-    back when it is new; but its file is as old as it is, or younger, in a copy."""
+    """Seconds since a plan of Lakeward was requested. Where the zone is not known its time is no moment, and may be
+    months back when it is new; but its file is as old as it is, or younger, in a copy."""
     if snapshot.zone.zone is not None:
         return now - parse_instant_time(instant, snapshot.zone.zone) / 1000
     requested = (each for each in snapshot.timeline.instants if (each.time, each.state) == (instant, State.REQUESTED))

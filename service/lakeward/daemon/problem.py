@@ -55,7 +55,7 @@ def problems_of(error: Exception) -> tuple[WorkProblem, ...]:
 
 
 def is_foreseen(error: Exception) -> bool:
-    """False for a bug of ours, whose traceback a developer should see."""
+    """False for a bug in Lakeward, whose traceback a developer should see."""
     return isinstance(error, (LakewardError, OSError))
 
 

@@ -7,7 +7,7 @@
 Decisions come back by themselves with the next planning, which follows at once where a daemon runs.
 
 Touches: the store; tables, reading only.
-Keeps:   1. a table that cannot be read is told and does not end the rebuild;
+Keeps:   1. a table that cannot be read is reported and does not end the rebuild;
          2. what operators asked for, what is parked and the leases stay.
 """
 

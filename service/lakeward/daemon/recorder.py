@@ -1,4 +1,4 @@
-"""What the daemon tells its store, and asks of it: jobs, plans, events, parkings, each after it happened.
+"""What the daemon writes to its store, and asks of it: jobs, plans, events, parkings, each after it happened.
 
     loop --what happened--> outbox --in order--> the store's lane --> store
                                        ^------- did not answer -------'
@@ -136,7 +136,7 @@ class Recorder:
             self._log.info("store answers again")
 
     def failed(self, error: Exception) -> None:
-        """Logged once, however often it is asked in vain."""
+        """Logged once, however often asking fails."""
         text = problem_of(error).text
         if text != self.store_problem:
             self.store_problem = self._problem(error, what="store").text
@@ -222,7 +222,7 @@ class Recorder:
     def _tell_end(self, ended: JobStatus, reasons: Sequence[str]) -> None:
         """What a job achieved, or that it failed and what it found all the same, is an event; that there was nothing to
         do, or that it is tried again soon, is none."""
-        assert ended.ended_at is not None and ended.end is not None, "only ended jobs are told of"
+        assert ended.ended_at is not None and ended.end is not None, "only ended jobs become events"
         if ended.end is JobEnd.COMMITTED:
             done = ". ".join(each for each in (summarise_job(asdict(ended.figures)), *reasons) if each)
             kind, text = ended.service.value, ": ".join(filter(None, (" and ".join(ended.instants), done)))
@@ -267,7 +267,7 @@ class Recorder:
         self._remember("lost jobs", self._end_jobs_of_the_gone, key="lost jobs")
 
     def leave(self) -> None:
-        """Say that this daemon is gone, at once."""
+        """Remove this daemon from the store, at once."""
         self._store.daemons.leave(self._holder)
 
     # ---------------------------------------------------------------------------------- on the store's lane

@@ -24,7 +24,7 @@ class PollReport:
     writer_bytes: int = 0
     """Written by writers since the poll before."""
     writer_conflicts: tuple[WriterConflict, ...] = ()
-    """Writes that were rolled back since then, and that a service of ours may have failed."""
+    """Writes that were rolled back since then, and that a service of Lakeward may have failed."""
     storage: StorageSample | None = None
     """A count of what holds the storage, where one was behind."""
 
@@ -33,7 +33,7 @@ class PollReport:
 class PlanReport:
     outcome: PlanOutcome
     pending: tuple[ObservedPlan, ...]
-    """Plans on the timeline, ours and those of other services."""
+    """Plans on the timeline, Lakeward's and those of other services."""
     demand: Demand
     at: float
     seconds: float

@@ -54,7 +54,7 @@ class Runner(Protocol):
         then: Callable[[Result], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Begin `work` soon, elsewhere; `deliver` calls `then` or `failed` with what became of it."""
+        """Begin `work` soon, elsewhere; `deliver` calls `then` or `failed` with its result."""
 
     def deliver(self) -> int:
         """Hand over the results that have come in since the last call. Returns how many."""

@@ -28,7 +28,7 @@ class ServedTable:
     watched_since: float
     """The time since which the store knows the table, in seconds since the epoch."""
     serviced_since: float | None = None
-    """The time since which it knows the table with a word about its writers; None: nothing is said yet."""
+    """The time since which it knows the table with a statement about its writers; None: nothing is said yet."""
     shown_as: str = ""
     """Its short name on pages and in metrics, which it keeps while it is watched; empty for its name."""
 

@@ -147,7 +147,9 @@ class DaemonLoop:
         self._discovered_once = False
         self._leases_kept_once = False
         self._watching_leases = False
-        """True while daemons are watched that may have died; what they held will soon be ours, or is still theirs."""
+        """True while daemons are watched that may have died; what they held will soon be this daemon's, or is still
+        theirs.
+        """
         self.jobs = JobRegistry()
         self._controls = ControlRegistry(foreign_seen=self._foreign_seen)
 
@@ -215,7 +217,7 @@ class DaemonLoop:
             self._leases.release(self._leases.held)
             self._recorder.leave()
         except AWAY as error:
-            self._log.warning("could not say good-bye", error=str(error))
+            self._log.warning("could not release leases", error=str(error))
 
     @property
     def views(self) -> Mapping[str, e.TableView]:
@@ -444,7 +446,7 @@ class DaemonLoop:
         self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Forget a table that is not ours any more; also what a result that came late has brought back."""
+        """Forget a table that is not this daemon's any more; also what a result that came late has brought back."""
         self._worker.forget(name)
         self.jobs.forget(name)
         self._written.pop(name, None)
@@ -514,18 +516,18 @@ class DaemonLoop:
                 self._recorder.end_control(control.id, outcome)
 
     def _cancel(self, control: ControlRecord, *, all_know: bool) -> str | None:
-        """What became of it; None while it is for another daemon, or for all of them. What runs on a table or a group
+        """What happened to it; None while it is for another daemon, or for all of them. What runs on a table or a group
         of tables is stopped by the scheduler."""
         if control.target_kind is StoredTarget.JOB:
             watch = self.jobs.watch(control.target)
             if watch is not None:
                 watch.stop(f"{control.by or 'An operator'} cancelled it: {control.reason}")
-                return "The job was told to stop."
+                return "The job was asked to stop."
             return "No daemon runs such a job any more." if all_know else None
         if control.target_kind is StoredTarget.GROUP:
-            return "Every daemon was told to stop the group's jobs." if all_know else None
+            return "Every daemon was asked to stop the group's jobs." if all_know else None
         if control.target in self._leases.held:
-            return "The table's jobs were told to stop."
+            return "The table's jobs were asked to stop."
         return "No daemon services that table." if all_know else None
 
     def _foreign_seen(self, resume: ControlRecord) -> str | None:
@@ -735,7 +737,7 @@ class DaemonLoop:
 
     def _problem(self, error: Exception, **about: str) -> WorkProblem:
         if not is_foreseen(error):
-            self._log.error("a bug of ours", exc_info=error, **about)
+            self._log.error("a bug in Lakeward", exc_info=error, **about)
         else:
             self._log.warning("work failed", error=str(error), **about)
         return problem_of(error)
@@ -750,7 +752,7 @@ class DaemonLoop:
         self._unsaid.clear()
 
     def _survive(self, call: Callable[[], None]) -> None:
-        """What fails here is no work's result: the log is told, and the loop goes on."""
+        """What fails here is no work's result: the log says so, and the loop goes on."""
         try:
             call()
         except Exception as error:

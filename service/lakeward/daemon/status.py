@@ -198,7 +198,7 @@ class IndexStatus:
     type: IndexType
     """A table has one of a type. `BLOOM` stands for the cache of filters, where there is one."""
     checked_at: float | None = None
-    """When it was held against the rows last; None: not yet by this daemon."""
+    """When it was last compared with the rows; None: not yet by this daemon."""
     checked: int = 0
     """Rows and entries that were looked at then."""
     wrong: int = 0
@@ -208,7 +208,8 @@ class IndexStatus:
     """The share that fewer are wrong than, where none was, with a confidence of 99%."""
     behind: Staleness | None = None
     """What it lacked of its table at the last plan; None of one of Hudi's, which each commit brings its part, and where
-    it cannot be told."""
+    it is unknown.
+    """
     behind_at: float = 0.0
     """When that was."""
     load: IndexLoad | None = None
@@ -216,11 +217,11 @@ class IndexStatus:
     unmerged: int = 0
     """Files that a lookup of one key asks beside the base file of its bucket."""
     coverage: CacheCoverage | None = None
-    """How much of the table the cache of filters has; None of an index of another kind, and where it cannot be told."""
+    """How much of the table the cache of filters has; None for an index of another kind, and where it is unknown."""
     update: UpdateDecision | None = None
     """Whether it is brought up to date, as of the last plan; None of one that is not Lakeward's."""
     problem: str = ""
-    """Why it cannot be told what the index lacks, in sentences; empty where it can."""
+    """Why it is unknown what the index lacks, in sentences; empty where it is known."""
 
     @property
     def name(self) -> str:
@@ -235,16 +236,16 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True)
 class TeeStatus:
-    """Two indexes of a table side by side, and how far the one on trial was held against the other."""
+    """Two indexes of a table side by side, and how far the one on trial was compared with the other."""
 
     tee: Tee
     """What was chosen, and what was found; nothing where that cannot be read."""
     behind: Staleness = field(default_factory=Staleness)
     """Commits that were still to be compared at the last plan."""
     due: UpdateDecision | None = None
-    """Whether they are compared now; None where something stands against it."""
+    """Whether they are compared now; None where something prevents it."""
     against: str = ""
-    """What stands against it, in a sentence; empty where nothing does."""
+    """What prevents it, in a sentence; empty where nothing does."""
 
     @property
     def chosen(self) -> tuple[IndexType | None, IndexType | None]:
@@ -330,7 +331,7 @@ class TableStatus:
         return "not known" if self.backlog.log_files or self.backlog.superseded_log_files else ""
 
     def oldest_unmerged_age(self, now: float) -> float | None:
-        """Seconds; None when every committed record is merged, that is not ours to do, or it is not known."""
+        """Seconds; None when every committed record is merged, that is not Lakeward's to do, or it is not known."""
         if self.no_work or self.backlog is None or self.backlog.oldest_unmerged_at is None:
             return None
         return max(0.0, now - self.backlog.oldest_unmerged_at)

@@ -244,7 +244,7 @@ def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, .
 
 
 def _facts_of_services(status: TableStatus) -> Iterator[Fact]:
-    """What the services beside compaction have to do, and what stands against them."""
+    """What the services beside compaction have to do, and what prevents them."""
     troubles = {trouble.service: trouble for trouble in status.view.service_troubles}
     for service, text in status.view.refused.items():
         yield Fact(service.value.capitalize(), f"refused: {text}")

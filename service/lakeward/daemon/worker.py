@@ -174,7 +174,8 @@ class Worker:
 
     def free_dead_locks(self, table: ServedTable) -> None:
         """Free locks of a table that another daemon services: it may not judge processes of this host, and would wait
-        for ever."""
+        for ever.
+        """
         storage, base_path = self._open_storage(table.base_path)
         open_lock(
             storage,
@@ -257,7 +258,7 @@ class Worker:
         return self._opened(table, guard, observer)
 
     def _opened(self, table: ServedTable, guard: Guard, observer: Observer | None) -> ServicedTable:
-        """One attempt of ours at the table."""
+        """One attempt of Lakeward at the table."""
         storage, base_path = self._open_storage(table.base_path)
         return ServicedTable.for_one_attempt(
             storage,
@@ -317,7 +318,7 @@ class Worker:
         )
 
     def _service_metadata(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        """What stands against it passes, and is no failure of the job."""
+        """What prevents it passes, and is no failure of the job."""
         self._check_may_write(table)
         storage, base_path = self._open_storage(table.base_path)
         report = service_metadata(

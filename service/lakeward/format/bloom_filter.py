@@ -6,15 +6,15 @@ row made for as many keys as the file has. A key sets bit |h mod bits| for each 
 of the key with seed h(i).
 
 Or Hudi's SIMPLE: the row alone. A reader that takes the one for the other does not find the keys, and inserts them
-again. A writer that builds the metadata table's filters anew labels them all with the type that it is set to; so a file
-gets the type of the file that it takes the place of.
+again. A writer that builds the metadata table's filters again labels them all with the type that it is set to; so a
+file gets the type of the file that it takes the place of.
 
 The error rate is Hudi's default of 1e-9 as long as the row is no larger than it may be: 16 MiB by default, which is
 3.1 million keys. Each key costs 7.2 bytes of base64 in the footer, which every reader of the file has to read. From
 there on the row has fewer hashes, so that it is still as good as a row of that size can be, and the filter says how
 often it errs. Hudi bounds its own filters at 100,000 keys, and lets them fill up.
 
-A filter of ours can be read back and gone on with: no key leaves it, so it has those of earlier files, too.
+A filter of Lakeward can be read back and gone on with: no key leaves it, so it has those of earlier files, too.
 
 Touches: nothing.
 Keeps:   1. a key that was added is always found, also by the filter that is read back;

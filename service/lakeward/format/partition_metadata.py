@@ -43,7 +43,7 @@ def read_partition_metadata(data: bytes, *, file: str) -> PartitionMetadata:
         raise BrokenFile(
             f"{file} is no partition metadata.",
             why="It lacks commitTime or a number as partitionDepth.",
-            remedy="Its writer died over it; any write of Hudi into the partition makes it anew once it is deleted.",
+            remedy="Its writer died over it; any write of Hudi into the partition makes it again once it is deleted.",
         )
     return PartitionMetadata(commit_time, int(depth))
 

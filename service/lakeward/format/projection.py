@@ -205,7 +205,7 @@ def _by_digits(floats: pa.Array) -> pa.Array:
         is_sure[for_large] = whole == np.abs(doubles.drop_null().to_numpy(zero_copy_only=False))[for_large]
     if not is_sure.all():
         value = values[np.argmin(is_sure)]
-        raise pa.ArrowInvalid(f"releases of Java write the float {value} with different digits, which Hudi goes by")
+        raise pa.ArrowInvalid(f"releases of Java write the float {value} with different digits, which Hudi uses")
     return doubles
 
 

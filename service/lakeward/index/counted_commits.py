@@ -1,4 +1,4 @@
-"""Which commits count for an index of ours, and since when each was visible.
+"""Which commits count for an index of Lakeward, and since when each was visible.
 
     completed on the active timeline   counts, since its completion time
     pending there                      does not: its entries are there before readers see its rows
@@ -38,8 +38,8 @@ def counted_commits(
     archived = load_archived_times(storage, base_path, config, absent, actions=CHANGING)
     if archived.problems:
         raise BrokenFile(
-            "Which commits of an index count cannot be told.",
+            "It is unknown which commits of an index count.",
             why=f"The history of the timeline cannot be read: {'; '.join(archived.problems)}",
-            remedy="Repair the history, or build the index anew.",
+            remedy="Repair the history, or build the index again.",
         )
     return counted | dict(archived.completion_times)

@@ -6,10 +6,10 @@
     NarrowingIndex an index that reads the files themselves, and can say which of them may have which keys
     FollowingIndex an index that says which commits of the table it has
     WritableIndex  an index that takes in one commit of the table after the other
-    OwnIndex       an index of ours that stays: built from a table, and kept small
+    OwnIndex       an index of Lakeward that stays: built from a table, and kept small
 
-An index of ours is changed a commit of the table at a time, by its own writer; those that Hudi keeps are read here, and
-written with the metadata table.
+An index of Lakeward is changed a commit of the table at a time, by its own writer; those that Hudi keeps are read here,
+and written with the metadata table.
 
 Touches: nothing; what is looked up where, the implementations say.
 See:     docs/decisions/0078-one-port-for-all-indexes.md
@@ -42,7 +42,7 @@ class Index(Protocol):
 
     @property
     def can_index_log_files(self) -> bool:
-        """Whether keys are found that are in logs alone. Writers that go by an index without put new keys into base
+        """Whether keys are found that are in logs alone. Writers that use an index without put new keys into base
         files."""
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[Any]:
@@ -128,8 +128,10 @@ class WritableIndex(FollowingIndex, Protocol):
         Lookups find it from then on, if it counts. While `changes` are read, the index is looked into.
 
         Args:
-            instant: of a write, or of a rollback or a restore, of which an index of ours takes in what it brought back.
-            changes: in `LOCATIONS`, of which the instants are not read; a key may come in several batches, and where
+            instant: of a write, or of a rollback or a restore, of which an index of Lakeward takes in what it brought
+            back.
+            changes: in `LOCATIONS`, of which the instants are not read; a key may come in several batches, and
+            where
                 it is gone in one and located in another, it is located.
             completed: when the commit became visible; all that completed before is in, so that what is `Indexed` goes
                 through it. None of a writer that has yet to complete it.
@@ -148,7 +150,7 @@ class OwnIndex(WritableIndex, Protocol):
         completed: str,
         seen: SeenTimeline | None = None,
     ) -> None:
-        """Take in all of the table as of a commit, whole or not at all. These locations count whatever becomes of that
+        """Take in all of the table as of a commit, whole or not at all. These locations count whatever happens to that
         commit: they are of those before it, too. Raises `Refused` where the index has a commit.
 
         Args:
@@ -160,8 +162,8 @@ class OwnIndex(WritableIndex, Protocol):
     def advance(
         self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
     ) -> None:
-        """Take in all that became of the table since it was looked at last, whole or not at all. It counts whatever
-        becomes of any commit, and is newer than all that the index has.
+        """Take in all that happened to the table since it was looked at last, whole or not at all. It counts whatever
+        happens to any commit, and is newer than all that the index has.
 
         Args:
             instant: the newest commit of these.
@@ -193,7 +195,7 @@ def record_locations(
 
     Args:
         partitions: where the keys are looked for, of an index that is not global; None: in all.
-        on_part: told before each part that is looked into how many were, and how many parts there are.
+        on_part: called before each part that is looked into how many were, and how many parts there are.
     """
     parts = index.parts(partitions)
     asked = (

@@ -3,8 +3,8 @@
     simple      keys of the newest base files
     bloom       the same, of the files whose ranges and filters of keys leave a key possible
     metadata    the record index that Hudi keeps in the metadata table
-    record      hash buckets of ours below the table, RFC-08's
-    postgres    entries of ours in a PostgreSQL database
+    record      hash buckets of Lakeward below the table, RFC-08's
+    postgres    entries of Lakeward in a PostgreSQL database
 
 Touches: nothing.
 """
@@ -17,7 +17,7 @@ from typing import Final
 INDEX_NAME: Final = "keys"
 """A table has one index in a database, of this name,"""
 REBUILT_NAME: Final = "keys.rebuilt"
-"""and while it is built anew beside that, another one."""
+"""and while it is rebuilt beside that, another one."""
 
 
 class IndexType(StrEnum):

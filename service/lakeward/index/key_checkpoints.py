@@ -157,5 +157,5 @@ def _broken(path: str, why: str) -> BrokenFile:
     return BrokenFile(
         f"The checkpoint {path} of an index that is built is broken.",
         why=f"{why}.",
-        remedy="It is made anew when the index is built again.",
+        remedy="It is made again when the index is built again.",
     )

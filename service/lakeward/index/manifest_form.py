@@ -1,4 +1,4 @@
-"""Manifests of an index of ours: the one with the greatest number says which files the index has, and what of them.
+"""Manifests of an index of Lakeward: the one with the greatest number says which files the index has, and what of them.
 
     <index>/manifest-<20 digits>.json    {"crc32": …, "manifest": {"version": …, …}}, created once, never changed
 

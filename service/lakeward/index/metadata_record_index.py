@@ -45,7 +45,7 @@ class MetadataRecordIndex:
     groups: frozenset[GroupId]
     """File groups that are there, or were replaced."""
     zone: datetime.tzinfo | None = None
-    """The timeline's: without it the instants of entries cannot be told."""
+    """The timeline's: without it the instants of entries cannot be known."""
 
     is_global = True
     can_index_log_files = True

@@ -64,6 +64,6 @@ def open_index(
 
 
 def type_of_choice(snapshot: TableSnapshot) -> IndexType:
-    """The type that lookups go by where none is named: the one that need not read base files, if there is such."""
+    """The type that lookups use where none is named: the one that need not read base files, if there is such."""
     has_record_index = RECORD_INDEX in snapshot.config.built_metadata_partitions
     return IndexType.METADATA if has_record_index else IndexType.SIMPLE

@@ -1,9 +1,10 @@
-"""Whether an index was found to be wrong, so that nothing of ours goes by it.
+"""Whether an index was found to be wrong, so that nothing of Lakeward goes by it.
 
     <table>/.hoodie/.lakeward/index/metadata.out-of-use      one sentence: what was found, and when
                                     record.out-of-use
                                     postgres.out-of-use
-    <location>/<table>-<digest>-record.out-of-use            of one of ours, where nothing may be written below the
+    <location>/<table>-<digest>-record.out-of-use            of one of Lakeward's, where nothing may be written below
+    the
                                                              table (`index/record/record_options`)
 
 Hudi's own writers know nothing of the file. It goes once the index is another one, or once a check of every row and
@@ -59,7 +60,7 @@ def check_in_use(storage: Storage, base_path: str, type_: IndexType, record: Rec
         return
     again = f"`lakeward index verify TABLE --type {type_} --all` puts it back in use, if that finds nothing."
     if type_.is_own:
-        remedy = f"Run `lakeward index rebuild TABLE --type {type_}`, which builds it anew from the rows. {again}"
+        remedy = f"Run `lakeward index rebuild TABLE --type {type_}`, which rebuilds it from the rows. {again}"
     else:
         remedy = (
             "Run `lakeward index drop TABLE --type metadata`, and let a Hudi writer with the record index on write "

@@ -2,15 +2,15 @@
 
     the commits put the key somewhere    there, unless one of them took it from there afterwards
     they took it from a file group       nowhere, if the index says that it is there; what the index says otherwise
-    they read a file group anew          what the index says of it does not count: all of its keys were told
+    they read a file group again          what the index says of it does not count: all of its keys were told
     they say nothing                     what the index says
 
 A location whose file group is not live is none, whatever says it.
 
 A writer puts its own commit into the index, which then has it and may lack commits that completed before:
 
-    t10 Hudi puts k into A; t20 a write of ours, which saw that, deletes k, and the index has that; the commit of t10
-    is not indexed. Laid over the index it alone would say that k is in A.
+    t10 Hudi puts k into A; t20 a write of Lakeward, which saw that, deletes k, and the index has that; the commit of
+    t10 is not indexed. Laid over the index it alone would say that k is in A.
 
 So what the index has of commits that completed after the first one that it lacks is told once more, in its order.
 
@@ -289,13 +289,13 @@ def current_index(
     """The index as of the snapshot, whatever it has not taken in yet.
 
     Raises `Refused` where that is more than `bytes_max`, `TryLater` where a clean was faster, and what else says that
-    it cannot be told.
+    it cannot be known.
     """
     try:
         return overlaid(index, _overlay(storage, snapshot, index, bytes_max))
     except NotFound as gone:
         raise TryLater(
-            "Where keys are cannot be told: files of the table went while they were read.",
+            "Key locations are unknown: files of the table were deleted while they were read.",
             why=str(gone),
             remedy="Run the command again.",
         ) from gone
@@ -361,7 +361,7 @@ def _check_bound(behind: CommitsBehind, bytes_max: int) -> None:
 
 def _too_large(what: str, bytes_max: int) -> Refused:
     return Refused(
-        "Where keys are cannot be told from the index.",
+        "The index does not say where keys are.",
         why=f"Of the commits that it does not have yet {what} the {format_size(bytes_max)} that a lookup looks into.",
         remedy="Bring the index up to date: `lakeward index update`.",
     )

@@ -6,7 +6,7 @@ lacks the first. So the index knows each instant that it has.
     writes          those that were complete on the active timeline, when it was looked at last
     undoing         the same of rollbacks and restores, which a restore takes from the timeline without a word
     start           the first write there, pending ones among them
-    counts_before   the first completed write there: to readers what is older completed, whatever became of it
+    counts_before   the first completed write there: to readers what is older completed, whatever happened to it
     archive         where the archive ended before that timeline was listed
 
 What is on the active timeline and is not among these came since. What came and was archived since is in the

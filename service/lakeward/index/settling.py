@@ -1,4 +1,4 @@
-"""Which commits an index of ours can settle, has to forget, or can take in no more: rules of every such index.
+"""Which commits an index of Lakeward can settle, has to forget, or can take in no more: rules of every such index.
 
 An index keeps what each commit said apart until the timeline has decided whether it counts for ever.
 
@@ -56,7 +56,7 @@ def check_not_late(instant: str, completed: str | None, settled_through: str | N
             f"The index cannot take in the commit {instant} any more.",
             why=f"It completed at {completed}, and commits up to {settled_through} are settled: which of two is the "
             "later one is not kept of them.",
-            remedy="Build the index anew.",
+            remedy="Build the index again.",
         )
 
 
@@ -66,5 +66,5 @@ def check_not_built(indexed: Indexed) -> None:
         raise Refused(
             "The index is built already.",
             why=f"It has what completed on the table until {indexed.through}.",
-            remedy="Bring it up to date (`lakeward index update`), build it anew (`rebuild`), or drop it first.",
+            remedy="Bring it up to date (`lakeward index update`), rebuild it (`rebuild`), or drop it first.",
         )

@@ -46,7 +46,7 @@ class ComparedCommit:
 class Tee:
     number: int = 0
     primary: IndexType | None = None
-    """None: nothing is chosen, and writers go by what the table shows."""
+    """None: nothing is chosen, and writers use what the table shows."""
     shadow: IndexType | None = None
     through: str | None = None
     """What completed up to this time is compared, or was there when the two were chosen; None: nothing is."""
@@ -76,7 +76,7 @@ class Tee:
     def told(self) -> str:
         """What was found, in a sentence."""
         return (
-            f"{self.compared:,} commits compared by {self.keys:,} keys, of {self.wrong:,} the shadow was wrong, in "
+            f"Compared {self.compared:,} commits ({self.keys:,} keys): the shadow was wrong in {self.wrong:,} commits, "
             f"{self.keys_wrong:,} locations; {self.clean:,} clean in a row."
         )
 

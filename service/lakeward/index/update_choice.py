@@ -1,6 +1,6 @@
 """Whether the daemon brings an index of Lakeward's up to date now, or when, or why not: its choice for one index.
 
-    against it     the settings say so, nothing may be written, it is out of use, what it lacks cannot be told
+    against it     the settings say so, nothing may be written, it is out of use, what it lacks cannot be known
     due            by the age of what it lacks, by commits, by bytes; or its files wait for a merge, which writers that
                    tell it of their own commits leave to the next update
     not yet        what it lacks is young and little: it waits, so that one update takes several commits in
@@ -8,7 +8,7 @@
 A lookup covers what an index lacks (`index/overlay`), so that nothing is wrong while it waits.
 
 Touches: nothing; it loads no kernels.
-Keeps:   1. an index that lacks anything is due, or says when it will be, or what stands against it;
+Keeps:   1. an index that lacks anything is due, or says when it will be, or what prevents it;
          2. equal facts give equal choices.
 See:     docs/decisions/0084-the-daemon-keeps-indexes-at-pace.md
 """
@@ -83,7 +83,7 @@ def choose_update(
     Args:
         unmerged: files that a lookup of one key asks beside the base file.
         now: when it was behind by so much.
-        against: what is known to stand against it.
+        against: what is known to prevent it.
     """
     if not options.is_on:
         return UpdateDecision(UpdateReason.OFF)

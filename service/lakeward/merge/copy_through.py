@@ -107,7 +107,7 @@ def not_sorted(name: str, group: StoredRowGroup, why: str) -> NotSorted:
         f"The base file {name} is not sorted by its keys.",
         why=f"The statistics of its row group {group.index} say that it has the keys from "
         f"{group.min_key.decode(errors='replace')!r} to {group.max_key.decode(errors='replace')!r}, and {why}.",
-        remedy="Compact the file group, which writes the file anew.",
+        remedy="Compact the file group, which writes the file again.",
     )
 
 

@@ -51,7 +51,7 @@ from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.sorted_run import SortedRun
 
 WAITING_BYTES = 16 * WINDOW_BYTES
-"""So much may the base rows of one key take that wait for what becomes of the first."""
+"""So much may the base rows of one key take that wait for what happens to the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class SortedMerge:
         return new if held is None else _together([held, new])
 
     def _kept_apart(self, records: _Records, *, is_open: bool) -> tuple[_Records, list[_Records]]:
-        """The records, where of base rows with one key the first is left and the others stand behind all records of
+        """The records, where of base rows with one key the first is left and the others are behind all records of
         the key, each a group of its own; and those of them whose key goes on, which wait."""
         roles, joins = records.roles, records.order.joins
         apart = (roles == Role.APART) | ((roles == Role.BASE) & (joins != 0))
@@ -282,13 +282,13 @@ class SortedMerge:
         return sorted_.part(slice(0, end)), [waiting] if len(waiting.order) else []
 
     def _check_apart(self, records: _Records, at: int) -> None:
-        """Raise where the base file says that no key is in it twice, or what becomes of it is not known."""
+        """Raise where the base file says that no key is in it twice, or what happens to it is not known."""
         if not self._runs.run_of(int(records.order.batches[at])).repeats_keys:
             key, name = self._key(records, at)
             raise NotSorted(
                 f"{name[:1].upper()}{name[1:]} holds the record key {key!r} more than once.",
                 why="It says that it is sorted, and that no key is in it twice.",
-                remedy="Compact the file group, which writes the file anew.",
+                remedy="Compact the file group, which writes the file again.",
             )
         if self._repeated is RepeatedKeys.REFUSED:
             key, name = self._key(records, at)

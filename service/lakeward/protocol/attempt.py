@@ -355,7 +355,7 @@ class Attempt:
         delete_orphans(self._storage, Left.MOVED_IN, Fate.PUBLISHING, losers)
 
     def _begin_again(self, intent: CommitIntent, staged: str, fence: Fence) -> None:
-        """`.inflight` is gone. A process of ours deleted it that slept while it rolled an earlier attempt back; or
+        """`.inflight` is gone. A process of Lakeward deleted it that slept while it rolled an earlier attempt back; or
         another engine did, which rolled this one back, with its files. Raises `Conflict` in the second case."""
         if self._place.keeps_plans or self._place.begins_new_groups:
             if (rollback := self._find_rollback(intent)) is not None:

@@ -6,8 +6,8 @@
     <partition>/<file>.marker.*    that a file may stand in the table: by each task, in an object store
     MARKERS<number>, MARKERS.type  the same in one list, as Hudi's timeline server writes it
 
-Hudi rolls an attempt of ours back by these markers. It takes every file in the folder for a marker, and finds none as
-soon as one is no marker, as what is staged; where `MARKERS.type` says so it reads the lists, and nothing else.
+Hudi rolls an attempt of Lakeward back by these markers. It takes every file in the folder for a marker, and finds none
+as soon as one is no marker, as what is staged; where `MARKERS.type` says so it reads the lists, and nothing else.
 
 Touches: nothing.
 Source:  MarkerBasedRollbackUtils, DirectWriteMarkers, MarkerUtils (Hudi 1.2).

@@ -36,7 +36,7 @@ class TableService(StrEnum):
     """Deleting file slices that nothing needs any more."""
     COMPACTION = "compaction"
     INDEXING = "indexing"
-    """Keeping indexes of record keys at pace, and holding them against rows. Writes no file of the table."""
+    """Updating indexes of record keys, and comparing them with rows. Writes no file of the table."""
     METADATA = "metadata"
     """Compaction and cleaning of the metadata table."""
     RESTORE = "restore"
@@ -83,7 +83,7 @@ class RefusalRow:
     is_fault: bool = False
     no_work: str = ""
     only_beside_writers: bool = False
-    """It stands against nothing where an operator says that no writer is at work."""
+    """It prevents nothing where an operator says that no writer is at work."""
 
     def refusal(self, finding: Finding) -> Refusal:
         words = (sentence.format_map(finding.words) for sentence in (self.why, self.remedy, self.no_work))
@@ -280,7 +280,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "change data capture, but from version 9 on in the layout `default` (whole rows, known modes)",
         _COMPACTION | _WRITING,
         findings.changes_cannot_be_captured,
-        "What makes a base file of this table anew must write the changes beside it, and {why}.",
+        "A service that rewrites a base file of this table must write the changes beside it, and {why}.",
         "Leave compaction of this table, and writing into it, to Hudi.",
     ),
     RefusalRow(
@@ -471,7 +471,8 @@ ROWS: tuple[RefusalRow, ...] = (
         "wider",
         _ROWS_ARE_MERGED,
         findings.schema_on_read,
-        "Columns are matched by id, which this release does not do, and here names do not come to the same: {why}",
+        "Columns are matched by id, which this release does not do, and matching by name would give other columns: "
+        "{why}",
         _LEAVE,
     ),
     RefusalRow(
@@ -638,11 +639,11 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "timezone-unknown",
-        "a time zone that cannot be told",
+        "an unknown time zone",
         _WRITING,
         findings.zone_unknown,
-        "Instants are in the writers' local time, and which that is cannot be told: {zone}. Services go by the "
-        "greatest time of the table, but rows are written by the writers' clock.",
+        "Instants are in the writers' local time, and the zone is unknown: {zone}. Services use the greatest time of "
+        "the table, but rows are written by the writers' clock.",
         _NAME_ZONE,
     ),
     RefusalRow(

@@ -150,7 +150,7 @@ class Fencing(Protocol):
         """Remove a participant's `.inflight` and `.requested`, but not those of an attempt that began since.
 
         Args:
-            aside: a `rollback_folder` of ours, from before the lock was proved.
+            aside: a `rollback_folder` of Lakeward, from before the lock was proved.
         """
 
     def take_aside(self, folder: str, aside: str, fence: Callable[[], None]) -> str | None:

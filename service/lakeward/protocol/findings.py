@@ -3,7 +3,7 @@
 Each function is the test of a row of `protocol/eligibility.py`, which says what it means and whom it stops.
 
 Touches: nothing.
-Keeps:   a function that cannot tell yields the place: what is not known is not taken for harmless.
+Keeps:   a function that does not know yields the place: what is not known is not taken for harmless.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class FolderFencing:
         return True
 
     def check_fenced_off(self, base_path: str, instant: str, *, by: Owner) -> None:
-        """What an attempt loses that began since makes it publish nothing, and is made anew by the next one."""
+        """What an attempt loses that began since makes it publish nothing, and is made again by the next one."""
 
     def fence_off_rollbacks(self, root: str, instant: str, *, by: int) -> None:
         self._put_aside(root, instant, by=by, ending=ROLLING_BACK)

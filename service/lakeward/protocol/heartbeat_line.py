@@ -1,4 +1,4 @@
-"""The line in an attempt's heartbeat, `.hoodie/.heartbeat/<instant>`: which attempt it is of, and what became of it.
+"""The line in an attempt's heartbeat, `.hoodie/.heartbeat/<instant>`: which attempt it is of, and what happened to it.
 
     alive         the owner, as in lock files; the only one of these that a file system knows
     publishing    the owner, and the names of the completed files that it creates: its commit intent
@@ -8,7 +8,7 @@
 Hudi looks at the age of the file only, whatever is in it.
 
 Touches: nothing.
-Keeps:   what is no line of ours, or a torn one, states no intent and is not ended.
+Keeps:   what is no line of Lakeward, or a torn one, states no intent and is not ended.
 """
 
 from __future__ import annotations

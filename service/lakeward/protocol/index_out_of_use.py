@@ -1,7 +1,7 @@
 """An index is taken out of use, and put back: one small file that `index/out_of_use` reads.
 
 Touches: that file and its folder. No lock is needed: the file is created once or deleted once, nothing else is changed
-         with it, and what began to go by the index before goes on.
+         with it, and what began to use the index before goes on.
 Keeps:   the first reason stays until the index is put back in use.
 """
 
@@ -18,7 +18,7 @@ from lakeward.storage.storage import Storage, parent
 def take_out_of_use(
     storage: Storage, base_path: str, type_: IndexType, why: str, record: RecordOptions | None = None
 ) -> bool:
-    """Nothing of ours goes by the index from here on; False where that was so already.
+    """Nothing of Lakeward goes by the index from here on; False where that was so already.
 
     Args:
         why: a sentence for operators.
@@ -34,5 +34,5 @@ def take_out_of_use(
 
 
 def put_in_use(storage: Storage, base_path: str, type_: IndexType, record: RecordOptions | None = None) -> bool:
-    """The index is right, or is gone and will be built anew; False where it was in use."""
+    """The index is right, or is gone and will be rebuilt; False where it was in use."""
     return storage.delete(out_of_use_path(base_path, type_, record))

@@ -24,7 +24,7 @@ Keeps:   1. a new time is greater than `floor`;
          3. no clock that the writers may have shows a smaller time from then on;
          4. what lies further in the future than clocks differ is not waited for: each attempt would hold the lock;
          5. the file is there before the time is used, and never names a smaller one for it;
-         6. no two processes mint one time, whatever became of the lock.
+         6. no two processes mint one time, whatever happened to the lock.
 See:     docs/decisions/0092-instants-without-a-zone.md
 """
 

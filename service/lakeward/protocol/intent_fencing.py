@@ -232,7 +232,7 @@ class IntentFencing:
         files.unschedule()
 
     def take_aside(self, folder: str, aside: str, fence: Callable[[], None]) -> str | None:
-        # t0 we begin to delete and are stopped; t1 our lock runs out, and a writer builds it anew; t2 we wake up.
+        # t0 we begin to delete and are stopped; t1 our lock runs out, and a writer rebuilds it; t2 we wake up.
         for below in [status.path for status in self._storage.list(folder) if status.is_folder]:
             fence()
             self._storage.delete_folder(below)

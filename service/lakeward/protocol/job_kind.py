@@ -13,13 +13,15 @@ class JobKind(StrEnum):
     """What a job does."""
 
     RECOVERY = "recovery"
-    """Roll back or forward what a dead attempt left, ours or another's; the first job after a lease was gained."""
+    """Roll back or forward what a dead attempt left, Lakeward's or another's; the first job after a lease was
+    gained.
+    """
     PLAN_EXPIRY = "plan-expiry"
     """Unschedule pending plans that are too old, so that no file group is hostage to one."""
     ROLLBACK = "rollback"
     """Roll back writes whose writer died."""
     COMPACTION = "compaction"
-    """Finish pending plans, plan anew under the lock, carry out."""
+    """Finish pending plans, plan again under the lock, carry out."""
     INDEX = "index"
     """Hold a sample of the table's rows against its indexes, and of their entries against the rows."""
     CLEAN = "clean"

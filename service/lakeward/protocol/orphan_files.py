@@ -12,15 +12,15 @@ and a write of another engine, whose process died, or which a restore undoes:
     written       a base or log file of its instant
     marker, heartbeat   its own
 
-What may go depends on what became of the instant (`Fate`), and `MAY_GO` is the whole rule: a pair that is not in it
+What may go depends on what happened to the instant (`Fate`), and `MAY_GO` is the whole rule: a pair that is not in it
 stays. Each caller says which fate it has proved, and how: the timeline as it lists it under the table lock, or
 `Fencing.fence_off`. `.inflight` and `.requested` are no orphans; `protocol/transition.py` removes them.
 
 Touches: the files above, of our own attempts; under the table lock.
 Keeps:   1. a file is deleted only by a reason in `MAY_GO`;
          2. a data file is deleted only if its name carries the instant of a plan of compaction, its file group is in
-            that plan, and no completed instant names it; or if it carries that of a write of ours, which no completed
-            instant names; or if a rollback on the timeline names it, or a restore its instant;
+            that plan, and no completed instant names it; or if it carries that of a write of Lakeward, which no
+            completed instant names; or if a rollback on the timeline names it, or a restore its instant;
          3. nothing without our mark is touched, but for what a failed write left, and markers of instants that are
             archived: other engines clean up after themselves;
          4. a file in use by a process that may still be creating it stays.
@@ -64,7 +64,7 @@ class Left(Enum):
 
 
 class Fate(Enum):
-    """What became of the instant, or the file, as its caller has proved it."""
+    """What happened to the instant, or the file, as its caller has proved it."""
 
     COMPLETED = "its completed file exists"
     PUBLISHING = "our attempt is about to complete it, by what it names"
@@ -183,7 +183,7 @@ def sweep(
     metadata_timeline_folder: str | None = None,
     history_folder: str | None = None,
 ) -> None:
-    """Remove what attempts of ours left at instants that are completed, and what was never finished. Idempotent.
+    """Remove what attempts of Lakeward left at instants that are completed, and what was never finished. Idempotent.
 
     Args:
         history_folder: of the archived timeline.

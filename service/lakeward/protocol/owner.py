@@ -1,4 +1,4 @@
-"""Who holds something: one line in heartbeat and lock files that says which process of ours wrote it.
+"""Who holds something: one line in heartbeat and lock files that says which process of Lakeward wrote it.
 
 A process is *provably dead* when it ran on this host, in this boot and in this process namespace, and no process
 with its id and start is left. Its start is the kernel's count of ticks since boot, which is fixed when a process begins

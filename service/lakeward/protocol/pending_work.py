@@ -52,6 +52,6 @@ def pending_plan(snapshot: TableSnapshot, instant: str) -> CompactionPlan:
         raise Conflict(
             f"The plan of compaction {instant} is gone.",
             why="Its .requested file was there and cannot be found or read any more.",
-            remedy="Run the command again; it plans anew.",
+            remedy="Run the command again; it plans again.",
         )
     return plan

@@ -58,7 +58,7 @@ class Count(StrEnum):
     """Old files of a metadata table were deleted."""
     METADATA_COMPACTION = "metadata_compaction"
     METADATA_LEFT = "metadata_left"
-    """A metadata table was to be cleaned or compacted, and something stood against it."""
+    """A metadata table was to be cleaned or compacted, and something prevented it."""
     RAN_IN_PROCESS = "ran_in_process"
     """The operations of a plan were merged in this process."""
     RAN_LOCAL = "ran_local"

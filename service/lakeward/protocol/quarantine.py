@@ -11,7 +11,7 @@ would be read again.
     bring back    `undo-<instant>` -> files are moved back            and then they are listed again (`execute/clean`)
 
 Each of the two says that it begins before it looks whether the other has begun, so of two that race one stops at least,
-whatever became of the lock.
+whatever happened to the lock.
 
 A process that was stopped in the middle finds no folder when it wakes up after a purge or an undo, and moves nothing:
 the folders are made once, when it begins.

@@ -11,7 +11,7 @@ The writer of a write is dead when its heartbeat is too old and stayed as it was
 before their `.requested` until after their commit, because sharing asks LAZY of them; with EAGER or NEVER they do not,
 and only the operator's word that none is at work counts.
 
-The newest comes first, as with Hudi. What an instant wrote is told by its name: from table version 8 on
+The newest comes first, as with Hudi. What an instant wrote is known by its name: from table version 8 on
 every base file and log file carries the instant of its write.
 
 Touches: nothing.

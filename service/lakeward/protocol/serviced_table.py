@@ -4,7 +4,7 @@ Where writers share the lock it is taken in a calm moment: one that asks for it 
 is 5 s later with Hudi's file-system lock.
 
 The *guard* is how the work is stopped from outside: a daemon whose lease ended, an operator who cancels. It is called
-at every fence, while waiting, and with every report of progress, and stops by raising an error of ours.
+at every fence, while waiting, and with every report of progress, and stops by raising an error of Lakeward.
 
 Touches: the table's lock; reads the table.
 Keeps:   1. nothing is published past a fence, and a fence is the proof of the lock and the word of the guard;
@@ -165,7 +165,7 @@ class ServicedTable:
                 with self.measured(Phase.LOCK_WAIT):
                     resources.enter_context(lock)
                 # A writer that has just given it back, after its commit, asks for it again to begin its next write. So
-                # it is left to it also where the wait is over: once, and then the wait begins anew.
+                # it is left to it also where the wait is over: once, and then the wait begins again.
                 if not (was_held and seeks_calm) or lock.queues:
                     break
                 if self.clock.monotonic() >= calm_until:
@@ -216,12 +216,12 @@ class ServicedTable:
         watch(self.storage, self.base_path, instants, clock=self.clock, processes=self.processes, on_wait=on_wait)
 
     def watch_ours(self) -> None:
-        """The same for every attempt of ours, before those that died are rolled back."""
+        """The same for every attempt of Lakeward, before those that died are rolled back."""
         beating = (status.name for status in self.storage.list(parent(heartbeat_path(self.base_path, "0"))))
         self.watch([name for name in beating if name.isdigit() and self.liveness(name).owner is not None])
 
     def sweep(self, snapshot: TableSnapshot) -> None:
-        """Remove what completed instants of ours, and files that were never finished, left. Under the lock."""
+        """Remove what completed instants of Lakeward, and files that were never finished, left. Under the lock."""
         # The two timelines are laid out alike.
         metadata_timeline = timeline_folder(metadata_base_path(self.base_path), snapshot.config)
         sweep(

@@ -7,7 +7,7 @@ interval.
 
 Touches: nothing.
 Keeps:   1. what counts was seen the same at both ends, by the monotonic clock, which stands while a machine sleeps;
-         2. what it remembers is bounded; what is forgotten is watched anew.
+         2. what it remembers is bounded; what is forgotten is watched again.
 See:     docs/decisions/0017-what-clocks-prove.md
 """
 

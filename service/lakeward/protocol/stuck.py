@@ -1,4 +1,4 @@
-"""Choose what becomes of each table service that was begun and not completed, or planned and not begun: the pending
+"""Choose what happens to each table service that was begun and not completed, or planned and not begun: the pending
 instants of a timeline that are no writes, with what is known of their processes, in; a decision with its reason out.
 
     compaction          released: what its dead attempt left goes, its plan stays, and the next compaction carries it
@@ -11,7 +11,7 @@ instants of a timeline that are no writes, with what is known of their processes
     restore             left to the command that ends it
     a plan not begun    left: to carry it out loses nothing
 
-Which engine began it is not asked; a plan of ours may be in another engine's hands. Its process counts as
+Which engine began it is not asked; a plan of Lakeward may be in another engine's hands. Its process counts as
 
     alive      a heartbeat beats, whatever else is said
     dead       a heartbeat stopped (decision 0017); or there is none, and the operator says that no writer is at work;
@@ -20,7 +20,7 @@ Which engine began it is not asked; a plan of ours may be in another engine's ha
                building
     may live   there is none, and none of that holds
 
-Without a heartbeat nothing else tells of a death: Hudi 1.2 has one for compactions where writers share a lock, 1.0 and
+Without a heartbeat nothing else shows a death: Hudi 1.2 has one for compactions where writers share a lock, 1.0 and
 1.1 have none, and no release has one for log compactions, nor by its defaults for clusterings.
 
 Touches: nothing.
@@ -55,9 +55,9 @@ _WAITING: Mapping[str, str] = {
     "clustering": "the engine that planned it carries it out",
 }
 _ENDED_BY: Mapping[str, str] = {
-    "clean": "the next clean ends it, `lakeward clean` or the daemon's: one of ours as soon as its process is dead, "
-    "another engine's once nothing of it has changed for an hour, or at once with --writers stopped; so does a Hudi "
-    "writer that cleans. What it deletes was dead when it was planned",
+    "clean": "the next clean ends it, `lakeward clean` or the daemon's: one of Lakeward's as soon as its process is "
+    "dead, another engine's once nothing of it has changed for an hour, or at once with --writers stopped; so does a "
+    "Hudi writer that cleans. What it deletes was dead when it was planned",
     "restore": "`lakeward restore` to the same commit ends it",
 }
 

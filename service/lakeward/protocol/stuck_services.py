@@ -47,7 +47,7 @@ class Judge:
         )
 
     def services(self, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:
-        """What becomes of each pending instant that is neither a write nor a rollback, the newest first."""
+        """What happens to each pending instant that is neither a write nor a rollback, the newest first."""
         begun = [instant for instant in snapshot.timeline.pending if is_begun_service(instant)]
         places = heartbeat_places(self.base_path, snapshot)
         deadline = Deadline(self.clock.now(), self.silent_after, writers_stopped=self.writers_stopped)

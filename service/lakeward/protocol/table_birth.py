@@ -11,7 +11,7 @@ on with it: all files follow from the table and the time in the claim, and each 
 that is asked for another table is refused, so parts of two are never mixed. Of two processes at once one creates the
 last file, and the other is told that there is a table.
 
-What a dead process had begun to write has a temporary name of ours, and goes: in a partition of the metadata table
+What a dead process had begun to write has a temporary name of Lakeward, and goes: in a partition of the metadata table
 readers would look at it. Where its process lives, that fails, and this one creates the file.
 
 Touches: the base folder of the new table.

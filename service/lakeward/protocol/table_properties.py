@@ -1,6 +1,6 @@
 """Change `hoodie.properties` as Hudi's writers do, so that readers find the old or the new content at every moment.
 
-    create the backup, with the old content -> delete the properties -> create them anew, and read them back
+    create the backup, with the old content -> delete the properties -> create them again, and read them back
                                             -> delete the backup
 
 Readers take the properties, and where these are missing the backup. A process that finds a backup found an update that

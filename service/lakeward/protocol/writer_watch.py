@@ -6,7 +6,7 @@ failed has removed it, one that was killed lets it expire; either holds nothing 
 
 Touches: reads the timeline, heartbeats, and `.inflight` files of live writes.
 Keeps:   1. a pending write without a heartbeat that beats is not among the live ones;
-         2. what a service of ours commits is taken for no writer's.
+         2. what a service of Lakeward commits is taken for no writer's.
 See:     docs/decisions/0027-writers-are-waited-for.md
 """
 

@@ -508,7 +508,7 @@ class MergedSlice:
 
 
 def _repeated_keys(rules: MergeRules, scan: LogScan, *, has_logs: bool) -> RepeatedKeys:
-    """What becomes of rows with one key in the slice's base file."""
+    """What happens to rows with one key in the slice's base file."""
     if not rules.by_rank or not has_logs:
         return RepeatedKeys.APART
     return RepeatedKeys.VERSIONS if scan.by_rank else RepeatedKeys.REFUSED

@@ -55,14 +55,14 @@ def check_heeded(blocks: Iterable[LogBlock], *, heeds: Callable[[], bool]) -> No
         if has_operation(block) and not heeds():
             raise Unsupported(
                 f"{block.where} has the column {OPERATION_FIELD}, and the newest file of the table has not.",
-                why="Hudi's readers go by the newest file: until the column is in it again they show rows that are "
+                why="Hudi's readers use the newest file: until the column is in it again they show rows that are "
                 "marked as deleted, which a compaction would take away, or keep for good.",
                 remedy="Let the writer that writes the column commit, or compact this file group with its engine.",
             )
         if not has_operation(block) and heeds():
             raise Unsupported(
                 f"{block.where} has not the column {OPERATION_FIELD}, and the newest file of the table has.",
-                why="Hudi's readers go by the newest file and fail on this one; and once a compaction left a file "
+                why="Hudi's readers use the newest file and fail on this one; and once a compaction left a file "
                 "without the column, they would show rows of other file groups that are marked as deleted.",
                 remedy="Compact this file group with the engine of the writer that left the column out.",
             )

@@ -298,7 +298,7 @@ def check_floats(scan: LogScan, schema: pa.Schema) -> None:
     different doubles of it.
 
     Hudi 1.0 and 0.15 leave the change to Avro, which takes the nearest double, unless another column of the block has a
-    change that Avro does not know; then they go by the digits, as Hudi 1.2 always does. Seen on tables of each.
+    change that Avro does not know; then they use the digits, as Hudi 1.2 always does. Seen on tables of each.
     """
     types = {column.name: column.type for column in schema}
     written = {_header(block, HeaderKey.SCHEMA): block for block in scan.blocks if block.type is BlockType.AVRO_DATA}

@@ -33,7 +33,7 @@ def newest_rows(snapshot: TableSnapshot, slice_: FileSlice) -> SliceInput:
     """Its rows as a query finds them now. Raises `Unsupported` where they are not merged in a way that we know."""
     if snapshot.schema is None or snapshot.config.merge_mode not in PAYLOAD_MODES.values():
         raise Unsupported(
-            f"The rows of file group {slice_.file_id} cannot be told.",
+            f"The rows of file group {slice_.file_id} cannot be known.",
             why=f"Its logs are merged by {snapshot.config.merge_mode} rules, or its schema is not known.",
         )
     return SliceInput(

@@ -51,7 +51,8 @@ def check_no_operations(blocks: Iterable[LogBlock]) -> None:
         if has_operation(block):
             raise Unsupported(
                 f"{block.where} has the column {OPERATION_FIELD}.",
-                why="That a log which other engines write reads as before with one of ours among it was not tried.",
+                why="That a log which other engines write reads as before with one of Lakeward's among it was not "
+                "tried.",
                 remedy="Compact the file group with --type full.",
             )
 

@@ -2,7 +2,7 @@
 
 Writers that looked their keys up in the base file say in each block at which places they found them, and Hudi's readers
 then merge by places: of rows with one key each meets the records that name its place. One block without places, or with
-those of another base file, and they go by keys, where the first of such rows meets all records.
+those of another base file, and they use keys, where the first of such rows meets all records.
 
 Where no key is there twice the two come to the same, so everything is merged by keys here, until the logs tell: they
 name several places for a key in one block. Then the place goes into the key on both sides, which makes keys that are
@@ -13,7 +13,7 @@ there once, and out of the rows that come out.
 
 Touches: nothing.
 Keeps:   1. two records have one such key exactly when they have one key and one place;
-         2. blocks are said to name places exactly where Hudi's reader goes by them.
+         2. blocks are said to name places exactly where Hudi's reader uses them.
 Source:  PositionBasedFileGroupRecordBuffer (Hudi 1.2.0), and tables of that release.
 """
 

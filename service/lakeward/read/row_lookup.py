@@ -1,8 +1,8 @@
 """Which record keys a file group has: a sample of its base file's, and whether certain ones are among its rows, and
 what these hold in a column.
 
-A row of the base file may have been deleted by a log, or moved to another partition; so whether a key is there is told
-by the base file alone only where no log lies on top of it, and by the merged slice otherwise.
+A row of the base file may have been deleted by a log, or moved to another partition; so whether a key is there is known
+from the base file alone only where no log lies on top of it, and by the merged slice otherwise.
 
 Of a slice are read the columns that are asked for, and the row groups that may hold a wanted key. A key that is not
 found so is looked for once more in all of them, so that no statistics decide that it is not there.
@@ -115,7 +115,7 @@ def _hidden(group: GroupId, key: str) -> HiddenRow:
     return HiddenRow(
         f"A footer in this file group hides the row with the key {key!r}.",
         why="It is in a row group that by its statistics has no such key: queries that rely on them miss the row.",
-        remedy="Restore the file from a copy, or write the row again; a FULL compaction then writes the file anew.",
+        remedy="Restore the file from a copy, or write the row again; a FULL compaction then rewrites the file.",
         file_group=group,
     )
 

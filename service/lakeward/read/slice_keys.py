@@ -2,7 +2,7 @@
 
 Touches: base files, of which the column of record keys is read, and logs; spill files of merges.
 Keeps:   1. the keys of a slice are those of the rows that a query finds, in no order that is promised;
-         2. the keys of a log are those of all its rows and deletes, whatever became of them.
+         2. the keys of a log are those of all its rows and deletes, whatever happened to them.
 Memory:  a batch of keys, and what merging a slice takes.
 """
 

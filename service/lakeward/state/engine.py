@@ -9,7 +9,7 @@ write carries an id of its own, and its first statement writes that id down:
 
 PostgreSQL makes the second insert wait for a first one that is still in flight, so the result is never a guess.
 
-A SQLite file is known by its device and inode. One that is gone is written anew out of a connection that still has it,
+A SQLite file is known by its device and inode. One that is gone is rewritten out of a connection that still has it,
 so nothing is lost with its name; one that was put in its place is opened and checked as at the start.
 
 Touches: the database; of SQLite the file with its folder, of PostgreSQL the network.
@@ -19,8 +19,9 @@ Keeps:   1. a write happens once, however often its transaction is tried;
             synchronous EXTRA (the WAL of SQLite before 3.51.3 can lose pages), a file that only its owner reads;
          4. a file that fails its integrity check is never written;
          5. no password is in an error or in a representation;
-         6. a file in the place of ours is used only after it was checked, and one that another process may be putting
-            there is waited for; a server that takes no writes any more is connected to anew.
+         6. a file in the place of Lakeward is used only after it was checked, and one that another process may be
+            putting
+            there is waited for; a server that takes no writes any more is connected to again.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60
 MISSING_SECONDS = 10.0
-"""How long a SQLite file may be gone before it is written anew: an operator may be putting another one there."""
+"""How long a SQLite file may be gone before it is rewritten: an operator may be putting another one there."""
 FULL_CHECK_BYTES = 256 * 1024 * 1024
 """Larger files are checked without their indexes against their tables, which takes a fraction of the time."""
 
@@ -230,7 +231,7 @@ class Database:
                 self._reopen(found)
 
     def _bring_back(self, path: Path) -> None:
-        """Write the file anew from a connection that has it open; or see that another daemon has done so."""
+        """Write the file again from a connection that has it open; or see that another daemon has done so."""
         if self._missing_since is None:
             self._missing_since = time.monotonic()
         if time.monotonic() - self._missing_since < MISSING_SECONDS:
@@ -250,7 +251,7 @@ class Database:
         finally:
             new.unlink(missing_ok=True)
         self._missing_since = None
-        _log.warning("The store's file %s was gone; it was written anew, nothing is lost.", path)
+        _log.warning("The store's file %s was gone; it was rewritten, nothing is lost.", path)
 
     def _reopen(self, found: tuple[int, int] | None) -> None:
         self.engine.dispose()
@@ -265,7 +266,7 @@ class Database:
             self._reopening_thread = None
         self._identity = found
         self._missing_since = None
-        _log.warning("The store's file %s is another one than before; it was opened anew.", self._file)
+        _log.warning("The store's file %s is another one than before; it was opened again.", self._file)
 
     @contextmanager
     def _queue(self, is_write: bool) -> Iterator[None]:
@@ -452,7 +453,7 @@ def _broken(path: Path | None, why: str) -> StoreBroken:
     return StoreBroken(
         f"The store {path} is damaged.",
         why=f"SQLite says: {why}.",
-        remedy="Run `lakeward state rebuild`: it moves the file aside and builds the store anew from the timelines. "
+        remedy="Run `lakeward state rebuild`: it moves the file aside and builds the store again from the timelines. "
         "No table is touched.",
     )
 

@@ -16,7 +16,7 @@ it is gone from all partitions.
 
 The tables are made with the first index, under a lock, and not by the migrations of the store: the database may be
 another one than the store's, which may be a file; they are as large as the tables that are indexed; and they can be
-built anew.
+rebuilt.
 
 Touches: the database.
 Keeps:   1. an entry counts only once its commit is whole, all of it at once; each step may be done again, and a process
@@ -133,8 +133,8 @@ def create_entries(database: Database, base_path: str, name: str, *, is_global: 
     entries = open_entries(database, base_path, name)
     if entries.is_global != is_global:
         raise UsageError(
-            f"The index {name} of {base_path} is there already, and of the other scope.",
-            why="Of it a key is one in " + ("all of the table." if entries.is_global else "its partition."),
+            f"The index {name} of {base_path} exists already, with the other scope.",
+            why="Its keys are unique in " + ("the whole table." if entries.is_global else "a partition."),
             remedy="Drop it first, or give the new one another name.",
         )
     return entries
@@ -164,7 +164,7 @@ def open_entries(database: Database, base_path: str, name: str) -> IndexEntries:
         raise StoreVersion(
             f"The index {name} in {database.name} is of another release.",
             why=f"Its format is {row[2]}, and this release knows {FORMAT}.",
-            remedy="Use the release that made it, or build the index anew.",
+            remedy="Use the release that made it, or build the index again.",
         )
     return IndexEntries(database, row[0], is_global=row[1])
 
@@ -295,7 +295,7 @@ class IndexEntries:
         except StoreVersion as error:
             raise TryLater(
                 "The index is there no more.",
-                why="Another process dropped it, or built it anew.",
+                why="Another process dropped it, or built it again.",
                 remedy="Run the command again.",
             ) from error
 

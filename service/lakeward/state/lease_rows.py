@@ -63,7 +63,7 @@ class LeaseRows:
         def work(connection: Connection) -> list[list[Any]]:
             renewed: list[list[Any]] = []
             for start in range(0, len(held), RENEWED_AT_ONCE):
-                # One condition over rows, which is compiled once; one for each lease is built anew every time.
+                # One condition over rows, which is compiled once; one for each lease is rebuilt every time.
                 rows_held = [(each.table, each.holder, each.token) for each in held[start : start + RENEWED_AT_ONCE]]
                 statement = update(leases).where(_ROW.in_(rows_held))
                 returning = (leases.c.table_name, leases.c.holder, leases.c.token, leases.c.until)

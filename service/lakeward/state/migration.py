@@ -196,5 +196,5 @@ def find_scripts() -> Path:
     raise StoreUnavailable(
         "The migrations of the store are missing.",
         why=f"Neither {here.parent} nor the source tree holds them.",
-        remedy="Install the package anew.",
+        remedy="Install the package again.",
     )

@@ -8,7 +8,7 @@ keeping the timeline shows; a lease saves two daemons the same work. What only t
 for and what was parked.
 
 Touches: the database, through `StoreAccess`.
-Keeps:   1. rows are bounded by `trim`, and nothing goes by age that runs, is in force or is still on a timeline;
+Keeps:   1. rows are bounded by `trim`, and nothing uses age that runs, is in force or is still on a timeline;
          2. a successor of a store that is given up has its identity, its controls and what it had parked.
 See:     docs/operate/store.md
 """
@@ -90,7 +90,7 @@ def _ensure_same_store(database: Database, *, store_id: str) -> None:
         raise StoreVersion(
             f"The file of the store {database.name} was replaced by another store.",
             why="Plans that this process made are marked with the id of the store that it was started with.",
-            remedy="Put that store's file back, or start the process anew to go on with this one.",
+            remedy="Put that store's file back, or start the process again to go on with this one.",
         )
 
 

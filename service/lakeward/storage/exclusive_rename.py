@@ -81,7 +81,7 @@ def _rename_in_two_steps(source: Place, target: Place) -> None:
         link_exclusively(source, target)
         os.unlink(source.name, dir_fd=source.folder)
         return
-    # POSIX lets a folder replace an empty one only, and none of ours is renamed onto a name in use.
+    # POSIX lets a folder replace an empty one only, and none of Lakeward is renamed onto a name in use.
     if _is_there(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)

@@ -3,7 +3,7 @@
 There are no folders, and nothing is renamed. A file is there when its upload ends, whole, and it can be replaced on
 the condition that it is still the one that was read. So two who create or replace the same file are told apart.
 
-A conditional write whose reply is lost leaves the question who was it. Each of ours carries a random mark in the
+A conditional write whose reply is lost leaves the question who was it. Each of Lakeward carries a random mark in the
 object's metadata, and the answer is read from there before anything is sent again.
 
     send --ok--> done       send --refused--> ours by the mark? done : refused

@@ -1,4 +1,4 @@
-"""A name in a folder that is held open: what is done to it happens there, whatever becomes of the path meanwhile.
+"""A name in a folder that is held open: what is done to it happens there, whatever happens to the path meanwhile.
 
     t10 we look at `orders/p=1`, a folder; t20 a writer of the table removes it and puts a link
     `p=1 -> /data/customers` there; t30 we delete or create `orders/p=1/x`.

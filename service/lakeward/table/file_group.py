@@ -117,7 +117,7 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True)
 class FrozenGroup:
-    """A file group whose slices cannot be told without guessing; no service may touch it."""
+    """A file group whose slices cannot be known without guessing; no service may touch it."""
 
     partition_path: str
     file_id: str

@@ -81,7 +81,7 @@ def _list_nested(
     except (BrokenFile, Unsupported) as error:
         raise type(error)(
             f"Folders below partitions of {base_path} may be partitions, and the list of these cannot be read.",
-            why=f"Hudi's readers go by the metadata table's list: {error}",
+            why=f"Hudi's readers use the metadata table's list: {error}",
             remedy="Let a Hudi writer write once with the metadata table on; or move the folders below partitions "
             "out of the table, if they are copies.",
         ) from error

@@ -10,7 +10,7 @@ Keeps:   1. the properties are those that Hudi 1.2.0 gives a table of version 9 
             version 8, its metadata table's included, and the schema and what was asked of writers beside them; of
             version 10, which no release has, what the source of Hudi's master says beside those of 9; but from version
             9 on instants are in UTC;
-         2. a table that a service of ours would refuse later, or a Hudi writer, is refused before there is one.
+         2. a table that a service of Lakeward would refuse later, or a Hudi writer, is refused before there is one.
 Source:  HoodieTableMetaClient.TableBuilder, KeyGenUtils and HoodieWriterUtils of Hudi 1.x, CREATE TABLE of 1.2.0
 See:     docs/decisions/0061-what-a-table-asks-of-its-writers.md, docs/decisions/0095-new-tables-are-in-utc.md
 """

@@ -99,7 +99,7 @@ def find_partitions(
 
     Args:
         timeline: the table's, listed before.
-        list_nested: reads the paths that the metadata table lists; none where readers do not go by one.
+        list_nested: reads the paths that the metadata table lists; none where readers do not use one.
         native: the table's version has native logs; file groups in partitions whose names are no text may be of such.
     """
     found: list[Partition] = []

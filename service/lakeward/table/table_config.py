@@ -81,7 +81,7 @@ _PACKAGES_OF_PAYLOADS = frozenset(
     }
 )
 MERGE_PROPERTY = "hoodie.record.merge.property."
-"""From version 9 on readers hand what stands behind this prefix to the merge."""
+"""From version 9 on readers hand what is behind this prefix to the merge."""
 DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
 DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
@@ -93,7 +93,9 @@ STORAGE_LAYOUT = "hoodie.table.storage.layout"
 """How file groups store rows, from version 10 on."""
 LSM_TREE = "lsm_tree"
 LSM_TREE_SINCE = "lakeward.lsm_tree.since"
-"""The newest time on the timeline when a table of the layout `default` became one of `lsm_tree`: a property of ours."""
+"""The newest time on the timeline when a table of the layout `default` became one of `lsm_tree`: a property of
+Lakeward.
+"""
 SLASHES_IN_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 INDEX_TYPE = "hoodie.index.type"
 BUCKETS = "hoodie.bucket.index.num.buckets"
@@ -207,7 +209,7 @@ class TableConfig:
         """How Hudi merges this table, by the rules of its version.
 
         Before version 8 the payload class decides and the strategy id counts only without one: tables of 0.x
-        carry the event-time id beside a payload that goes by commit time.
+        carry the event-time id beside a payload that uses commit time.
         """
         inferred = EVENT_TIME_ORDERING if self.ordering_fields else COMMIT_TIME_ORDERING
         mode = self.get("hoodie.record.merge.mode")

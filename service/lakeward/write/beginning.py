@@ -1,11 +1,11 @@
-"""A write begins: dead ones of ours are over, and its instant stands on the timeline, requested.
+"""A write begins: dead ones of Lakeward are over, and its instant stands on the timeline, requested.
 
-    no lock  writes of ours whose process died are rolled back, or rolled forward where they had stated their intent
+    no lock  writes of Lakeward whose process died are rolled back, or rolled forward where they had stated their intent
     lock     the timeline is read -> heartbeat, folder -> `.requested`; what was complete and what was pending is
              remembered for the check of conflicts
 
 Touches: the heartbeat, the attempt's folder and `.requested` of a new instant, under the table lock.
-Keeps:   1. what a dead write of ours left is gone, or complete, before another one begins;
+Keeps:   1. what a dead write of Lakeward left is gone, or complete, before another one begins;
          2. what other engines left stays, for their own writers and for `lakeward rollback`;
          3. the first instant of a table is in the zone that writers on this machine are in.
 """
@@ -40,7 +40,7 @@ class BegunWrite:
     zone: TimelineZone
     """The zone that its times are written in."""
     ended: tuple[str, ...] = ()
-    """Dead writes of ours that were ended before it began, by a rollback or by their completion."""
+    """Dead writes of Lakeward that were ended before it began, by a rollback or by their completion."""
 
     @property
     def instant(self) -> str:
@@ -66,7 +66,7 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
 
 
 def end_dead_writes(table: ServicedTable) -> tuple[str, ...]:
-    """Roll back what processes of ours left that died. Returns their instants."""
+    """Roll back what processes of Lakeward left that died. Returns their instants."""
     if not has_leftovers(table):
         return ()
     dead = [each.instant for each in find_decisions(table) if is_ours_to_end(table, each)]

@@ -63,7 +63,7 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class WriteConflict:
-    """Another instant that names a file group of ours."""
+    """Another instant that names a file group of Lakeward."""
 
     instant: str
     action: str

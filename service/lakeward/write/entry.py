@@ -160,7 +160,7 @@ def write(
 
 def _record_index(storage: Storage, base_path: str, location: str | None) -> OpenIndex:
     """Opens Lakeward's record index of the table."""
-    # It needs the compiled kernels: only where a write goes by it.
+    # It needs the compiled kernels: only where a write uses it.
     from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 
     return partial(RecordIndexWriter.of, storage, folder=RecordOptions(location).folder(base_path))

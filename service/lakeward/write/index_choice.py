@@ -1,4 +1,4 @@
-"""The index that a write goes by: what was asked for, else what the table says, else what it shows.
+"""The index that a write uses: what was asked for, else what the table says, else what it shows.
 
     asked, or in the table's properties    that one; both, and another one, is refused as Hudi's writers refuse it
     chosen by `lakeward index tee`         the primary; another one that is asked for is refused
@@ -101,8 +101,8 @@ def choose_index(
     chosen = None if primary is None or said is not None else KIND_OF[primary]
     if chosen is not None and asked not in (None, chosen):
         raise UsageError(
-            f"Asked for was the index {asked}, and chosen for the table's writes is {chosen}.",
-            why="By another one the tee of the table's indexes would prove nothing.",
+            f"--index {asked} conflicts with the table's primary index {chosen}.",
+            why="With another index the trial of the table's indexes would prove nothing.",
             remedy="Leave the options of the index out; or take the choice back: `lakeward index tee TABLE --forget`.",
         )
     kind = said or asked or chosen
@@ -124,7 +124,7 @@ def _moves_rows(config: TableConfig, kind: IndexKind, asked: bool | None) -> boo
         if asked is not None:
             raise UsageError(
                 f"Rows are to go to other partitions or to stay, and the index is {kind}.",
-                why="By it a key is one in its partition, and a row finds no key of another one.",
+                why="This index is not global: it finds keys in one partition only.",
                 remedy=f"Leave it out, or name a global index: {', '.join(_MOVES)}.",
             )
         return False
@@ -137,7 +137,7 @@ def _moves_rows(config: TableConfig, kind: IndexKind, asked: bool | None) -> boo
 
 def _other(what: str, *, asked: object, said: object) -> UsageError:
     return UsageError(
-        f"The table says another {what} than was asked for.",
-        why=f"It says {said}, and asked for was {asked}; keys would not be found again.",
+        f"The requested {what} conflicts with the table's own.",
+        why=f"The table says {said}, the request {asked}: keys would not be found again.",
         remedy="Leave the options of the index out: the table's own hold.",
     )

@@ -5,7 +5,7 @@
     lock         the commit is completed; with it, and by nothing else, the entries count
     failure      once the instant is on the timeline no more, the index forgets it
 
-An index is changed by others while a write is at work, merged, grown or built anew, and what the write had opened may
+An index is changed by others while a write is at work, merged, grown or rebuilt, and what the write had opened may
 be gone. Then it is opened again, and asked or told again, a few times.
 
     t10 the entries are there; t20 the process dies. The instant is rolled back by the writer that comes next, one of
@@ -21,7 +21,7 @@ Touches: the index; reads what the targets said, from the attempt's folder.
 Keeps:   1. entries are there, whole, before the commit that they belong to can be completed;
          2. the index forgets a write only once its instant is on the timeline no more: of one that is complete after
             all it would lose the keys;
-         3. where it cannot be told from what the targets say which keys went, the index is told nothing: it is behind
+         3. where it cannot be known from what the targets say which keys went, the index is told nothing: it is behind
             by this commit, which lookups cover;
          4. of an index that moved a write asks or tells the next one, `AGAIN_MAX` times, and then fails.
 Memory:  one batch of changes.
@@ -140,7 +140,7 @@ def tells_its_keys(snapshot: TableSnapshot, request: WriteRequest, schema: str, 
 
 
 def learns_beside(snapshot: TableSnapshot, request: WriteRequest) -> bool:
-    """Whether an index by which the write does not go can be told of it.
+    """Whether an index by which the write does not go can be known of it.
 
     By keys of base files alone a key that a log deleted is found still: a row that brings it back counts as an update,
     and no target says that the key came.

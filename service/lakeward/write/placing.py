@@ -3,7 +3,7 @@
                           copy on write, every index    merge on read: simple, record        merge on read: bucket
     new key               into small base files, else   into small base files without        new base file where the
                           new ones                      logs, else new ones                  bucket has none, else log
-    known key             base file written anew        log; the base file anew where new    log
+    known key             base file rewritten        log; the base file again where new    log
                                                         keys of this write go there, too
     delete, known key     as a known key                as a known key                       log
     delete, unknown key   nowhere                       nowhere                              log; nowhere without group
@@ -422,7 +422,7 @@ class _Placing:
             raise Refused(
                 f"File group {file_id} in partition '{partition_path}' is not there, and the index names it.",
                 why="What the index says of some keys is not what the table holds.",
-                remedy="`lakeward verify` compares them; let Hudi build the index anew. Nothing was written.",
+                remedy="`lakeward verify` compares them; let Hudi rebuild the index. Nothing was written.",
                 file_group=(partition_path, file_id),
             )
         return group
@@ -455,7 +455,7 @@ class _Placing:
         return owners
 
     def _check_no_buckets(self) -> None:
-        """Rows that go by size would end the buckets of a table that has them."""
+        """Rows that use size would end the buckets of a table that has them."""
         numbers = [bucket_of(file_id) for groups in self._groups.values() for file_id in groups]
         known = [number for number in numbers if number is not None]
         if numbers and len(known) == len(numbers) and min(known) < _LIKELY_BUCKETS:

@@ -65,7 +65,7 @@ def assign_rows(
         snapshot: of the whole table.
         schema: Avro JSON of the table's columns from this write on, without meta columns.
         instant: the write's own.
-        open_index: the index of ours that the request names.
+        open_index: the index of Lakeward that the request names.
     """
     if request.operation is WriteOperation.DELETE_PARTITION:
         workload = Workload({(path, None): 0 for path in request.partitions})

@@ -83,7 +83,7 @@ class IndexKind(StrEnum):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is an index of Lakeward's, which learns of each write that goes by it."""
+        """Whether it is an index of Lakeward's, which learns of each write that uses it."""
         return self in (IndexKind.RECORD, IndexKind.POSTGRES)
 
     @property

@@ -1,4 +1,4 @@
-"""Write base files anew with the same rows, by their keys: a write without rows of its own.
+"""Write base files again with the same rows, by their keys: a write without rows of its own.
 
 To every reader it is an upsert that changed nothing: a `commit`, or on a table that is merged on read a `deltacommit`,
 with a new base file in each file group. Keys stay in their file groups, where indexes and buckets look for them, and
@@ -39,7 +39,7 @@ from lakeward.write.writing import known_schema
 SortTarget = Callable[[WriteContext, WriteTarget, int], TargetResult]
 
 SORTED_KEY = "lakeward.sorted"
-"""Entry of the commit: how many base files were written anew by their keys."""
+"""Entry of the commit: how many base files were rewritten by their keys."""
 
 
 def sort_slices(

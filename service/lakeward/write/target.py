@@ -1,4 +1,4 @@
-"""What one file group gets of a write, and what became of it: the values that travel to tasks and back.
+"""What one file group gets of a write, and what happened to it: the values that travel to tasks and back.
 
 Touches: nothing.
 """
@@ -98,7 +98,7 @@ class WriteContext:
     has_native_logs: bool = False
     """Logs are files of the base files' format (`TableVersion.has_native_logs`)."""
     supplemental_logging: SupplementalLogging | None = None
-    """What is noted of each change where a base file is written anew; None where the table captures none."""
+    """What is noted of each change where a base file is rewritten; None where the table captures none."""
 
     @property
     def budget(self) -> MemoryBudget:

@@ -1,11 +1,12 @@
 """A write that has begun, as the life cycle runs it: its work, whether another write meets it, and its commit.
 
     work         rows get keys and places; it is chosen which file groups take them -> `.inflight` says so -> files
-    preparation  an index of ours by which keys were found takes in what became of them (`write/own_index`)
+    preparation  an index of Lakeward by which keys were found takes in what happened to them (`write/own_index`)
     publication  under the lock: another write that landed on one of its groups makes it fail; so does a compaction
                  over a slice whose base file it rewrote, for which Hudi's writers do not look
 
-Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; an index of ours; reads the table.
+Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; an index of Lakeward; reads the
+         table.
          What it publishes `protocol/attempt.py` does.
 Keeps:   1. what is published meets nothing that completed since the write began;
          2. a base file is replaced only if it is still its group's newest, with nothing on top of it that was not
@@ -85,7 +86,7 @@ class WriteRun:
         Args:
             schema: Avro JSON of the table's columns from this write on, without meta columns.
             assign: chooses which file groups take the rows.
-            open_index: the index of ours that learns of the write.
+            open_index: the index of Lakeward that learns of the write.
             shadow: another one that learns of it, if it can: where it cannot it is behind, and the write goes on.
         """
         self._table = table
@@ -237,7 +238,7 @@ class WriteRun:
             try:
                 self._tell_index(self._shadow)
             except LakewardError as error:
-                self._table.observer.step(f"{self.name}: the shadow index was not told, and is behind: {error}")
+                self._table.observer.step(f"{self.name}: the shadow index was not updated, and is behind: {error}")
 
     def _tell_index(self, open_index: OpenIndex) -> None:
         snapshot, request = self._done.snapshot, self._begun.request

@@ -3,7 +3,7 @@
     the rows' columns are held against the table's -> a write begins -> the life cycle of `protocol/life_cycle.py` runs
     it -> where it met another write, and was asked to, it begins again with a new instant
 
-Touches: the table and an index of ours, through `write/beginning.py` and `write/write_run.py`.
+Touches: the table and an index of Lakeward, through `write/beginning.py` and `write/write_run.py`.
 Keeps:   1. rows that the table cannot take are refused before anything is written;
          2. a write that met another one leaves nothing, and begins again as often as it was asked to, no more.
 """
@@ -96,8 +96,8 @@ def write_rows(
 
     Args:
         columns: of the rows; None where the operation takes none.
-        open_index: the index of ours that the request names.
-        shadow: one of ours that learns of the write beside it, while a tee is under way.
+        open_index: the index of Lakeward that the request names.
+        shadow: one of Lakeward's that learns of the write beside it, while a tee is under way.
 
     Raises `Refused` and `Unsupported` before anything is written, `Conflict` where another write was met, and what
     the life cycle raises; then nothing of the write is left."""
@@ -157,7 +157,7 @@ def _checked_schema(
     columns: pa.Schema | None,
     open_index: OpenIndex | None,
 ) -> str:
-    """The table's schema from this write on, where nothing stands against it so far."""
+    """The table's schema from this write on, where nothing prevents it so far."""
     check_request(snapshot, request)
     check_rows_can_be_written(table.storage, snapshot)
     check_tagging(table.storage, snapshot, request, open_index)

@@ -31,7 +31,7 @@ def dying(*given: object) -> None:
 def test_an_index_of_a_table(
     table: Path, postgresql_url: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It answers as the rows are, before and after it is brought up to date, and built anew; a rebuild that is stopped
+    """It answers as the rows are, before and after it is brought up to date, and rebuilt; a rebuild that is stopped
     leaves the old one; dropped, nothing is left. The table is not written."""
 
     def call(verb: str, *arguments: str, code: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""The cache of filters of a table, by hand: built, listed, asked, brought up to date, verified, made anew, dropped."""
+"""The cache of filters of a table, by hand: built, listed, asked, brought up to date, verified, made again, dropped."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_one_that_is_wrong(
     table: Path, call: Call, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Keeps of services/indexing/judge/filter_cache_check: an entry with another range or filter than its footer is
-    found, named, and the cache is out of use until it is made anew; what is broken is said, and rules nothing out."""
+    found, named, and the cache is out of use until it is made again; what is broken is said, and rules nothing out."""
     kind = ("--type", "bloom")
     call("build", *kind)
     whole = call("verify", *kind, "--all")

@@ -1,4 +1,4 @@
-"""The record index of a table, by hand: built, asked, brought up to date, verified, built anew and dropped."""
+"""The record index of a table, by hand: built, asked, brought up to date, verified, rebuilt and dropped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dying(*given: object) -> None:
 def test_an_index_of_a_table(
     table: Path, tmp_path: Path, place: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It answers as the rows are, before and after it is brought up to date, and built anew; a rebuild that is stopped
+    """It answers as the rows are, before and after it is brought up to date, and rebuilt; a rebuild that is stopped
     leaves the old one; dropped, nothing is left. Rows and timeline of the table are not written, and nothing below the
     table where a location is configured."""
     settings: list[str] = []
@@ -173,8 +173,8 @@ def test_two_that_build_it_anew_at_once(table: Path) -> None:
 
 @pytest.mark.parametrize("place", ["below the table", "elsewhere"])
 def test_one_that_is_wrong(table: Path, tmp_path: Path, place: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """It is out of use once a check found it wrong: nothing goes by it, `list` says so, and a build that is refused
-    changes nothing of that. Built anew it is in use; dropped, the mark goes with it."""
+    """It is out of use once a check found it wrong: nothing uses it, `list` says so, and a build that is refused
+    changes nothing of that. Built again it is in use; dropped, the mark goes with it."""
     config = tmp_path / "lakeward.toml"
     options = RecordOptions(str(tmp_path / "indexes") if place == "elsewhere" else None)
     config.write_text(f'[defaults.index.record]\nlocation = "{options.location}"\n' if options.location else "")

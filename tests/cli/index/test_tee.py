@@ -59,8 +59,8 @@ def lose(table: Path, key: str, partition: str) -> None:
 
 
 def test_an_index_on_trial(table: Path, call: Any) -> None:
-    """From the beginning on writes go by the primary and the shadow has them; what another writer commits is compared,
-    too. A shadow that is wrong is named, and is not cut over to; built anew and clean it is, and writes go by it; back
+    """From the beginning on writes use the primary and the shadow has them; what another writer commits is compared,
+    too. A shadow that is wrong is named, and is not cut over to; rebuilt and clean it is, and writes use it; back
     it goes at once. Keeps 2 of cli/index/tee_command."""
     assert call("tee")["primary"] is None and call("list")["tee"] is None
     begun = call("tee", "--primary", "simple", "--shadow", "record")
@@ -97,7 +97,7 @@ def test_an_index_on_trial(table: Path, call: Any) -> None:
     over = call("cut-over", "--after-clean", "2")
     assert (over["primary"], over["shadow"], over["is_cut_over"]) == ("record", "simple", True)
     put(table, [("k7", 6, "a", "u"), ("k8", 6, "b", "u")])
-    assert behind(call) == 0, "writes go by it, and it learns of them"
+    assert behind(call) == 0, "writes use it, and it learns of them"
     put(table, [("k7", 6, "a", "u")], "--index", "simple", code=2)
     assert all(each["shadow_wrong"] == 0 for each in call("tee")["now"])
 
@@ -143,7 +143,7 @@ def test_an_index_that_the_table_says(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "the record index is on trial" in capfd.readouterr().out
     put(table, [("k2", 2, "a", "y")])
     assert run(["index", "tee", str(table)]) == 0
-    told = "1 commits compared by 2 keys, of 0 the shadow was wrong, in 0 locations; 1 clean in a row."
+    told = "Compared 1 commits (2 keys): the shadow was wrong in 0 commits, 0 locations; 1 clean in a row."
     assert told in capfd.readouterr().out
     write(table, [("k3", 3, "a", "y")])
     assert run(["index", "list", str(table)]) == 0

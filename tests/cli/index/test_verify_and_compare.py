@@ -59,7 +59,7 @@ def test_a_wrong_index(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_wrong_index_is_out_of_use(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps of cli/index/verify_command: lookups and writes refuse to go by it, with what was found and the remedy. A
+    """Keeps of cli/index/verify_command: lookups and writes refuse to use it, with what was found and the remedy. A
     sample that finds nothing does not put it back, a look at everything does."""
     right = records(table, "record_index")["k1"]
     put_record(table, "record_index", "k1", replace(right, file_id="11111111-1111-1111-1111-111111111111-0"))

@@ -1,4 +1,4 @@
-"""A pending plan of ours is unscheduled by hand; everybody else's stays, and says why."""
+"""A pending plan of Lakeward is unscheduled by hand; everybody else's stays, and says why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOPPED = ("--writers", "stopped", "--timezone", "UTC")
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With a plan of ours, whose first attempt failed."""
+    """With a plan of Lakeward, whose first attempt failed."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return planned(copy_golden("v9", tmp_path / "table"), monkeypatch)
 

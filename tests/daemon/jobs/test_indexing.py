@@ -82,7 +82,7 @@ def test_a_wrong_index_is_told(bench: Bench) -> None:
     assert "0 of 4 rows and 1 of 5 entries were found wrong, such as zzz: " in index.out_of_use
 
     bench.worker.forget("orders")
-    assert demand(bench).why.startswith("The index metadata is wrong: writers that go by it")
+    assert demand(bench).why.startswith("The index metadata is wrong: writers that use it")
 
 
 def test_without_a_word_about_writers_nothing_is_taken_out_of_use(bench: Bench) -> None:
@@ -194,4 +194,4 @@ def test_an_index_that_cannot_be_read_hides_no_other_one(bench: Bench) -> None:
     _, below = bench.worker.caches.of("orders").indexes
     assert told.is_due and "of a record index is broken" in below.problem and below.behind is None
     assert bench.run(JobKind.INDEX).figures.index_keys_verified == 8
-    assert "What the index record lacks cannot be told. The manifest" in demand(bench).why
+    assert "What the index record lacks is unknown. The manifest" in demand(bench).why

@@ -50,7 +50,7 @@ def test_a_stopped_job_is_told_why() -> None:
 
 
 def test_a_lease_that_is_not_safe_stops_the_job() -> None:
-    """The lease is asked anew at every fence, on our own clock."""
+    """The lease is asked again at every fence, on its own clock."""
     watched = Watched()
     watched.safe = False
     with pytest.raises(LeaseLost, match="orders"):

@@ -106,7 +106,7 @@ def test_no_two_jobs_of_a_table_run_at_once(first: JobKind, second: JobKind) -> 
 
 
 def test_a_table_that_always_has_something_to_compact_is_cleaned() -> None:
-    """What ran last comes last, until there is nothing to do; then it begins anew."""
+    """What ran last comes last, until there is nothing to do; then it begins again."""
     stage = ready()
     busy = replace(WORK, services={JobKind.CLEAN: DUE})
     assert [run(stage, busy) for _ in range(4)] == [JobKind.COMPACTION, JobKind.CLEAN] * 2

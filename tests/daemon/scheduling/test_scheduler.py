@@ -717,7 +717,7 @@ def test_a_job_that_is_refused_holds_its_own_service():
 
 
 def test_an_expiry_that_is_refused_keeps_no_compaction_waiting():
-    """The expiry does not begin anew with each plan."""
+    """The expiry does not begin again with each plan."""
     stage = Stage()
     stage.recovered("a")
     old = replace(WORK, expired_plans=("20260101000000000",))

@@ -354,7 +354,7 @@ def test_a_table_says_all_about_its_file_groups(pages: Pages):
 def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     """One of Lakeward's by commits, bytes and time, with how full its buckets are; those that Hudi keeps are not
     behind. Of the cache of filters it says how many files it has, and how many could not be read. How far a build
-    is stands above. Why it cannot be told stands there instead, and with the tables."""
+    is stands above. Why it cannot be known stands there instead, and with the tables."""
     text = Page(pages.one_table(detail(), GroupQuery())).text
     assert "record : A build has read 12 of 46 file groups, the last one 5 min ago." in text
     of_hudi, _, ours = text.partition("Found Covers Behind Full")[2].partition("record")
@@ -377,12 +377,15 @@ def test_a_table_says_what_was_found_of_an_index_on_trial(pages: Pages):
     tee = Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12)
     right = table("orders", tee=TeeStatus(tee, Staleness(2, 10, 60.0), against="The index record is out of use."))
     text = Page(pages.one_table(detail(right), GroupQuery())).text
-    assert "Writes go by the index metadata; record is on trial: 12 commits compared by 3,400 keys, of 0 the" in text
+    assert "Writes use the index metadata; record is on trial: Compared 12 commits (3,400 keys)" in text
     assert "12 clean in a row. 2 commits are still to be compared. The index record is out of use." in text
     assert "on trial" not in Page(pages.all_tables(service(right))).text
 
     wrong = table("orders", tee=TeeStatus(replace(tee, wrong=1, keys_wrong=5, clean=0)))
-    assert "record is on trial: it was wrong . 12 commits" in Page(pages.one_table(detail(wrong), GroupQuery())).text
+    assert (
+        "record is on trial: it was wrong . Compared 12 commits"
+        in Page(pages.one_table(detail(wrong), GroupQuery())).text
+    )
     assert "index record, on trial, was wrong" in Page(pages.all_tables(service(wrong))).text
 
     broken = table("orders", indexes=(), tee=TeeStatus(Tee(), against="The file is damaged."))

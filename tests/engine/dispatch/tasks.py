@@ -100,7 +100,7 @@ def which_are_loaded(spec: list[str], task_attempt: int) -> list[str]:
 
 
 def which_archives(spec: int, task_attempt: int) -> list[str]:
-    """Archives that this process imports from, and reads anew before each task."""
+    """Archives that this process imports from, and reads again before each task."""
     import sys
     import zipimport
 

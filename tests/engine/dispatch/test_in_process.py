@@ -15,7 +15,7 @@ from tests.engine.dispatch import tasks
 
 
 def test_outcomes_come_in_the_order_of_the_specs() -> None:
-    """An error of ours is an outcome and does not stop the others."""
+    """An error of Lakeward is an outcome and does not stop the others."""
     seen: list[Progress] = []
     outcomes = InProcessDispatcher().run(tasks.fail_on_odd, [4, 5, 6], description="test", on_progress=seen.append)
     assert outcomes[0] == Done(0, 4)

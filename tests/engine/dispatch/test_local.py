@@ -28,7 +28,9 @@ def dispatcher() -> LocalDispatcher:
 
 
 def test_outcomes_come_in_the_order_of_the_specs(dispatcher: LocalDispatcher) -> None:
-    """Keeps 1 of engine/dispatch/local: one outcome a spec; an error of ours is one and does not stop the others."""
+    """Keeps 1 of engine/dispatch/local: one outcome a spec; an error of Lakeward is one and does not stop the
+    others.
+    """
     seen: list[Progress] = []
     outcomes = dispatcher.run(tasks.fail_on_odd, [4, 5, 6, 8], description="test", on_progress=seen.append)
     assert isinstance(failure := outcomes.pop(1), Failure)

@@ -72,7 +72,7 @@ def wait_for_port(port: int, child: subprocess.Popen[bytes], log: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_CONNECT, reason="needs the extra `connect`")
 def test_work_runs_behind_a_connect_server(server: str, tmp_path: Path) -> None:
-    """Outcomes, errors of ours, the failed spec and a cancel are as on a driver of our own."""
+    """Outcomes, errors of Lakeward, the failed spec and a cancel are as on a driver of our own."""
     script = Path(__file__).with_name("connect_session.py")
     done = subprocess.run(
         [sys.executable, str(script), server, str(tmp_path)], capture_output=True, text=True, timeout=200, check=False

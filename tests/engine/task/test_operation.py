@@ -107,7 +107,7 @@ def test_memory_is_given_back(spec: OperationSpec) -> None:
 
 
 def test_what_arrow_reads_and_writes_with_takes_memory_there_too() -> None:
-    """A process of ours says so before Arrow is loaded: later, its files and kernels no longer ask."""
+    """A process of Lakeward says so before Arrow is loaded: later, its files and kernels no longer ask."""
     quiet = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
     said = "import lakeward, pyarrow; print(pyarrow.default_memory_pool().backend_name)"
     found = subprocess.run([sys.executable, "-c", said], env=quiet, capture_output=True, text=True, check=True).stdout

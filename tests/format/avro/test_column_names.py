@@ -85,5 +85,5 @@ def test_what_is_no_record_with_columns_is_not_loadable(text):
 
 
 def test_a_bad_name_is_one_by_its_path():
-    """A table's own can be told from new ones."""
+    """A table's own can be known from new ones."""
     assert found_in(schema_of("a b")) == (BadName("a b", NameFault.NO_NAME, found_in(schema_of("a b"))[0].why),)

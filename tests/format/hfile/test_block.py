@@ -27,7 +27,9 @@ def read(data: bytes, codec: HFileCodec = GZIP, size: int | None = None) -> byte
 @pytest.mark.parametrize("payload", [b"", b"x", b"payload" * 100_000])
 @pytest.mark.parametrize("codec", [GZIP, NONE, ZSTD])
 def test_a_block_comes_back(payload: bytes, codec: HFileCodec):
-    """A block of ours and one with checksums give back what went in, with the index's word for its size and without."""
+    """A block of Lakeward and one with checksums give back what went in, with the index's word for its size and
+    without.
+    """
     for data in (
         encode_block(META, payload, codec),
         encode_block(META, payload, codec, checksum=ChecksumType.CRC32),

@@ -297,7 +297,7 @@ def test_an_index_that_leads_back_is_broken():
 
 def test_data_blocks_are_read_by_their_numbers():
     """The entries of some blocks that follow each other come block by block; a file with several levels of index, which
-    none of ours has, is refused."""
+    none of Lakeward has, is refused."""
     entries = [(b"%02d" % number, b"v") for number in range(20)]
     found = reader(hfile(entries, Form(block_entries=3)))
 

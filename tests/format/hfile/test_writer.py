@@ -1,4 +1,4 @@
-"""HFiles of ours: their form to the byte, their bounds, and what reads them back."""
+"""HFiles of Lakeward: their form to the byte, their bounds, and what reads them back."""
 
 from __future__ import annotations
 

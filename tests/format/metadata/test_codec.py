@@ -312,7 +312,7 @@ def test_records_that_make_no_sense_are_told(record: dict[str, Any], error: type
 
 
 def test_fields_of_a_newer_release_must_be_empty():
-    """They stand behind a record's fields and behind those of a record in it; they are written empty."""
+    """They are behind a record's fields and behind those of a record in it; they are written empty."""
     schema = metadata_schema()
     schema["fields"].append({"name": "vector", "type": nullable("long")})
     fields = {field["name"]: field["type"] for field in schema["fields"]}

@@ -15,7 +15,7 @@ from tests.metadata_golden import METADATA
 
 @pytest.mark.parametrize("golden", ["v9_metadata", "v8_metadata"])
 def test_it_is_that_of_hudis_own_first_file(golden: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Also in the order of its keys, so that no reader can be told from another one."""
+    """Also in the order of its keys, so that no reader can be known from another one."""
     table = copy_golden(golden, tmp_path_factory.mktemp("golden") / "table")
     (path,) = (table / METADATA / "files").glob("*_00000000000000000.hfile")
     with path.open("rb") as file:

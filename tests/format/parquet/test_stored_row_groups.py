@@ -124,7 +124,7 @@ def test_the_footer_is_that_of_a_file_whose_rows_were_encoded() -> None:
 
 
 def test_page_indexes_move_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readers that go by the pages' places and ranges find them."""
+    """Readers that use the pages' places and ranges find them."""
     whole = pq.ParquetWriter
     monkeypatch.setattr(pq, "ParquetWriter", lambda *a, **k: whole(*a, **k, write_page_index=True))
     source = a_file(rows(0, 3 * ROWS))

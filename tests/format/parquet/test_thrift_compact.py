@@ -11,7 +11,7 @@ STRUCTURE = bytes([0x15, 6, 0x16, 0xD7, 0x04, 0x3C, 0x15, 14, 0x18, 2, 65, 66, 0
 
 
 def test_integers_are_found_and_the_rest_is_passed():
-    """Integers are found by field number, structures in structures; the reader stands behind them."""
+    """Integers are found by field number, structures in structures; the reader is behind them."""
     reader = CompactReader(b"head" + STRUCTURE + b"tail", 4)
     assert reader.struct() == {1: 3, 2: -300, 5: {1: 7}}
     assert reader.position == 4 + len(STRUCTURE)

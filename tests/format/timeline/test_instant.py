@@ -95,7 +95,7 @@ def test_completed_file_of_layout_2_may_lack_its_completion_time() -> None:
         (f"{T}.requested", 2),
         (f"{T}.nonsense", 1),
         (f"{T}.commit\n", 1),
-        (f"{T}\u0663.commit", 1),  # a digit, though not one of ours
+        (f"{T}\u0663.commit", 1),  # a digit, though not one of Lakeward's
         (f"../{T}.commit", 1),
         (f"{T}_.commit", 2),
         ("", 2),
@@ -143,7 +143,7 @@ def test_only_hudis_encoding_is_parsed(name: str, layout: int) -> None:
 def test_no_name_is_encoded_that_would_not_be_read(
     time: str, action: str, state: State, layout: int, completion_time: str | None
 ) -> None:
-    """A name that Hudi would ignore, or whose completion time is missing, is a mistake of ours."""
+    """A name that Hudi would ignore, or whose completion time is missing, is a mistake of Lakeward."""
     with pytest.raises(AssertionError):
         instant_file_name(time, action, state, layout, completion_time)
 

@@ -1,4 +1,4 @@
-"""Which files of the cache are written anew."""
+"""Which files of the cache are rewritten."""
 
 from lakeward.index.bloom.cache_file import CacheFile
 from lakeward.index.bloom.cache_merging import SMALL_BYTES, SMALL_MAX, files_to_replace

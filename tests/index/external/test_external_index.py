@@ -213,7 +213,7 @@ def test_tidying_forgets_what_was_rolled_back(make_entries):
 
 
 def test_a_group_that_was_replaced_is_no_answer(make_entries):
-    """Its keys' entries stay, for nothing is taken in of it: no writer goes by them, and they are locations again once
+    """Its keys' entries stay, for nothing is taken in of it: no writer uses them, and they are locations again once
     a restore brings the group back."""
     entries = make_entries(True)()
     put(entries, T1, ("k1", "p", "a-0"), ("k2", "p", "b-0"), completed=T1)

@@ -1,4 +1,5 @@
-"""An index outside of a table, built at any moment of the table's life and kept at pace now and then, against the rows.
+"""An index outside of a table, built at any moment of the table's life and kept up to date now and then, against the
+rows.
 
 A seed is one life of a table; LAKEWARD_RUNS=1000 runs as many.
 """
@@ -92,7 +93,7 @@ def live(
 ) -> Indexing:
     """
     Args:
-        own: about half of the writes go by the second of the indexes, which is one of this kind.
+        own: about half of the writes use the second of the indexes, which is one of this kind.
     """
     chance = random.Random(seed)
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])

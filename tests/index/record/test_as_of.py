@@ -60,13 +60,13 @@ def test_file_groups_that_were_replaced(tmp_path: Path) -> None:
 
     forgotten = replace(scan(base), replaced={})
     index = RecordIndex.of(STORAGE, forgotten, RecordOptions().folder(str(base)))
-    with pytest.raises(Refused, match="cannot be told any more"):
+    with pytest.raises(Refused, match="It is no longer known where keys were"):
         locations_as_of(STORAGE, forgotten, index, KEYS, first)
 
 
 def test_commits_that_were_taken_in_late(tmp_path: Path) -> None:
     """What came of a commit when its file group had been replaced already is not known: as of it the answer is refused,
-    with the moments that can be told, and no key is missing without a word. Keeps of index/record/as_of."""
+    with the moments that can be known, and no key is missing without a word. Keeps of index/record/as_of."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a"), ("k2", 1, "q", "a")])
     new_record_index(Path(RecordOptions().folder(str(base))), buckets=2)

@@ -1,4 +1,4 @@
-"""A record index below its table, built at any moment of the table's life and kept at pace, against the rows.
+"""A record index below its table, built at any moment of the table's life and kept up to date, against the rows.
 
 A seed is one life of a table; LAKEWARD_RUNS=1000 runs as many.
 """
@@ -42,7 +42,7 @@ def made(base: Path) -> list[OpenOwnIndex]:
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))]
 
 
-@pytest.mark.parametrize("own", [None, IndexKind.RECORD], ids=["others write", "writes go by it, too"])
+@pytest.mark.parametrize("own", [None, IndexKind.RECORD], ids=["others write", "writes use it, too"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_table_is_followed(tmp_path: Path, seed: int, own: IndexKind | None) -> None:
     """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that

@@ -23,7 +23,7 @@ def test_a_disk_that_fills_up_while_rows_are_written(tmp_path):
 
 
 def test_a_folder_that_is_none(tmp_path):
-    """The system's error about it becomes one of ours."""
+    """The system's error about it becomes one of Lakeward's."""
     (tmp_path / "file").touch()
     with pytest.raises(SpillFailed, match=f"the folder {tmp_path}/file.* Not a directory"):
         spill(tmp_path / "file")

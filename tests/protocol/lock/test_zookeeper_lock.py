@@ -189,7 +189,7 @@ def test_those_who_wait_get_it_in_the_order_in_which_they_came(place: Place) -> 
 @pytest.mark.services
 @pytest.mark.parametrize("wait_seconds", [0.0, 0.6])
 def test_who_holds_it_too_long_is_named(place: Place, wait_seconds: float) -> None:
-    """The error names the holder after the time to wait, and nothing of ours stays in the queue."""
+    """The error names the holder after the time to wait, and nothing of Lakeward stays in the queue."""
     holder = place.make_node(b"application_id=app-7")
     with pytest.raises(LockHeld) as error, place.lock(wait_seconds=wait_seconds):
         pass

@@ -106,7 +106,7 @@ class Overtaken(FaultyStorage):
 @pytest.mark.parametrize("state", ["inflight", "requested"])
 @pytest.mark.parametrize("rolled_back_by_both", [True, False])
 def test_who_sleeps_over_it_takes_nothing_of_a_later_attempt(left: Left, state: str, rolled_back_by_both: bool):
-    """t0 A has proved its lock and is stopped; t1 B, the lock being its own by now, begins anew under the same instant
+    """t0 A has proved its lock and is stopped; t1 B, the lock being its own by now, begins again under the same instant
     and has log files in their places; t2 A wakes up. B may or may not have found something to roll back itself. Keeps 5
     of protocol/metadata/delta_commit."""
     timeline = left.base / METADATA_TIMELINE
@@ -177,7 +177,7 @@ def test_a_commit_that_was_compacted_stays(left: Left):
 
 @pytest.mark.parametrize("rolled_back", ["ours", "another"])
 def test_a_rollback_that_hudi_began_is_left_to_hudi(left: Left, rolled_back: str):
-    """This concerns a rollback of our instant; what Hudi does with others is no concern of ours."""
+    """This concerns a rollback of our instant; what Hudi does with others is no concern of Lakeward."""
     target = left.instant if rolled_back == "ours" else "20200101000000000"
     write_rollback_plan(left.base, "29991231235959000", target)
 

@@ -133,7 +133,7 @@ def test_what_is_replaced_is_read_again_where_it_changed(desk: Desk):
 
 
 def test_a_group_that_is_not_there_is_a_conflict(desk: Desk):
-    """Its keys cannot be told."""
+    """Its keys cannot be known."""
     with pytest.raises(Conflict, match="cannot be replaced"):
         desk.commit.prepare(scan(desk.base), [], write=write(desk, replaced=(("p", "unknown"),)))
 

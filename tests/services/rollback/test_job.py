@@ -1,4 +1,4 @@
-"""The daemon's rollbacks: which write counts as failed, and what becomes of it."""
+"""The daemon's rollbacks: which write counts as failed, and what happens to it."""
 
 from __future__ import annotations
 

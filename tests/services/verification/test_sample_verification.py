@@ -63,8 +63,8 @@ def problem_of(report: SampleReport) -> str:
 
 @pytest.mark.parametrize("state", ["logs", "log compacted", "compacted"])
 def test_a_right_table_passes(base: Path, state: str) -> None:
-    """Tables pass that Hudi wrote, with a log compaction of ours, and compacted by us; sizes and rows are held against
-    commits."""
+    """Tables pass that Hudi wrote, with a log compaction of Lakeward, and compacted by us; sizes and rows are held
+    against commits."""
     bench = Bench(base)
     if state == "log compacted":
         bench.compactor(LOG).compact()

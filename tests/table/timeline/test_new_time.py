@@ -144,9 +144,9 @@ def test_hours_around_a_set_back(name: str, change: str) -> None:
 
 @pytest.mark.parametrize("seed", range(runs(60)))
 def test_no_writer_commits_below_a_new_time(seed: int) -> None:
-    """Writers in one zone of the database or of an offset from -11 to +14, with services of ours in between, on a table
-    whose file times are gone. Whatever is minted, what the writers commit from then on is greater. Half of the runs are
-    in the days around a set-back of their zone. Keeps 2 of table/timeline/new_time."""
+    """Writers in one zone of the database or of an offset from -11 to +14, with services of Lakeward in between, on a
+    table whose file times are gone. Whatever is minted, what the writers commit from then on is greater. Half of the
+    runs are in the days around a set-back of their zone. Keeps 2 of table/timeline/new_time."""
     chance = random.Random(seed)
     zone: tzinfo = chance.choice(all_zones())
     start = moment("2026-01-01") + chance.uniform(0, 365 * 86400)

@@ -1,4 +1,4 @@
-"""Which writes may have failed for a service of ours."""
+"""Which writes may have failed for a service of Lakeward."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_adding_and_removing_equal_a_listing(
 
 
 def test_what_was_learned_stays_as_long_as_the_file() -> None:
-    """Rows and footers survive a listing of the same file, and instants that are numbered anew."""
+    """Rows and footers survive a listing of the same file, and instants that are numbered again."""
     names = {"a-0_0-0-0_20260101000000000.parquet": 10, "a-0_0-0-0_20260101000001000.parquet": 11}
     inventory = FileInventory()
     files = listed("p", names)

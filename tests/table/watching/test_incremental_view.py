@@ -176,7 +176,7 @@ def test_a_table_that_has_been_calm_for_long_costs_no_listing(tmp_path: Path) ->
     watched.clock.sleep(10)
     watched.calls()
     assert watched.view.refresh() == Change(changed=False)
-    assert watched.calls() == ["stat T/.hoodie/timeline", "list T/.hoodie/timeline"], "calm has to be proved anew"
+    assert watched.calls() == ["stat T/.hoodie/timeline", "list T/.hoodie/timeline"], "calm has to be proved again"
 
 
 def test_a_commit_of_one_group_costs_one_update(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_base_file_with_kinds_of_change(tmp_path: Path, keeps_duplicates: bool
     path = tmp_path / "table" / PARTITION / OLD_NAME
     table = pq.read_table(path)
     pq.write_table(table.append_column("_hoodie_operation", pa.array(["I"])), path)
-    with pytest.raises(Unsupported, match=f"{OLD_NAME} is not written anew.*_hoodie_operation"):
+    with pytest.raises(Unsupported, match=f"{OLD_NAME} is not rewritten.*_hoodie_operation"):
         write(context(tmp_path), to, [("k1", 6, "A")])
     assert list((tmp_path / "attempt").iterdir()) == []
 

@@ -81,7 +81,7 @@ def test_lines_come_from_a_pipe():
         ('{"id": "a", "n": 1, "id": "b"}', "Line 3 of .* has the key 'id' twice. The two may have different values"),
         ('{"s": [{"x": 1, "\\u0078" : 2}]}', "Line 3 of .* has the key 'x' twice"),
         ("[1]", "Line 3 of .* is no JSON object. It is a list"),
-        ('{"m": null}', "type of the new column m cannot be told .* All of its values are null"),
+        ('{"m": null}', "type of the new column m cannot be inferred .* All of its values are null"),
     ],
 )
 def test_an_error_names_the_line(line, words):

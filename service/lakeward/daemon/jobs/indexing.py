@@ -3,7 +3,7 @@ all of it.
 
     jobs/index/statuses    which indexes the table has, and what is known of each
     jobs/index/updating    Lakeward's own, and its cache of filters, follow the commits of every writer
-    jobs/index/comparing   one on trial is held against the one that writes go by
+    jobs/index/comparing   one on trial is compared with the one that writes use
     jobs/index/checking    a sample of rows and entries, now and then
     jobs/index/tasks       what of it runs elsewhere
 
@@ -80,7 +80,7 @@ def index_demand(
     if tee is not None and is_comparison_due(tee):
         due.append(told_comparison(tee))
     due += [
-        f"The index {index.name} is to be held against the rows"
+        f"The index {index.name} is to be compared with the rows"
         for index in indexes
         if is_check_due(index, table, cache, clock=clock)
     ]
@@ -106,7 +106,7 @@ def service_indexes(
     clock: Clock,
     guard: Guard,
 ) -> JobReport:
-    """Bring up to date what was due at the plan, hold the one on trial against the other one, and check what is due.
+    """Bring up to date what was due at the plan, compare the one on trial with the other one, and check what is due.
     An index that is found to be wrong is no failure of the job: it found it.
 
     Args:
@@ -177,11 +177,11 @@ def service_indexes(
 def _told(indexes: tuple[IndexStatus, ...], tee: TeeStatus | None) -> str:
     wrong = [
         f"The index {index.name} is wrong{f' in {index.wrong:,} of {index.checked:,} keys' if index.wrong else ''}: "
-        f"writers that go by it insert rows again, or miss them. {index.out_of_use}".rstrip()
+        f"writers that use it insert rows again, or miss them. {index.out_of_use}".rstrip()
         for index in indexes
         if index.wrong or index.out_of_use
     ]
-    untold = [f"What the index {each.name} lacks cannot be told. {each.problem}" for each in indexes if each.problem]
+    untold = [f"What the index {each.name} lacks is unknown. {each.problem}" for each in indexes if each.problem]
     if tee is not None and tee.tee.wrong:
         wrong.append(f"The index {tee.shadow_name} is on trial, and was wrong. {tee.tee.told}")
     if tee is not None and tee.tee.shadow is None:

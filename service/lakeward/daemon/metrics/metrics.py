@@ -187,7 +187,7 @@ class Metrics:
                 self._histogram(PHASE_SECONDS, phase).observe(seconds)
 
     def writers_failed(self, table: str, number: int) -> None:
-        """So many writes were rolled back that a service of ours may have failed."""
+        """So many writes were rolled back that a service of Lakeward may have failed."""
         self._counter(WRITER_CONFLICTS, self._labels.of(table)).inc(number)
 
     def counted(self, table: str, count: Count, number: int = 1) -> None:
@@ -203,7 +203,7 @@ class Metrics:
             self._counter(CONFLICTS, label).inc(number)
 
     def verified(self, table: str, check: VerificationKind, *, passed: int = 0, mismatched: int = 0) -> None:
-        """File groups of a sample, or operations; `job_ended` tells of a job's operations itself."""
+        """File groups of a sample, or operations; `job_ended` counts a job's operations itself."""
         label = self._labels.of(table)
         self._counter(VERIFICATIONS, label, check, CheckResult.PASSED).inc(passed)
         self._counter(VERIFICATIONS, label, check, CheckResult.MISMATCH).inc(mismatched)

@@ -105,9 +105,9 @@ def _gauge(name: str, help_: str, *labels: str) -> MetricSpec:
 # ---- what happens
 
 POLLS = _counter("lakeward_polls_total", "Polls of a table's timeline.", "table", "result")
-POLL_SECONDS = _histogram("lakeward_poll_duration_seconds", _SCAN_SECONDS, "Seconds that a poll took.", "result")
+POLL_SECONDS = _histogram("lakeward_poll_duration_seconds", _SCAN_SECONDS, "Duration of polls in seconds.", "result")
 PLANS = _counter("lakeward_plans_total", "Plans made, those that chose nothing included.", "table")
-PLAN_SECONDS = _histogram("lakeward_plan_duration_seconds", _SCAN_SECONDS, "Seconds that a plan took.")
+PLAN_SECONDS = _histogram("lakeward_plan_duration_seconds", _SCAN_SECONDS, "Duration of planning in seconds.")
 DECISIONS = _counter(
     "lakeward_decisions_total",
     "Decisions about file groups, one for each group and plan, by choice (FULL, LOG, NONE) and reason.",
@@ -180,7 +180,7 @@ INDEXED_COMMITS = _counter(
 PEAK_MEMORY = _histogram(
     "lakeward_operation_peak_memory_bytes",
     _MEMORY_BYTES,
-    "Peak memory of the operation of a job that needed most.",
+    "Peak memory of the job's largest operation.",
 )
 PHASE_SECONDS = _histogram(
     "lakeward_phase_duration_seconds",
@@ -189,13 +189,13 @@ PHASE_SECONDS = _histogram(
     "phase",
 )
 LOCK_WAIT_SECONDS = _histogram(
-    "lakeward_lock_wait_seconds", _LOCK_SECONDS, "Seconds waited for a table's lock, gotten or not."
+    "lakeward_lock_wait_seconds", _LOCK_SECONDS, "Seconds waited for a table's lock, whether it was obtained or not."
 )
 LOCK_HOLD_SECONDS = _histogram("lakeward_lock_hold_seconds", _LOCK_SECONDS, "Seconds that a table's lock was held.")
 LOCK_HELD_BESIDE_WRITES = _counter(
     "lakeward_lock_held_beside_writes_seconds_total",
-    "Seconds that a table's lock was held while a write was under way: what writers waited for us, at most, and with "
-    "Hudi's file-system lock up to 5 s more each time one asked.",
+    "Seconds that a table's lock was held while a write was under way: the most that writers waited for Lakeward, "
+    "and with Hudi's file-system lock up to 5 s more each time one asked.",
     "table",
 )
 VERIFICATIONS = _counter(
@@ -206,23 +206,21 @@ VERIFICATIONS = _counter(
     "check",
     "result",
 )
-CONFLICTS = _counter("lakeward_conflicts_total", "Work that a change of the table made unpublishable.", "table")
+CONFLICTS = _counter("lakeward_conflicts_total", "Jobs discarded because the table changed meanwhile.", "table")
 WRITER_CONFLICTS = _counter(
     "lakeward_writer_conflicts_total",
-    "Writes rolled back that had a file group in common with a compaction of ours which completed while they were "
-    "under way.",
+    "Writes rolled back that shared a file group with a Lakeward compaction that completed while they were under way.",
     "table",
 )
 RECOVERIES = _counter(
     "lakeward_recoveries_total",
-    "Attempts rolled back after they died or failed, attempts of ours that another process took over, and plans "
-    "unscheduled.",
+    "Lakeward attempts rolled back after they died or failed, or taken over by another process, and plans unscheduled.",
     "table",
     "kind",
 )
 METADATA_SERVICES = _counter(
     "lakeward_metadata_services_total",
-    "Cleans and compactions of tables' metadata tables, and how often something stood against them.",
+    "Cleans and compactions of tables' metadata tables, and how often something prevented them.",
     "table",
     "kind",
 )
@@ -380,7 +378,7 @@ def _builds(figure: Callable[[BuildProgress], float]) -> Callable[[TableStatus, 
 
 
 def _load(figure: Callable[[IndexLoad], float]) -> Callable[[TableStatus, float], Reading]:
-    """A figure of each index of the table that has buckets of ours."""
+    """A figure of each index of the table that has buckets of Lakeward."""
 
     def read(table: TableStatus, now: float) -> Reading:
         return {index.name: figure(index.load) for index in table.indexes if index.load is not None} or None
@@ -515,7 +513,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_read_amplification_ratio",
-            "Bytes that a snapshot query reads, over those of the base files alone.",
+            "Bytes that a snapshot query reads, divided by the bytes of the base files.",
             "table",
         ),
         _backlog("read_amplification"),
@@ -524,7 +522,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_write_amplification_ratio",
-            "Bytes written by writers and by services, over those written by writers.",
+            "Bytes written by writers and services, divided by those written by writers.",
             "table",
         ),
         lambda table, now: table.write_amplification,
@@ -533,7 +531,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_space_amplification_ratio",
-            "Bytes of all files, over those of the newest file slices.",
+            "Bytes of all files, divided by those of the newest file slices.",
             "table",
         ),
         _backlog("space_amplification"),
@@ -542,7 +540,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_oldest_unmerged_age_seconds",
-            "How long ago the oldest record that no base file holds was committed; 0 when all are merged, and nothing "
+            "Age of the oldest record that no base file holds, since its commit; 0 when all are merged, and nothing "
             "where that is not known.",
             "table",
         ),
@@ -563,7 +561,7 @@ TABLE_GAUGES = (
         lambda table, now: None if table.objective is None else float(table.is_breached(now)),
     ),
     TableGauge(
-        _gauge("lakeward_table_pending_plans", "Plans on the timeline that are not carried out.", "table", "action"),
+        _gauge("lakeward_table_pending_plans", "Plans on the timeline that are still pending.", "table", "action"),
         _pending_plans,
     ),
     TableGauge(
@@ -620,7 +618,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_wrong_keys",
-            "Rows and entries that did not agree when the index was checked last; nothing before the first check.",
+            "Rows and entries that differed in the last check of the index; nothing before the first check.",
             "table",
             "index",
         ),
@@ -630,7 +628,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_out_of_use",
-            "1 while nothing of ours goes by the index, because it was found to be wrong.",
+            "1 while Lakeward does not use the index, because it was found to be wrong.",
             "table",
             "index",
         ),
@@ -640,7 +638,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_checked_timestamp_seconds",
-            "When a sample of the table's rows was held against the index last; nothing before the first check.",
+            "When the index was last compared with a sample of the table's rows; nothing before the first check.",
             "table",
             "index",
         ),
@@ -682,8 +680,8 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_unreadable",
-            "1 while it cannot be told what an index of Lakeward's lacks, since its manifest or a commit of the table "
-            "cannot be read; lookups by it fail. By `bloom` they read footers.",
+            "1 while it is unknown what an index of Lakeward's lacks, because its manifest or a commit of the table "
+            "cannot be read; lookups in it fail. With `bloom` they read footers.",
             "table",
             "index",
         ),
@@ -706,8 +704,8 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_shadow_compared_keys",
-            "Keys of commits by which an index on trial was held against the one that writes go by, since the two were "
-            "chosen; nothing of a table without one.",
+            "Keys of commits for which an index on trial was compared with the one that writes use, since the two "
+            "were chosen; nothing for a table without one.",
             "table",
             "index",
         ),
@@ -716,7 +714,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_shadow_wrong_keys",
-            "Locations of these of which it was wrong, by the rows.",
+            "Locations among these in which it was wrong.",
             "table",
             "index",
         ),
@@ -725,7 +723,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_shadow_clean_commits",
-            "Commits in a row of whose keys it was wrong of none, up to the last one that was compared.",
+            "Commits in a row, up to the last one compared, in which it was right for every key.",
             "table",
             "index",
         ),
@@ -755,7 +753,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_build_read_file_groups",
-            "The same of those that are read.",
+            "File groups among these that are read.",
             "table",
             "index",
         ),
@@ -785,7 +783,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_index_fullest_bucket_ratio",
-            "The same of the fullest bucket; far above the ratio of all, keys are spread badly.",
+            "The same for the fullest bucket; far above the ratio of all, keys are spread badly.",
             "table",
             "index",
         ),
@@ -879,7 +877,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_look_overdue",
-            "1 while the table, ours to poll, was not polled for two intervals.",
+            "1 while a table of this daemon was not polled for two intervals.",
             "table",
         ),
         lambda table, now: float(table.view.scan_overdue),
@@ -912,8 +910,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_service_refused",
-            "1 where something stands against a service of the table, whose other services go on; nothing before the "
-            "first plan.",
+            "1 while a service of the table is refused and its other services go on; nothing before the first plan.",
             "table",
             "service",
         ),
@@ -967,7 +964,7 @@ SERVICE_GAUGES = (
         lambda status: float(status.is_ready),
     ),
     ServiceGauge(
-        _gauge("lakeward_last_step_timestamp_seconds", "When the daemon's loop last came round."),
+        _gauge("lakeward_last_step_timestamp_seconds", "When the daemon's loop last ran."),
         lambda status: status.at,
     ),
     ServiceGauge(_gauge("lakeward_tables", "Tables by state.", "state"), _table_states),
@@ -983,7 +980,9 @@ SERVICE_GAUGES = (
         _gauge("lakeward_memory_limit_bytes", "Memory permits that there are."), lambda status: status.memory_bytes
     ),
     ServiceGauge(
-        _gauge("lakeward_limitations", "Things that the daemon cannot do now; its page says which and the remedy."),
+        _gauge(
+            "lakeward_limitations", "Limitations: what the daemon cannot do now; its page lists them with the remedy."
+        ),
         lambda status: len(status.limitations),
     ),
     ServiceGauge(

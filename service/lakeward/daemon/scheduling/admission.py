@@ -12,7 +12,7 @@ is not passed by any that takes what it waits for, or a large job would wait for
 Touches: nothing; time is handed in.
 Keeps:   1. no more than `jobs_max` jobs run, and no more of a group than its limit;
          2. the memory of running jobs adds up to the limit at most, except that one may run alone that is larger;
-         3. what runs holds its share until `end`, whatever becomes of its table.
+         3. what runs holds its share until `end`, whatever happens to its table.
 """
 
 from __future__ import annotations

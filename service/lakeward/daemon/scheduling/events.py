@@ -61,21 +61,23 @@ class FactKind(StrEnum):
     """What the scheduler decided by itself; what an operator said is remembered where it was said."""
 
     SCAN_FAILED = "scan-failed"
-    """A poll or a plan failed; told once, until one succeeds."""
+    """A poll or a plan failed; reported once, until one succeeds."""
     STUCK = "stuck"
     """A poll, a plan or a job has not answered by its deadline."""
     REFUSED = "refused"
     SERVICE_FAILED = "service-failed"
-    """A rollback, a clean or an archiving failed, and the table goes on; told once for a row of the same failures."""
+    """A rollback, a clean or an archiving failed, and the table goes on; reported once for a row of the same
+    failures.
+    """
     PARKED = "parked"
-    """A fact to be remembered across restarts, with its file group if it names one, and told again as `Parked`."""
+    """A fact to be remembered across restarts, with its file group if it names one, and handed back as `Parked`."""
     UNPARKED = "unparked"
     SHADOW = "shadow"
     PAUSE_ENDED = "pause-ended"
     """It expired by itself. The target is named in the text; `table` is empty where that is a group of tables."""
 
 
-# ---- what the scheduler is told about tables and the machine
+# ---- what the scheduler hears about tables and the machine
 
 JOB_BYTES_PER_SECOND = 8 * 1024**2
 """What a job reads in a second at the least: less than half of the slowest merge in one process (benchmarks/README.md),
@@ -104,7 +106,7 @@ class Schedule:
     interval: float = 10.0
     """Between two polls."""
     replan: float = 900.0
-    """An unchanged table is planned again after this, because triggers go by the time too."""
+    """An unchanged table is planned again after this, because triggers depend on the time too."""
     objective: float | None = 86400.0
     """No committed record stays unmerged longer; None: it may."""
     windows: tuple[Window, ...] = ()
@@ -155,18 +157,17 @@ class Demand:
     benefit: float = 0.0
     """Benefit in any unit that is the same for all tables; what counts is the benefit per byte read and written."""
     oldest_unmerged_at: float | None = None
-    """Completion time of the oldest record that no base file holds; also told where there are no operations."""
+    """Completion time of the oldest record that no base file holds; also given where there are no operations."""
     due_by_objective_at: float | None = None
     """When the objective makes the next file group due that it does not make due now."""
     expired_plans: tuple[str, ...] = ()
-    """Instants of pending plans that are older than allowed and that we may unschedule."""
+    """Instants of pending plans that are older than allowed and that Lakeward may unschedule."""
     memory_bytes: int | None = None
     """Predicted peak of the job; None leaves it to the schedule."""
     no_work: str = ""
     """Why such a table has no work for us at all, in a few words; empty where it may have."""
     refused: Mapping[JobKind, str] = field(default_factory=dict)
-    """Services of the table against which something stands, each with what and the remedy, in sentences; the others go
-    on."""
+    """Refused services of the table, each with the reason and the remedy, in sentences; the others go on."""
     services: Mapping[JobKind, ServiceDemand] = field(default_factory=dict)
     """What the other services of `TABLE_SERVICES` have to do; one that the table does not get is not there."""
     metadata: MetadataTrigger | None = None
@@ -182,7 +183,7 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Our promise to do one thing on one table."""
+    """Lakeward's promise to do one thing on one table."""
 
     id: str
     table: str
@@ -449,7 +450,7 @@ class RunningJob:
     job: Job
     started_at: float
     cancelled: str | None = None
-    """Why it was told to stop."""
+    """Why it was cancelled."""
     stuck: bool = False
     """It had not answered by its deadline; it keeps its place until it does."""
 
@@ -465,7 +466,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class ServiceTrouble:
-    """What stood against a service whose troubles are its own; the table goes on."""
+    """What prevented a service whose troubles are its own; the table goes on."""
 
     service: JobKind
     text: str
@@ -493,7 +494,7 @@ class TableView:
     scanned_at: float | None
     """When the last poll or plan succeeded; None: never by this daemon."""
     scan_overdue: bool
-    """Not polled for two intervals although it is ours to poll."""
+    """Not polled for two intervals although this daemon polls it."""
     planned_at: float | None
     demand: Demand | None
     objective_at: float | None
@@ -511,7 +512,8 @@ class TableView:
     running: tuple[RunningJob, ...]
     service_troubles: tuple[ServiceTrouble, ...] = ()
     refused: Mapping[JobKind, str] = field(default_factory=dict)
-    """Services against which something stands, each with what, as the last plan said, or their last job; empty where
-    the whole plan was refused."""
+    """Refused services, each with the reason, as the last plan said, or their last job; empty where the whole plan was
+    refused.
+    """
     unreadable: str = ""
     """Why the table could not be read when it was polled or planned last, in sentences; empty where it could."""

@@ -9,7 +9,7 @@
     CANCELLED      waits a first back-off, without blame                  -
     LOST           waits a first back-off, without blame                  -
 
-What stands against the metadata table's services is no failure: they alone are tried again after a growing while. So
+What prevents the metadata table's services is no failure: they alone are tried again after a growing while. So
 are rollback and clean, whatever goes wrong with them, unless it is that a result was wrong: compaction goes on.
 
 A problem that names a file group is the group's: the table backs off and goes on without it. A poll or a plan that
@@ -60,10 +60,10 @@ def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: f
         if outcome.result is JobResult.COMMITTED:
             table.service_retries.pop(service, None)
             return records
-        # The plan saw something to do: another process did it meanwhile, or what stands against it shows only now.
+        # The plan saw something to do: another process did it meanwhile, or what prevents it shows only now.
         return records + _retry_service(table, service, "", now, chance)
     if service is JobKind.RECOVERY:
-        # One that was told to stop may belong to a lease that was lost and gained again since.
+        # One that was cancelled may belong to a lease that was lost and gained again since.
         table.recovered = running.cancelled is None
     elif service is JobKind.VERIFICATION:
         table.verify_at = now + table.schedule.verification_interval
@@ -84,7 +84,7 @@ def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: f
 
 
 def _settle_metadata(table: TrackedTable, service: JobKind, outcome: JobOutcome, now: float, chance: Random) -> None:
-    """What stood against it is the metadata table's trouble: the table goes on, and this service is tried again."""
+    """What prevented it is the metadata table's trouble: the table goes on, and this service is tried again."""
     is_clean = service is JobKind.METADATA_CLEAN
     # A clean that found nothing has scanned, and that does for this round. A compaction that was due and found nothing
     # would be found due again as fast as the machine can.
@@ -105,7 +105,7 @@ def _retry_service(table: TrackedTable, service: JobKind, text: str, now: float,
 
 
 def blame_groups(table: TrackedTable, outcome: JobOutcome, now: float) -> list[Record]:
-    """Count what happened to single file groups. It stays true also when the table is no longer ours."""
+    """Count what happened to single file groups. It stays true also when the table is no longer this daemon's."""
     records = []
     blamed = set()
     for problem in outcome.problems:

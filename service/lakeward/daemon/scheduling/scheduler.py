@@ -23,8 +23,8 @@ goes on beside all of it, so that pages stay true; only a table that is DISABLED
 A problem that names a file group counts against that group first: it is parked alone and its table goes on.
 
 Touches: nothing. No storage, clock, thread or database; chance comes from the generator that is handed in.
-Keeps:   1. a table vanishes by TableRemoved only, and every table that is ours is polled every interval, whatever
-            else becomes of it (a poll that fails is repeated with back-off, for ever);
+Keeps:   1. a table vanishes by TableRemoved only, and every table of this daemon is polled every interval, whatever
+            else happens to it (a poll that fails is repeated with back-off, for ever);
          2. one job per table; all limits of `daemon/scheduling/admission.py`, until the job has answered;
          3. nothing runs on a table that is held, and no job touches a parked or paused file group (`excluded`);
          4. the first job after a lease was gained is a recovery;
@@ -270,7 +270,7 @@ class Scheduler:
         self._touch(name)
 
     def _lose_lease(self, event: LeaseEnded) -> None:
-        """Another daemon may write from here on. Our job is told to stop, and the table waits."""
+        """Another daemon may write from here on. This daemon's job is cancelled, and the table waits."""
         table = self._tables.get(event.table)
         if table is None:
             return
@@ -516,7 +516,7 @@ class Scheduler:
             if at < inf:
                 heappush(self._timers, (at, table.name))
 
-    # ---- work begins and is told to end
+    # ---- work begins and is cancelled
 
     def _poll(self, table: TrackedTable) -> None:
         table.scan = Scan(self._new_id(), False, self._now, self._now + table.schedule.poll_deadline)

@@ -98,7 +98,7 @@ def _state(
 
 
 def _about_refused(table: TrackedTable) -> str:
-    """A sentence for what stands against single services, with all that it stops."""
+    """A sentence for each reason why single services are refused, with all services that it stops."""
     stopped: dict[str, list[str]] = {}
     for service, text in table.all_refused.items():
         if service in table.schedule.services:
@@ -108,7 +108,7 @@ def _about_refused(table: TrackedTable) -> str:
 
 def _about(running: RunningJob) -> str:
     job = running.job
-    told = f" It was told to stop: {running.cancelled}" if running.cancelled else ""
+    told = f" It was asked to stop: {running.cancelled}" if running.cancelled else ""
     stuck = " It keeps its place until it answers." if running.stuck else ""
     return f"Job {job.id} ({job.service}) runs since {format_time(running.started_at)}.{told}{stuck}"
 

@@ -46,7 +46,7 @@ HELD_ALONE = frozenset({JobKind.PLAN_EXPIRY, JobKind.COMPACTION, JobKind.VERIFIC
 `OWN_TROUBLES` keep more to themselves, and nothing is begun before a recovery."""
 
 OWN_TROUBLES = frozenset({*_METADATA_SERVICES, *TABLE_SERVICES} - {JobKind.COMPACTION})
-"""What fails here holds nothing else back: rows are merged also where something stands against cleaning."""
+"""What fails here holds nothing else back: rows are merged also where cleaning is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Trouble:
     sooner_at: float | None = None
     """When at the earliest, once the timeline has changed; None: that changes nothing."""
     is_failure: bool = True
-    """False after a job that was told to stop."""
+    """False after a job that was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class ServiceRetry:
     at: float
     """Not before this."""
     failures: int
-    """How often in a row something stood against it, or it found nothing to do."""
+    """How often in a row it was refused, or found nothing to do."""
     text: str = ""
-    """What stood against it, in a sentence."""
+    """Why it was refused, in a sentence."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class TrackedTable:
     expiry_tried: tuple[str, ...] = ()
     """Expired plans that a job has already scanned; compaction is not kept waiting for them twice."""
     service_retries: dict[JobKind, ServiceRetry] = field(default_factory=dict)
-    """The services of `OWN_TROUBLES` against which something stood last time."""
+    """The services of `OWN_TROUBLES` that were refused last time."""
     served: JobKind | None = None
     """The service of `TABLE_SERVICES` that ran last, while there is something to do: the next ones come first, so that
     a table which always has something to compact is cleaned all the same."""
@@ -127,7 +127,7 @@ class TrackedTable:
     job_trouble: Trouble | None = None
     refusal_recorded: str = ""
     refused: Mapping[JobKind, str] = field(default_factory=dict)
-    """What stands against single services, as the last plan said; it stays until the next one, whatever job ends."""
+    """Why single services are refused, as the last plan said; it stays until the next one, whatever job ends."""
     refused_jobs: dict[JobKind, Trouble] = field(default_factory=dict)
     """Services of `HELD_ALONE` of which the last job was refused."""
     parking: Parking = field(default_factory=Parking)
@@ -142,7 +142,7 @@ class TrackedTable:
 
     @property
     def is_watched(self) -> bool:
-        """The table is ours to poll."""
+        """This daemon polls the table."""
         return self.schedule.enabled and self.leased_at is not None
 
     def holds(self, pause: Control | None) -> tuple[Hold, ...]:
@@ -169,7 +169,7 @@ class TrackedTable:
 
     @property
     def unreadable(self) -> str:
-        """Why the last poll or plan of a table that is ours could not read it; empty where it could. A plan that is
+        """Why the last poll or plan of a table of this daemon could not read it; empty where it could. A plan that is
         refused has read the table; a poll that is has not."""
         trouble = self.scan_trouble
         if trouble is None or not self.is_watched:
@@ -178,7 +178,7 @@ class TrackedTable:
 
     @property
     def all_refused(self) -> Mapping[JobKind, str]:
-        """What stands against single services, as plans and jobs said."""
+        """Why single services are refused, as plans and jobs said."""
         return {**{kind: trouble.text for kind, trouble in self.refused_jobs.items()}, **self.refused}
 
     @property
@@ -371,7 +371,7 @@ class TrackedTable:
 
     def change_schedule(self, schedule: Schedule, now: float) -> None:
         if self.leased_at is not None and not self.schedule.enabled:
-            # While it was disabled it was not ours to poll, so it is not overdue.
+            # While it was disabled it was not this daemon's to poll, so it is not overdue.
             self.leased_at = now
         self.schedule = schedule
         self.plan_wanted = True

@@ -8,7 +8,7 @@ so that a crowd of half-open ones does not keep the next probe from its answer.
 Touches: the connections; the log, once a minute for each kind of trouble.
 Keeps:   1. there are never more than `connections_max`, so that files and stores have descriptors left;
          2. no connection lives longer than its requests and these times, whatever its other end sends or does not read;
-         3. trouble that comes a thousand times a second is told once a minute, with how often it came.
+         3. trouble that comes a thousand times a second is logged once a minute, with how often it came.
 """
 
 from __future__ import annotations

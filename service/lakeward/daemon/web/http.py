@@ -2,9 +2,9 @@
 
 It runs on a thread of its own and reads values that the loop left (`daemon/status.py`); it never waits for the loop.
 
-    /                        all tables                 /-/healthy  /healthz  /livez    the loop comes round
+    /                        all tables                 /-/healthy  /healthz  /livez    the loop runs
     /tables/NAME             one table                  /-/ready    /readyz             tables are serviced
-    /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration anew
+    /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration again
     /style.css  /icon.svg
 
 Who may ask is `http_access`'s to say, how many at a time `http_connections`'.
@@ -85,7 +85,7 @@ def make_http(
         access: who may ask; None: everybody.
         status: the newest one; called often, from several threads, and must not wait for anything.
         detail: of a table by its name, None for one that is not watched. Called from threads of its own.
-        reload: reads the configuration anew, and answers when it is in force or refused.
+        reload: reloads the configuration, and answers when it is in force or refused.
     """
     pages = Pages()
 
@@ -110,7 +110,7 @@ def make_http(
     def healthy(request: Request) -> Response:
         silent = clock.monotonic() - status().at_monotonic
         if silent > LOOP_SILENT_SECONDS_MAX:
-            return _answer(f"The loop has not come round for {format_duration(silent)}.\n", TEXT, status_code=503)
+            return _answer(f"The loop has not run for {format_duration(silent)}.\n", TEXT, status_code=503)
         return _answer("Healthy.\n", TEXT)
 
     def ready(request: Request) -> Response:

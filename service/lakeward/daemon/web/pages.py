@@ -1,7 +1,7 @@
 """The two pages that people read: all tables, and one table. HTML made here, read anywhere.
 
 A page is one answer: no script, nothing fetched from elsewhere, and beside the stylesheet nothing fetched at all. It
-says what it says without the stylesheet, too. State is told by a word, a shape and a colour, in that order.
+says what it says without the stylesheet, too. State is shown by a word, a shape and a colour, in that order.
 
 Touches: nothing; templates are read once, when `Pages` is made.
 Keeps:   1. every value is escaped by the template engine: names of tables, partitions and errors are strangers' words;

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An operation that ended in an error of ours."""
+    """An operation that ended in an error of Lakeward."""
 
     index: int
     error: LakewardError

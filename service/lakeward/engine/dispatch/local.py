@@ -48,7 +48,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """A task ended in an error that is none of ours."""
+    """A task ended in an error that is none of Lakeward."""
 
     what: str
 

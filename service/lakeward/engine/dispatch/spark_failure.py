@@ -23,7 +23,7 @@ def mark(error: Exception, index: int) -> None:
 
 
 def marked_index(error: Exception) -> int | None:
-    """On the driver: which one it was; None where no task of ours lived to say so."""
+    """On the driver: which one it was; None where no task of Lakeward lived to say so."""
     found = re.search(rf"^\s*{_NOTE}(\d+)\s*$", str(error), re.MULTILINE)
     return int(found.group(1)) if found else None
 
@@ -36,7 +36,7 @@ def what_happened(error: Exception) -> str:
 
 
 def carry(error: LakewardError) -> None:
-    """On an executor: put an error of ours into its traceback, for work whose results are not outcomes."""
+    """On an executor: put an error of Lakeward into its traceback, for work whose results are not outcomes."""
     error.add_note(f"{_CARRIED}{base64.b64encode(pickle.dumps(error)).decode()}")
 
 

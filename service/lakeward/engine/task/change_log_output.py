@@ -1,4 +1,4 @@
-"""The log of changes beside a base file that is written anew, where the table captures changes.
+"""The log of changes beside a base file that is rewritten, where the table captures changes.
 
 It is an inline log, and a native one where the table's version has these.
 

@@ -135,7 +135,7 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int, meter: Work
         if run.records.repeats_in_block:
             raise Unsupported(
                 f"The logs of file group {spec.slice.file_id} are not compacted into one log.",
-                why="They name several places in the base file for one record key. Hudi's readers go by these, and one "
+                why="They name several places in the base file for one record key. Hudi's readers use these, and one "
                 "log would have none, so that other rows came out.",
                 remedy="Compact the file group with --type full.",
             )

@@ -21,7 +21,7 @@ class SizeWatch:
         self._unweighed_bytes += size_bytes
 
     def is_full(self, estimate_size: Callable[[], int]) -> bool:
-        """The answer as far as it can be told.
+        """The answer as far as it can be known.
 
         Args:
             estimate_size: about how many bytes the file would have if it were closed now.

@@ -136,7 +136,7 @@ def _base_keys(storage: Storage, slice_input: SliceInput) -> Iterator[pa.RecordB
 def _check_by_keys(
     storage: Storage, slice_input: SliceInput, keys: frozenset[str], expected: Sequence[Row], meter: ReadMeter
 ) -> Iterator[str]:
-    """Whether a read of these keys alone, which goes by footers, finds the versions that a read of everything found."""
+    """Whether a read of these keys alone, which uses footers, finds the versions that a read of everything found."""
     with open_slice(storage, slice_input, query=SliceQuery(_VERSION, keys_among(keys))) as again:
         rows = [row for batch in again.batches() for row in plain_rows(batch)]
     meter.add(again.meter)

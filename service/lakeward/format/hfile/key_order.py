@@ -3,7 +3,7 @@
 HBase's writer takes keys in the order of their bytes. Hudi's own writer takes them as they come, and Hudi sorts Java
 strings, by their UTF-16 units: there U+E000 to U+FFFF come after what lies beyond U+FFFF. The orders differ only
 between keys whose first difference is of these two kinds, an emoji against a full-width letter for example; Hudi's own
-lookups, which go by bytes, can miss such a key. For every other key both orders find the same place in either file.
+lookups, which use bytes, can miss such a key. For every other key both orders find the same place in either file.
 
 Touches: nothing.
 """

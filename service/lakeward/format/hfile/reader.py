@@ -94,7 +94,7 @@ class HFileReader:
     @property
     def data_blocks(self) -> Sequence[IndexEntry]:
         """The places of the data blocks, each with its first key. Raises `Unsupported` where the index has several
-        levels, as no file of ours has."""
+        levels, as no file of Lakeward has."""
         if self._trailer.levels != 1:
             raise self._source.unsupported(self._trailer.load_on_open_offset, "its index has several levels")
         return self._root

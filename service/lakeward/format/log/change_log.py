@@ -1,4 +1,4 @@
-"""Write the log of changes (`.cdc`) that stands beside a base file: what became of each key that was changed.
+"""Write the log of changes (`.cdc`) that stands beside a base file: what happened to each key that was changed.
 
 It is an inline log file whose blocks are of type CDC. Their content is that of an Avro data block, in a schema that the
 table's supplemental logging mode says (`format/supplemental_logging.py`):
@@ -40,7 +40,7 @@ _OPERATION_AND_KEY = [{"name": name, "type": ["string", "null"]} for name in ("o
 
 
 class ChangeOperation(StrEnum):
-    """What became of a key. The values are those of `op`."""
+    """What happened to a key. The values are those of `op`."""
 
     INSERT = "i"
     UPDATE = "u"

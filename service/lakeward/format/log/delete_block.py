@@ -85,7 +85,7 @@ _VALUES = {
     _DATE: AvroKind.INT,
     _DECIMAL: AvroKind.DECIMAL_BYTES,
 }
-"""How the field of each wrapper is encoded, for those that an ordering column of ours can have."""
+"""How the field of each wrapper is encoded, for those that an ordering column of Lakeward can have."""
 
 
 def _delete_program(heads: int, branches: Sequence[int]) -> AvroProgram:

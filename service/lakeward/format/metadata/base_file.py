@@ -85,7 +85,7 @@ def _ascending(reader: HFileReader, name: str) -> Iterator[Entry]:
     last: bytes | None = None
     for key, payload in reader.entries():
         if last is not None and key <= last:
-            raise BrokenFile(f"{name} cannot be read.", why=f"Its key {key!r} stands behind one that is not smaller.")
+            raise BrokenFile(f"{name} cannot be read.", why=f"Keys are out of order at {key!r}.")
         last = key
         yield key, payload
 

@@ -8,7 +8,7 @@ partition_stats share that of column_stats, and where it is missing the table's 
 Touches: nothing.
 Keeps:   1. a definition that is not as it should be is a `BrokenFile`, never left out;
          2. a version that we do not know is `Unsupported`;
-         3. where columns are named anew, all that the file says beside them is kept, also what we do not know.
+         3. where columns are named again, all that the file says beside them is kept, also what we do not know.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def written_partition_stats(
         made = _joined(partition_path, column, records, avro_type, version)
         if made is None:
             raise Unsupported(
-                f"The range of the column {column} in the partition {partition_path!r} cannot be told.",
+                f"The range of the column {column} in the partition {partition_path!r} cannot be known.",
                 why="The statistics of its files are of types that do not become the column's.",
                 remedy="Run a FULL compaction or clustering of the partition, or have Hudi drop partition_stats "
                 "(hoodie.metadata.index.partition.stats.enable=false), and write again.",

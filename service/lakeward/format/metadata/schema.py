@@ -4,7 +4,8 @@
     recordIndexMetadata | SecondaryIndexMetadata
 
 Releases only ever added fields to the end of a record, and wrappers to the end of a union. So a schema is described by
-how much of the one that we know it has; nullable fields behind those are a newer release's, and can be told to be null.
+how much of the one that we know it has; nullable fields behind those are a newer release's, and can be known to be
+null.
 
 Touches: nothing.
 Keeps:   a schema whose known part differs in anything but documentation and defaults is refused, so that the codec may

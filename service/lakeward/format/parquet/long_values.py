@@ -1,7 +1,7 @@
 """Ranges of long values, which the library leaves out of a footer: made from the rows, and put where they belong.
 
 The library says nothing of an end of more than 4 KiB, and has no option for that. A reader that joins the ranges of all
-row groups to that of the file, as Hudi does where it builds `column_stats` anew, then has a range without the rows of
+row groups to that of the file, as Hudi does where it builds `column_stats` again, then has a range without the rows of
 this one, and looks for none of them in the file. So both ends are put there, cut where they are long, and said to be:
 
     rows      "a", "zz…" of 5,000 bytes

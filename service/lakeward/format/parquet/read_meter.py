@@ -13,7 +13,7 @@ class ReadMeter:
     """One for a read, or for several that are told together."""
 
     rows: int = 0
-    """Rows that were decoded, of base files and of logs, whatever became of them."""
+    """Rows that were decoded, of base files and of logs, whatever happened to them."""
     row_groups: int = 0
     """Row groups of base files and of Parquet blocks that were read."""
     row_groups_skipped: int = 0

@@ -1,6 +1,6 @@
 """Row groups as a Parquet file stores them, and as another file takes them over without decoding them.
 
-Pages do not say at which place they are. The footer and the offset indexes do, and these are written anew: every offset
+Pages do not say at which place they are. The footer and the offset indexes do, and these are rewritten: every offset
 moves by as much as its column chunk did. One chunk is never carried over, that of `_hoodie_file_name`.
 
     source   ... | group 7: chunk, chunk, NAMES, chunk | ... | indexes | footer
@@ -59,7 +59,7 @@ _INDEX_FIELDS = (_OFFSET_INDEX, _OFFSET_INDEX_BYTES, _COLUMN_INDEX, _COLUMN_INDE
 _BYTES_TYPES = (6, 7)
 """The types of text and bytes, of any and of one length."""
 
-# What is known of each: sorting columns (4) stay true, for what is written anew is one value in all rows.
+# What is known of each: sorting columns (4) stay true, for what is rewritten is one value in all rows.
 _KNOWN_OF_GROUP = {_CHUNKS, _BYTES, _GROUP_ROWS, 4, _GROUP_OFFSET, _GROUP_STORED_BYTES, _ORDINAL}
 _KNOWN_OF_CHUNK = {_CHUNK_OFFSET, _FACTS, *_INDEX_FIELDS}
 _KNOWN_OF_FACTS = {

@@ -89,8 +89,8 @@ _SCHEMA: dict[str, Any] = {
 
 
 def clean_plan_root(base_path: str) -> str:
-    """How a plan of ours names the base path. Hudi's writer fails over a scheme that is not its own, and one bucket has
-    several (`s3`, `s3a`); without any, Hadoop takes a file to be in the table's own bucket."""
+    """How a plan of Lakeward names the base path. Hudi's writer fails over a scheme that is not its own, and one bucket
+    has several (`s3`, `s3a`); without any, Hadoop takes a file to be in the table's own bucket."""
     _, found, rest = base_path.partition("://")
     return f"/{rest.partition('/')[2]}" if found else f"file:{base_path}"
 

@@ -205,7 +205,7 @@ class _Wanted:
             tell_broken(error)
             return True
         except NotFound:
-            return True  # the cache was made anew or dropped meanwhile
+            return True  # the cache was made again or dropped meanwhile
         self._is_narrowed = True
         return len(self.keys) > 0
 

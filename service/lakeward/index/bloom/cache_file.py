@@ -74,7 +74,9 @@ class CacheFile:
 
 
 def number_of(name: str) -> int | None:
-    """The manifest that the attempt had read which wrote the file of this name; None where the name is none of ours."""
+    """The manifest that the attempt had read which wrote the file of this name; None where the name is none of
+    Lakeward.
+    """
     match = _NAME.fullmatch(name)
     return None if match is None else int(match["number"])
 
@@ -99,5 +101,5 @@ def broken_file(path: str, why: str) -> BrokenFile:
     return BrokenFile(
         f"The file {path} of the cache of filters is broken.",
         why=f"{why[:1].upper()}{why[1:]}.",
-        remedy="Have it made anew: `lakeward index rebuild TABLE --type bloom`.",
+        remedy="Have it made again: `lakeward index rebuild TABLE --type bloom`.",
     )

@@ -73,8 +73,8 @@ def _manifest(number: int, document: Mapping[str, Any]) -> CacheManifest:
 
 CACHE_FORM: Final = ManifestForm(
     index="the cache of filters",
-    remedy="Restore the file, or build the index anew (`lakeward index rebuild TABLE --type bloom`): it is made of the "
-    "table alone.",
+    remedy="Restore the file, or build the index again (`lakeward index rebuild TABLE --type bloom`): it is made of "
+    "the table alone.",
     version=1,
     document_of=_document,
     manifest_of=_manifest,

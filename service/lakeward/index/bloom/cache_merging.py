@@ -1,8 +1,8 @@
-"""Which files of the cache of filters are written anew when it is brought up to date: few files, and little in them
+"""Which files of the cache of filters are rewritten when it is brought up to date: few files, and little in them
 that is gone.
 
     no base file of it is there     it is left out
-    half of them are gone           what is left is written anew
+    half of them are gone           what is left is rewritten
     more than `SMALL_MAX` small     all small ones become one, or as many as fit
 
 Touches: nothing.

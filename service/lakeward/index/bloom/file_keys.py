@@ -1,7 +1,8 @@
 """Which keys a base file or a log may have, by what is said of it: the range of its keys, and its bloom filter.
 
     base file    range and filter of its footer
-    log          the keys of all its rows and deletes, whatever became of them: their range, and a filter as Hudi makes
+    log          the keys of all its rows and deletes, whatever happened to them: their range, and a filter as Hudi
+    makes
                  one for a base file. Logs themselves say neither
 
 What is missing or broken rules no key out.

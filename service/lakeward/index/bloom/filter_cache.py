@@ -8,7 +8,7 @@ It is a cache. What is not in it, or is broken, or belongs to a base file of ano
 is in it of base files that are gone is passed over. A base file of one name and size never changes.
 
 Touches: storage, reading; the log, where something is broken.
-Keeps:   whatever becomes of the cache, answers stay.
+Keeps:   whatever happens to the cache, answers stay.
 See:     docs/decisions/0081-the-cache-of-filters.md
 """
 

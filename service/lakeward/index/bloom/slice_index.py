@@ -5,8 +5,8 @@
                             is merged
 
 What is known of a log's keys the cache says (`filter_cache`), where it was built with logs; a log that it lacks may
-have every key. Hudi's writers with a bloom index look into no logs; so the writes of ours that go by `bloom` do not go
-by this one.
+have every key. Hudi's writers with a bloom index look into no logs; so the writes of Lakeward that use `bloom` do not
+go by this one.
 
 Touches: file slices, of which some are merged; what `bloom_index` does.
 Keeps:   what it finds of a slice's keys are those of its rows, whatever the cache has.
@@ -146,5 +146,5 @@ def _read(storage: Storage, cached: CachedKeys) -> FileKeys | None:
     except BrokenFile as error:
         tell_broken(error)
     except NotFound:
-        pass  # the cache was made anew or dropped meanwhile
+        pass  # the cache was made again or dropped meanwhile
     return None

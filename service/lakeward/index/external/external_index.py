@@ -1,4 +1,4 @@
-"""An index of ours in a store outside of the table: which of a key's entries is the answer.
+"""An index of Lakeward in a store outside of the table: which of a key's entries is the answer.
 
     entries of a key                            the answer
     settled, of T1                              T1's

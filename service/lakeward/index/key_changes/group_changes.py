@@ -8,11 +8,11 @@
                                      it: what a delete had hidden may be there again
     a LOG compaction                 nothing; where a delete may be among its rows, their keys as of other logs
     file groups that were replaced   nothing: a location in a file group that is not live is none
-    a rollback or a restore of what may be in the index    the file groups that it took files from are read anew, all
+    a rollback or a restore of what may be in the index    the file groups that it took files from are read again, all
                                      live ones where it brought replaced ones back
 
-The files of a commit may be gone by the time it is looked at, since a clean took their slice. Then its file group is
-*read anew*: each key of the newest slice came, each that the index has there and the slice has not went. So it is for
+The files of a commit may be used the time it is looked at, since a clean took their slice. Then its file group is
+*read again*: each key of the newest slice came, each that the index has there and the slice has not went. So it is for
 the first and the last such commit of those that are looked at together: the last one makes right what the commits in
 between did, the first one makes right what a process that dies before the last would leave.
 
@@ -22,7 +22,7 @@ between did, the first one makes right what a process that dies before the last 
 Keys are looked up in the slice as of the commit, where its files are all there: no clean was planned since, or it is
 the newest one. Otherwise they are looked up in the newest slice. A key that moves on later is moved by the commit that
 does it, so that in the end each key is where the last commit put it; but what the index says *as of* such a commit is
-not exact, and after a restore all that was undone is read anew, indexed or not.
+not exact, and after a restore all that was undone is read again, indexed or not.
 
 Touches: nothing.
 Keeps:   1. a slice as of a commit is told from files that no clean can have begun to take away;
@@ -95,7 +95,7 @@ class TableFiles:
     newest: Mapping[GroupId, FileSlice]
     """What a query reads of each live file group."""
     frozen: Mapping[GroupId, str]
-    """Live file groups whose slices cannot be told, with the reason."""
+    """Live file groups whose slices cannot be known, with the reason."""
     slices: Mapping[GroupId, tuple[FileSlice, ...]]
     """All slices of live file groups, newest first."""
     completed: Mapping[str, str]
@@ -171,7 +171,7 @@ def choose_changes(commits: Sequence[TableCommit], table: TableFiles, known: Col
         commits: in order of completion, none left out that is not indexed and completed before the last of them.
         known: instants that were undone and that the index may have something of.
 
-    Raises `Refused` where a file group is touched whose slices cannot be told.
+    Raises `Refused` where a file group is touched whose slices cannot be known.
     """
     chosen = [_Choice(commit, list(_changes(commit, table, known))) for commit in commits]
     seen: set[GroupId] = set()
@@ -221,10 +221,10 @@ def _undone_groups(commit: TableCommit, table: TableFiles, known: Collection[str
 
 
 def check_not_frozen(group: GroupId, table: TableFiles) -> None:
-    """Raise `Refused` for a file group whose slices cannot be told."""
+    """Raise `Refused` for a file group whose slices cannot be known."""
     if group in table.frozen:
         raise Refused(
-            f"The keys of file group {group[1]} in partition '{group[0]}' cannot be told.",
+            f"The keys of file group {group[1]} in partition '{group[0]}' cannot be known.",
             why=f"Its file slices cannot be told apart: {table.frozen[group]}.",
             remedy="`lakeward inspect` says what is wrong with it; the index goes on once that is repaired.",
             file_group=group,

@@ -124,7 +124,7 @@ class _Places:
     """The number of each one's partition; the same for all where a key is one in all of the table."""
 
     def changes(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What became of whole keys."""
+        """What happened to whole keys."""
         keys = rows.column(0)
         places = rows.column(1).to_numpy().astype(np.int64)
         number = np.cumsum(differs(keys)) - 1
@@ -145,7 +145,7 @@ class _Places:
 
 
 def _chosen(became: npt.NDArray[np.int8], begins: Ints) -> Ints:
-    """Which entries tell what became of their keys, each of which begins at one of `begins`.
+    """Which entries tell what happened to their keys, each of which begins at one of `begins`.
 
     Where a key came to a file group that is told, and no other. Where it stays in one and went from another, that it
     stays. Otherwise each group that it went from.

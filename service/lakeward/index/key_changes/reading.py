@@ -61,7 +61,7 @@ class KeyReader:
         """In `CHANGES`, by keys. Raises `Unsupported`, `BrokenFile`, and `NotFound` where a clean was faster.
 
         Args:
-            located: of an index that is changed; None: of file groups that are read anew just the keys are told that
+            located: of an index that is changed; None: of file groups that are read again just the keys are told that
                 they have.
         """
         for by_order in (True, False):

@@ -195,8 +195,8 @@ def check_tells_commits(snapshot: TableSnapshot) -> None:
     """Raise `Refused` for a table of which it is not known what each of its commits did to keys."""
     if snapshot.config.layout < 2:
         raise Refused(
-            f"What the commits of a table of version {snapshot.config.version.number} did to keys cannot be told, each "
-            "by itself.",
+            f"What the commits of a table of version {snapshot.config.version.number} did to keys cannot be known, "
+            "each by itself.",
             why="Its timeline does not tell when a commit completed, and its writes share log files.",
             remedy="Upgrade the table with Hudi; its indexes need it not, which take in all commits at once.",
         )
@@ -220,7 +220,7 @@ def read_table_commit(
         raise BrokenFile(
             f"What the {action} of {time} did is not told.",
             why=f"{where} is empty.",
-            remedy="Build the index anew (`lakeward index rebuild`).",
+            remedy="Build the index again (`lakeward index rebuild`).",
         )
     if action in _UNDOING:
         undone = read_undone(data, file=where, native=snapshot.config.version.has_native_logs)

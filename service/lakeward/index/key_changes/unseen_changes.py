@@ -1,6 +1,6 @@
-"""What is read of a table of version 6 for all that an index has not seen: file groups anew, all at once.
+"""What is read of a table of version 6 for all that an index has not seen: file groups again, all at once.
 
-What one commit did to keys cannot be told there, for its writes share log files. What all of them did is told by the
+What one commit did to keys cannot be known there, for its writes share log files. What all of them did is told by the
 newest slices of the file groups that they wrote to.
 
     a commit                                 what it wrote to
@@ -15,10 +15,10 @@ that failed, and that no rollback found:
     t1 a write dies, and a rollback misses its block in a log; t2 an index is built, without it; t3 the commits around
     t1 are archived: to Hudi's readers, and to ours, the block counts from now on
 
-So whenever the first completed write is another one, slices with logs that are older than it are read anew, too.
+So whenever the first completed write is another one, slices with logs that are older than it are read again, too.
 
 Touches: nothing.
-Keeps:   a file group that is not read anew has the keys that it had when the index saw it.
+Keeps:   a file group that is not read again has the keys that it had when the index saw it.
 """
 
 from __future__ import annotations

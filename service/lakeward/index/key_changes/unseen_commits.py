@@ -79,7 +79,7 @@ def seen_by(snapshot: TableSnapshot, indexed: Indexed) -> SeenTimeline | None:
         "The index cannot follow the table any more.",
         why=f"It followed its commits one by one, which a table of version {snapshot.config.version.number} does not "
         "tell.",
-        remedy="Build it anew (`lakeward index rebuild`).",
+        remedy="Build it again (`lakeward index rebuild`).",
     )
 
 
@@ -101,8 +101,8 @@ class UnseenCommits:
 
 
 def unseen_commits(storage: Storage, snapshot: TableSnapshot, seen: SeenTimeline) -> UnseenCommits:
-    """What completed and was not seen. Raises `Refused` and `Unsupported` for a table that no index of ours can be of,
-    `BrokenFile`, and `NotFound` where an archiver was faster."""
+    """What completed and was not seen. Raises `Refused` and `Unsupported` for a table that no index of Lakeward can be
+    of, `BrokenFile`, and `NotFound` where an archiver was faster."""
     check_can_be_followed(snapshot)
     timeline = snapshot.timeline
     active = {each.time: each for each in timeline.completed if each.comparable_action in CHANGING}
@@ -129,7 +129,7 @@ def unseen_commits(storage: Storage, snapshot: TableSnapshot, seen: SeenTimeline
 
 
 def _archived(storage: Storage, snapshot: TableSnapshot, seen: SeenTimeline) -> Iterator[ArchivedEntry]:
-    """What was archived since, and is no older than what was on the timeline. What becomes of an archive of layout 1
+    """What was archived since, and is no older than what was on the timeline. What happens to an archive of layout 1
     when the table is upgraded is not known here."""
     if seen == NOTHING_SEEN or snapshot.config.layout >= 2:
         return

@@ -4,7 +4,7 @@ The commit's completion time decides. A location counts if its file group was li
 a commit that completed later.
 
 Touches: the files of the index, by reading.
-Keeps:   what cannot be told of that moment any more is refused, never guessed.
+Keeps:   what cannot be known of that moment any more is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def locations_as_of(
     if unknown.num_rows:
         group = unknown.column(FILE_ID)[0].as_py()
         raise Refused(
-            f"Where keys were at {instant} cannot be told any more.",
+            f"It is no longer known where keys were at {instant}.",
             why=f"The file group {group} went since, and whether before or after that is not known.",
             remedy="Ask for a later instant.",
         )

@@ -363,7 +363,7 @@ class BucketFile:
         return BrokenFile(
             f"The index file {self.name} is broken.",
             why=f"{why[0].upper()}{why[1:]}.",
-            remedy="Restore the file, or build the index anew: it is made of the table alone.",
+            remedy="Restore the file, or build the index again: it is made of the table alone.",
         )
 
 

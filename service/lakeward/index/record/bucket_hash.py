@@ -45,7 +45,7 @@ def bucket_numbers(keys: pa.Array, *, hash_name: str, count: int) -> Numbers:
         raise Unsupported(
             f"The index spreads its keys by the hash '{hash_name}', which this release does not know.",
             why=f"It knows {', '.join(HASHES)}.",
-            remedy="Use the release that created the index, or create it anew.",
+            remedy="Use the release that created the index, or create it again.",
         )
     return hash_of(keys, count)
 

@@ -1,4 +1,4 @@
-"""What a record index is created with, and keeps until it is built anew: by what a key is one, and the hashes' names.
+"""What a record index is created with, and keeps until it is rebuilt: by what a key is one, and the hashes' names.
 
     global       one place a key in all of the table
     partition    one place a key in each partition

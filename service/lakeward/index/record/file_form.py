@@ -59,7 +59,7 @@ class FileHead:
         """Raises `ValueError`, which says what is wrong."""
         version = info.get(_VERSION)
         if version is None:
-            raise ValueError("it is no file of a record index of ours")
+            raise ValueError("it is no file of a record index of Lakeward")
         if version != struct.pack(">i", FORM_VERSION):
             raise ValueError(f"it has version {int.from_bytes(version, 'big')}, and this release reads {FORM_VERSION}")
         numbers = [info.get(name, b"") for name in (_ENTRIES, _TOMBSTONES)]

@@ -42,7 +42,7 @@ class MergeOptions:
     logs_max: int = 8
     """Files beside the base file that a lookup asks; as many are merged."""
     log_ratio: float = 0.25
-    """Their entries by those of the base file, from which on it is written anew, once there are half as many files as
+    """Their entries by those of the base file, from which on it is rewritten, once there are half as many files as
     may be."""
 
 

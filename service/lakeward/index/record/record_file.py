@@ -71,6 +71,8 @@ def file_path(of: IndexGroup, *, number: int, token: str, instant: str) -> str:
 
 
 def number_of(name: str) -> int | None:
-    """The manifest that the attempt had read which wrote the file of this name; None where the name is none of ours."""
+    """The manifest that the attempt had read which wrote the file of this name; None where the name is none of
+    Lakeward.
+    """
     match = _NAME.fullmatch(name)
     return None if match is None else int(match["number"])

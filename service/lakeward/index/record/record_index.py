@@ -3,7 +3,7 @@
     <table>/.hoodie/.lakeward/index/record/     or a folder below a configured location
         manifest-…17.json                       which files the index has (`index/record/record_manifest`)
         data/0-3-0_16-5f3a…_20261127….hfile     group 0, bucket 3: what a commit said of its keys
-        built-5f3a…/                            the same once more, where the index was built anew
+        built-5f3a…/                            the same once more, where the index was rebuilt
 
 A key is in its bucket of each group of buckets, and the newest file there that has an entry of it decides: of files by
 when their commits became visible, which the table's timeline says. A file of a commit that does not count is passed
@@ -219,11 +219,11 @@ class RecordIndex:
             return BrokenFile(
                 f"The record index in {self.folder} lacks a file.",
                 why=f"Its newest manifest names it: {gone}",
-                remedy="Build the index anew: it is made of the table alone.",
+                remedy="Build the index again: it is made of the table alone.",
             )
         return IndexMoved(
             "The record index cannot be asked as it was when it was opened: its files are gone.",
-            why="Other processes changed it, or built it anew, and what nothing names any more is deleted after an "
+            why="Other processes changed it, or built it again, and what nothing names any more is deleted after an "
             f"hour. {gone}",
             remedy="Run the command again.",
         )

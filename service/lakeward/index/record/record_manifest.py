@@ -132,7 +132,7 @@ class RecordManifest:
     def with_advance(
         self, instant: str, completed: str, files: Iterable[RecordFile], seen: SeenTimeline | None
     ) -> RecordManifest:
-        """What became of the table since, settled at once."""
+        """What happened to the table since, settled at once."""
         assert not self.commits, "of what goes forward so nothing is unsettled"
         files = (*self.files, *files)
         settled = self.settled | {instant}
@@ -260,7 +260,7 @@ def _file(row: Sequence[Any]) -> RecordFile:
 
 RECORD_FORM: Final = ManifestForm(
     index="a record index",
-    remedy="Restore the file, or build the index anew (`lakeward index drop TABLE --type record` and `lakeward index "
+    remedy="Restore the file, or build the index again (`lakeward index drop TABLE --type record` and `lakeward index "
     "build TABLE --type record`): it is made of the table alone.",
     version=1,
     document_of=_document,

@@ -195,7 +195,7 @@ class LogFold:
         return self._keys.key(key_id)
 
     def decide(self, ids: npt.NDArray[np.int64], base_ordering: pa.Array | None, *, base: str) -> npt.NDArray[np.int8]:
-        """What becomes of base rows with these ids (each a known key) and ordering values."""
+        """What happens to base rows with these ids (each a known key) and ordering values."""
         assert self._is_finished
         kinds = self._states.kinds[ids]
         log = OrderingCodes(self._states.codes[ids], self._states.classes[ids])

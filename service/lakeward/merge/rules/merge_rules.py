@@ -37,7 +37,7 @@ class PartialUpdates(StrEnum):
 
 
 class RepeatedKeys(StrEnum):
-    """What becomes of rows that have one key in one base file, as `insert` and `bulk_insert` leave them."""
+    """What happens to rows that have one key in one base file, as `insert` and `bulk_insert` leave them."""
 
     APART = "apart"
     """The first of them meets the records of the logs, the others stay as they are: Hudi's readers of the layout

@@ -1,4 +1,4 @@
-"""Which of two records of one key wins, and what becomes of a base row: the rules of Hudi, compiled.
+"""Which of two records of one key wins, and what happens to a base row: the rules of Hudi, compiled.
 
 A *commit-time delete* is one whose ordering value is the default. By event time, the rules for a new record over the
 state of its key are:
@@ -56,7 +56,7 @@ def delete_kind(rules: MergeRules) -> LogRecordKind:
 
 
 class Action(IntEnum):
-    """What becomes of a base row."""
+    """What happens to a base row."""
 
     KEEP = 0
     REPLACE = 1
@@ -203,7 +203,7 @@ def decide_base_rows(
     base_classes: npt.NDArray[np.int8],
     out: npt.NDArray[np.int8],
 ) -> int:
-    """What becomes of base rows that have a folded log record; the row at which Java would throw, or -1."""
+    """What happens to base rows that have a folded log record; the row at which Java would throw, or -1."""
     for i in range(len(out)):
         wins = _beats_base(
             by_event_time,

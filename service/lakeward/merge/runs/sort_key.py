@@ -259,7 +259,7 @@ class RunKeys:
             raise NotSorted(
                 f"{self._names[run][:1].upper()}{self._names[run][1:]} is not sorted by its keys.",
                 why=f"It says that it is, but {keys[wrong].as_py()!r} comes after a greater key.",
-                remedy="Compact the file group, which writes the file anew.",
+                remedy="Compact the file group, which writes the file again.",
             )
         head["row"] = head["begin"] = first
         head["end"] = first + len(keys)

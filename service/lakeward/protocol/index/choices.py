@@ -1,6 +1,6 @@
 """The next choice of a table's indexes, and what a comparison found of them: manifests, created once.
 
-Of two processes that change the same one is told: what it goes by is not what holds any more.
+Of two processes that change the same one is told: what it uses is not what holds any more.
 
 Touches: the folder of `index/tee`.
 Keeps:   1. of two processes that choose at once one does, and the other one is told;

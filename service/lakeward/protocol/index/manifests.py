@@ -1,4 +1,4 @@
-"""The manifests of an index of ours: the next one is created once, and what none names any more is deleted.
+"""The manifests of an index of Lakeward: the next one is created once, and what none names any more is deleted.
 
     read N -> write files, named by N -> create N + 1
               it exists -> read the newest, put the change upon that, create the one after; after `REBASES` numbers
@@ -33,7 +33,7 @@ def publish(storage: Storage, folder: str, form: ManifestForm[M], read: M, chang
 
     Args:
         read: the manifest that the change was made with.
-        change: puts the change upon a manifest. Raises an error of ours where that one does not bear it.
+        change: puts the change upon a manifest. Raises an error of Lakeward where that one does not bear it.
         by: the token of the attempt.
     """
     current = read
@@ -60,7 +60,7 @@ def publish(storage: Storage, folder: str, form: ManifestForm[M], read: M, chang
 
 
 def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None:
-    """Delete manifests that nothing goes by any more, and files that none of the others names."""
+    """Delete manifests that nothing uses any more, and files that none of the others names."""
     manifests = list_manifests(storage, folder)
     if not manifests:
         return
@@ -91,7 +91,7 @@ def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None
 def _check_follows(storage: Storage, folder: str, before: int) -> None:
     """Raises `IndexMoved` where the manifest that was made is not the next one."""
     # t0 we read manifest 7, and sleep; t1 others make 8 to 40, and after an hour 7 to 36 are deleted; t2 we make 8,
-    # that nothing goes by. Manifests are deleted from the first one on: where 7 is there, no 8 was before ours.
+    # that nothing uses. Manifests are deleted from the first one on: where 7 is there, no 8 was before ours.
     if storage.stat(manifest_path(folder, before)) is None:
         raise IndexMoved(
             "The index is not changed: the attempt took longer than manifests are kept.",
@@ -118,6 +118,6 @@ def _newest(storage: Storage, folder: str, form: ManifestForm[M]) -> M:
         break
     raise IndexMoved(
         "The index went while it was changed.",
-        why=f"There is no manifest in {folder} any more: another process dropped it, or built it anew.",
+        why=f"There is no manifest in {folder} any more: another process dropped it, or built it again.",
         remedy="Run the command again.",
     )

@@ -294,7 +294,7 @@ class RecordIndexWriter:
 
         def still_here(newest: RecordManifest) -> RecordManifest:
             if newest.moved_to is not None or newest.is_dropped:
-                raise _faster("built it anew or dropped it")
+                raise _faster("built it again or dropped it")
             return change(newest)
 
         manifest = publish(self._storage, index.folder, RECORD_FORM, index.manifest, still_here, by=self._token)
@@ -309,7 +309,8 @@ class RecordIndexWriter:
         if completed is None:
             raise Unsupported(
                 f"The commit {instant} says that keys are gone, and names no partition of theirs.",
-                why="By the index a key is one in its partition, and until the commit completes others may move it.",
+                why="The index is not global: it finds keys in one partition only, and until the commit completes "
+                "others may move them.",
                 remedy="Let `lakeward index update` take the commit in once it completed.",
             )
         is_named = changes.column(PARTITION_PATH).is_valid()
@@ -384,7 +385,7 @@ def create_record_index(storage: Storage, folder: str, empty: RecordManifest) ->
         raise Refused(
             "The table has a record index already.",
             why=f"It is in {folder}.",
-            remedy="Bring it up to date (`lakeward index update`), build it anew (`rebuild`), or drop it first.",
+            remedy="Bring it up to date (`lakeward index update`), rebuild it (`rebuild`), or drop it first.",
         )
     storage.make_folder(folder)
     create_once(storage, manifest_path(folder, empty.number), RECORD_FORM.encode(empty))

@@ -2,7 +2,7 @@
 
 Spark's default path is `.hoodie/lock`, Flink's `.hoodie/.aux/lock`. We take the first, then the second, and
 release them in reverse. A lock is a file created where there is none. Hudi's own files are empty; ours hold one
-line that names the process, so that a lock of a process of ours that died is freed at once.
+line that names the process, so that a lock of a process of Lakeward that died is freed at once.
 
     free --create--> ours --release--> free      ours --(release fails and fails again)--> ours and provably dead
     foreign --(we wait)--> foreign      foreign --(expired by --lock-expire, or ours and provably dead)--> free
@@ -18,7 +18,7 @@ Touches: the lock files.
 Keeps:   1. a foreign lock never expires unless the operator gave the writers' expiry;
          2. a lock is taken over by renaming it away, and put back if it turns out to be another than the one judged;
          3. only a file that holds our line is released;
-         4. no step of a clock alone makes a lock expire that a process of ours renews.
+         4. no step of a clock alone makes a lock expire that a process of Lakeward renews.
 See:     docs/decisions/0002-locks-of-one-machine.md, docs/decisions/0017-what-clocks-prove.md
 """
 

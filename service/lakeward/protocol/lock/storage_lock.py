@@ -11,10 +11,10 @@ its lock ends by the clock. The object stays for ever; the holder that releases 
 That time is told by the holder's wall clock, and that it is over by another one. When one of them is set, or the
 machine sleeps, a live holder's time is over until it renews; so where nothing else says that it is gone, the object
 must also stay as it is for longer than an interval of renewal, while we look on. For the same reason a holder counts
-its time on the monotonic clock, too, and goes by what is less.
+its time on the monotonic clock, too, and uses what is less.
 
-Ours holds more than Hudi asks for, which Hudi skips: which process of ours holds it, so that one that died keeps none
-of us waiting. The owner is another one with each holding, so a write whose reply was lost is known by it.
+Ours holds more than Hudi asks for, which Hudi skips: which process of Lakeward holds it, so that one that died keeps
+none of us waiting. The owner is another one with each holding, so a write whose reply was lost is known by it.
 
 The fence reads the object again. It also renews, where little of its time is left: what is published right after the
 fence must have arrived before another process can think that the lock is free.
@@ -90,7 +90,7 @@ class LockFile:
     valid_until_ms: int
     owner: str
     process: Owner | None = None
-    """The process of the holder, where it is one of ours."""
+    """The process of the holder, where it is one of Lakeward's."""
 
     def to_json(self) -> bytes:
         fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
@@ -145,7 +145,9 @@ class StorageLock(TableLock):
         self._asked_at = 0.0
         """The time on the monotonic clock, just before `_ours` was written."""
         self._version: Version | None = None
-        """The version of `_ours`; None: a write of ours was not answered, and the next read says which one it is."""
+        """The version of `_ours`; None: a write of Lakeward was not answered, and the next read says which one it
+        is.
+        """
         self._audit: LockAudit | None = None
 
     def acquire(self) -> None:
@@ -218,7 +220,7 @@ class StorageLock(TableLock):
             found, version = None, None
         if found is not None and self._ours is not None and found.owner == self._ours.owner and not found.expired:
             self._ours, self._version = found, version
-            return None  # an earlier try of ours arrived, without an answer
+            return None  # an earlier try of Lakeward arrived, without an answer
         if found is not None and not found.expired and not self._is_dead(found) and not self._is_over(found, version):
             return found
         asked_at = self._clock.monotonic()

@@ -23,7 +23,7 @@ OnWait = Callable[[str, float], None]
 """Told again and again what is waited for ("the table lock … is held") and for how many seconds by now; may raise."""
 
 Guard = Callable[[], None]
-"""Returns, or raises an error of ours (`Cancelled`, `LeaseLost`) that stops the work."""
+"""Returns, or raises an error of Lakeward (`Cancelled`, `LeaseLost`) that stops the work."""
 
 Fence = Callable[[], None]
 """Returns while the table lock is proved to be ours, and raises otherwise."""

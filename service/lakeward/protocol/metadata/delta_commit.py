@@ -38,7 +38,7 @@ The completion time that A stated lies before that compaction then, and readers 
 completed file is on its way all the same, for all that B knows, so it cannot have another name either. The same holds
 for a partition that was built meanwhile, without the files of an instant that was pending. So B reads first, and where
 such a thing happened it leaves everything as it is and says what helps: without a metadata table nothing is in its way,
-and the next writer builds it anew, with A's files in it.
+and the next writer rebuilds it, with A's files in it.
 
 Touches: of the metadata table, files of one instant; under the table lock, with the table's instant pending.
 Keeps:   1. the lock is proved before the first file, and again before the completed one;
@@ -279,5 +279,5 @@ def _changed(instant: str, why: str) -> Conflict:
         f"{instant} was about to be published when its process died, and does not fit the metadata table any more.",
         why=why,
         remedy="Run `lakeward metadata disable` and then this again, before any writer writes: the commit is finished "
-        "without the metadata table, which the next writer builds anew.",
+        "without the metadata table, which the next writer builds again.",
     )

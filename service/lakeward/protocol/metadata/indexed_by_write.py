@@ -3,7 +3,7 @@
 A table whose definitions name every column that Hudi indexes by default gets its new columns indexed too, up to the
 32nd. Where they name fewer an operator chose them, and no column joins.
 
-    t10 a write brings the column c; t20 it is complete; t30 a compaction writes c's values anew, without statistics,
+    t10 a write brings the column c; t20 it is complete; t30 a compaction writes c's values again, without statistics,
     since the definitions do not name c yet; t40 they do: readers take t30's file for one in which c is null.
 
 So we name c before the commit is complete, other than Hudi, which does it afterwards. Where the write dies in between

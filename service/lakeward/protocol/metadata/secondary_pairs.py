@@ -48,7 +48,7 @@ _ESCAPED = ("\\", "$", _NULL)
 
 
 def why_not_indexed(definition: IndexDefinition | None, schema: str | None) -> str | None:
-    """Why rows cannot be told to this secondary index; None where they can."""
+    """Why rows cannot be known to this secondary index; None where they can."""
     if definition is None or len(definition.source_fields) != 1:
         return "its definition does not name one column"
     (column,) = definition.source_fields

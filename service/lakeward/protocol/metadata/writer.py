@@ -3,7 +3,8 @@
     prepare   no lock     read the metadata table, write the log files that depend on nothing but the files that come
                           and go into the attempt's folder, read the statistics of the files beside the new ones and
                           join those of partitions
-    stage     under lock  another snapshot; what was prepared for another table is prepared anew; join the statistics of
+    stage     under lock  another snapshot; what was prepared for another table is prepared again; join the statistics
+    of
                           partitions in which other files count by now, write them, and the commit
     publish   under lock  `protocol/metadata/delta_commit.py`
 
@@ -328,7 +329,7 @@ class DeltaCommitWriter:
 
     def _bloom_filter(self, base_path: str, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
         found = self._find_filter(base_path, file)
-        assert found is not None, "every base file of ours has one, and others were asked"
+        assert found is not None, "every base file of Lakeward has one, and others were asked"
         return encode(
             BloomFilterRecord(type_code=found[0], timestamp=self._instant, bloom_filter=found[1], is_deleted=False)
         )
@@ -358,7 +359,7 @@ class DeltaCommitWriter:
         for file in files:
             if not file.is_change_log:
                 own.setdefault(file.partition_path, []).append(file.name)
-        # Which files of a group count is unknown where its slices cannot be told.
+        # Which files of a group count is unknown where its slices cannot be known.
         frozen = {group.partition_path for group in snapshot.frozen}
         if write is None:
             counting = {path: names for path, names in counting.items() if path not in frozen}
@@ -408,7 +409,7 @@ class DeltaCommitWriter:
                 found.append(record)
             else:
                 raise Conflict(
-                    f"The range of the column {record.column} in the partition {record.file_name!r} cannot be told.",
+                    f"The range of the column {record.column} in the partition {record.file_name!r} cannot be known.",
                     why="Its type changes by this write, and another write that began before is under way.",
                     remedy="Run the command again when that one is complete or rolled back; nothing was published.",
                 )
@@ -517,8 +518,8 @@ def _has_earlier_write(timeline: Timeline, instant: str) -> bool:
     """Whether a write that began before `instant` may commit after it.
 
     t10 a writer begins; t20 we plan; t30 we commit; t40 it commits, with the range of all that is in the partition.
-    Log files are read in the order of their instants, so a range of ours would take the place of its, without what it
-    brought, and queries would skip the partition. What stood there before us still holds: we put no value there.
+    Log files are read in the order of their instants, so a range of Lakeward would take the place of its, without what
+    it brought, and queries would skip the partition. What stood there before us still holds: we put no value there.
     """
     return any(
         each.action in _BRING_VALUES and comparable_time(each.time) < comparable_time(instant)

@@ -1,14 +1,14 @@
 """Archiving as a service of the daemon: is the timeline too long, and the job that archives.
 
-Hudi's writers archive at each commit, by default, once there are more commits than may be. Ours waits for as long as
-theirs would not have left so many.
+Hudi's writers archive at each commit, by default, once there are more commits than may be. Lakeward waits for as long
+as Hudi's writers would not have left so many.
 
 Where something holds the timeline, what it is is asked again after enough commits, and at times without any: a clean or
 rollback, or the metadata table, may have let go of it, and the writers may have stopped.
 
-Touches: the table, through `services/archive/run/archiver.py`; to tell what could go it reads cleans, and the timeline
+Touches: the table, through `services/archive/run/archiver.py`; to find what could go it reads cleans, and the timeline
          of the metadata table, once in some commits and only where the table's own is too long.
-Keeps:   where something holds the timeline, no job is begun for it, and what it is is told.
+Keeps:   where something holds the timeline, no job is begun for it, and it is reported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cleaning as a service of the daemon: is a clean due, and the job that cleans.
 
-Whether one is due is told by what the last poll saw, so that no poll lists more for it: `services/clean/plan/due.py`.
+Whether one is due follows from what the last poll saw, so that no poll lists more for it: `services/clean/plan/due.py`.
 The job scans the table itself.
 
 What could go is asked again after enough commits, and at times without any: no query may read it any more, or a pending
@@ -8,7 +8,7 @@ write or savepoint that held it is gone. So a table whose writers have stopped i
 
 What the quarantine holds is listed once for each clean, and every ten minutes; what is due of it is a demand, too.
 
-Touches: the table, through `services/clean/run/cleaner.py`; to tell whether a clean is due it reads one clean of the
+Touches: the table, through `services/clean/run/cleaner.py`; to decide whether a clean is due it reads one clean of the
          timeline, once.
 Keeps:   file groups that are parked or paused are left out, and partitions that the configuration leaves out.
 """

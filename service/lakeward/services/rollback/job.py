@@ -1,8 +1,8 @@
 """Rollback as a service of the daemon: is there a failed write of the table, or an attempt at a service that died, and
 the job that rolls it back.
 
-Touches: the table, through `services/rollback/run/rolling_back.py`; to tell whether there is one it reads the
-         heartbeats of writes that have been pending for long.
+Touches: the table, through `services/rollback/run/rolling_back.py`; to find one it reads the heartbeats of writes that
+         have been pending for long.
 Keeps:   a write of which the timeline has changed lately is left alone, whatever its heartbeat says.
 """
 

@@ -1,4 +1,4 @@
-"""What checks of a table come to: what was checked, what is wrong, and what could not be checked.
+"""The result of checks of a table: what was checked, what is wrong, and what could not be checked.
 
 Touches: nothing.
 """

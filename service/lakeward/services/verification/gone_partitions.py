@@ -6,8 +6,9 @@ reader is content with the rows that are left. So the commits are asked which pa
 
 Touches: reads the completed writes of the active timeline.
 Keeps:   1. a partition whose file groups were all replaced, as delete_partition does, may be gone;
-         2. so may one that only archived commits wrote into: nothing says what became of it;
-         3. one that a link stands for, that is an unlisted folder, or whose name no program reads, is told elsewhere.
+         2. so may one that only archived commits wrote into: nothing says what happened to it;
+         3. one that a link stands for, that is an unlisted folder, or whose name no program reads, is reported
+            elsewhere.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 A file may be as long as its commit says and broken within. Which of its blocks are sound is seen without reading what
 they hold; of a native log the footer is read, without which no reader reads it. Logs of groups that are frozen are not
-read: their damage is told already.
+read: their damage is reported already.
 
 Touches: reads block heads and footers; writes nothing and takes no lock.
-Keeps:   1. damage is told only if a fresh snapshot still has that log, and it is damaged still;
+Keeps:   1. damage is reported only if a fresh snapshot still has that log, and it is damaged still;
          2. a failed read ends the check, and a log that a cleaner removes meanwhile is not checked: neither is damage;
          3. a block that we could not merge is no damage; one of a form that is not known is a problem, since nothing
             behind it was looked at, and readers of Hudi's that do not know it either fail.
@@ -47,7 +47,7 @@ def check_logs(storage: Storage, snapshot: TableSnapshot, snapshot_now: Callable
 
 
 class _Found:
-    """What reading the heads of some logs comes to."""
+    """The result of reading the heads of some logs."""
 
     def __init__(self, storage: Storage, base_path: str) -> None:
         self._storage = storage

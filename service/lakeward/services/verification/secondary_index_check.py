@@ -1,7 +1,7 @@
 """A secondary index against the rows: what a row holds in the indexed column leads to its record key.
 
-Only that way round: an entry without such a row makes a query look into a file in vain, and it filters what it reads.
-Values whose text is Java's own, of floating point and times, are not compared.
+Only that way round: an entry without such a row makes a query look into a file for nothing, and it filters what it
+reads. Values whose text is Java's own, of floating point and times, are not compared.
 
 Touches: reads base files, merges slices where there are logs (`read/row_lookup.py`), reads the metadata table.
 Keeps:   what was compacted, replaced or cleaned since the view was taken is passed over.

@@ -96,7 +96,7 @@ def _table_problems(storage: Storage, snapshot: TableSnapshot) -> list[Problem]:
         Problem(
             TABLE,
             join(group.partition_path, group.file_id),
-            f"Which files make up its slices cannot be told: {group.why}",
+            f"It is unknown which files make up its slices: {group.why}",
             "Find out who wrote the files of that instant; no service touches the file group until then.",
         )
         for group in snapshot.frozen

@@ -93,7 +93,7 @@ class StatedRetention:
     """The last commit that it knew of."""
     is_ours: bool = False
     adopted: str = ""
-    """What a clean of ours adopted of the writers'."""
+    """What a clean of Lakeward adopted of the writers'."""
 
 
 RetentionCache = MutableMapping[str, StatedRetention]
@@ -109,8 +109,8 @@ def find_stated_retention(
     adopted_key: str,
     cache: RetentionCache | None = None,
 ) -> StatedRetention | None:
-    """What the newest clean says, pending ones too: another engine's, or one of ours that adopted it. None where no
-    clean of the active timeline says anything.
+    """What the newest clean says, pending ones too: another engine's, or one of Lakeward's that adopted it. None where
+    no clean of the active timeline says anything.
 
     Args:
         adopted_key: the key of a clean's extra metadata under which ours say what they adopted.

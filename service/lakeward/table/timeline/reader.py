@@ -141,7 +141,7 @@ class TimelineReader:
     ) -> None:
         """
         Args:
-            cache: results of earlier reads of the same timeline; the caller drops what was written anew.
+            cache: results of earlier reads of the same timeline; the caller drops what was rewritten.
             plans: the same for plans, which are read again and taken apart only when they differ.
         """
         self._base_path = base_path
@@ -187,7 +187,7 @@ class TimelineReader:
         return plans
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata | None:
-        """All that a completed write says, read anew; None where it cannot be read."""
+        """All that a completed write says, read again; None where it cannot be read."""
         if (data := self._read(instant)) is None:
             return None
         try:

@@ -12,7 +12,7 @@ instant was under way by that local time, as when its writer creates the table, 
 table. Where both tell, they must not disagree either.
 
 Many zones show the same offset, and some of them change it. So beside the zone in which we write stand all in which
-the writers may be, and no instant of ours is later than what any of their clocks shows from now on:
+the writers may be, and no instant of Lakeward is later than what any of their clocks shows from now on:
 
     t00 a writer in Berlin commits 02:40, summer time; t10 we infer +02:00; t20 the clocks go back; t30 we publish
     03:10 by +02:00; t40 the writer commits 02:20, winter time: below our base file, and no reader sees it.

@@ -7,7 +7,7 @@ listing falls into another step and gives another time.
 
     seen --listed again, CALM_SECONDS later, the same time before it--> calm --another time--> seen
 
-A file whose content grows without a new name is not noticed in this way; the caller lists anew now and then.
+A file whose content grows without a new name is not noticed in this way; the caller lists again now and then.
 
 Touches: the folder's status; nothing where folders are but parts of names, since there they have no time.
 """

@@ -48,7 +48,7 @@ class _Log(NamedTuple):
     version: int
     token: str | None
     suffix: str
-    """What stands behind the version, of a native log; that of an inline one is empty or `.cdc`."""
+    """What is behind the version, of a native log; that of an inline one is empty or `.cdc`."""
     size: int
 
     def name(self, file_id: str, instants: Sequence[str]) -> AnyLogName:
@@ -144,7 +144,7 @@ class FileInventory:
         self._links.pop(path, None)
 
     def forget_unused_instants(self) -> None:
-        """Number the instants anew: those of files that are gone would pile up over the years."""
+        """Number the instants again: those of files that are gone would pile up over the years."""
         names, self._instants, self._places = self._instants, [], {}
         for groups in self._groups.values():
             for file_id, packed in groups.items():

@@ -3,13 +3,13 @@
 The first poll lists everything, as `take_snapshot` does. From then on the view keeps the inventory of data files, and
 what was read of timeline files. A poll lists the folder of the timeline; a completed instant that was not there before
 changes the inventory by its own metadata, or by listing the partitions it names. Slices are never kept: a snapshot
-builds them anew from the inventory, by the code that builds them from listings, so there is one truth about slices.
+rebuilds them from the inventory, by the code that builds them from listings, so there is one truth about slices.
 
     the timeline's folder calm (table/watching/calm_folder.py) --> nothing else happens, but for a listing of .hoodie
-        | not, or cannot be told, or not listed for ten minutes      once a minute
+        | not, or cannot be known, or not listed for ten minutes      once a minute
     timeline listed --same--> nothing else happens
         | differs
-    .hoodie listed --other properties--> everything is scanned anew
+    .hoodie listed --other properties--> everything is scanned again
         |
     instants that are new, advanced, gone:
         pending                              no file of it is visible, nothing to do
@@ -18,9 +18,9 @@ builds them anew from the inventory, by the code that builds them from listings,
         savepoint, indexing                  files stay what they are
         gone from the start of the timeline  archived: files stay what they are, the history is asked when needed
         rollback, restore, an unknown action, a broken file,
-        any other instant gone or gone back  everything is scanned anew
+        any other instant gone or gone back  everything is scanned again
 
-Every few hours everything is scanned anew for no reason, in case a writer does what none should.
+Every few hours everything is scanned again for no reason, in case a writer does what none should.
 
 A listing is held against what the completed writes say of its files (`written_files.py`), for which they are all read
 again: what they wrote is too much to keep. Only the damage is kept.
@@ -31,7 +31,7 @@ Keeps:   1. `snapshot()` equals `take_snapshot()` of the same moment but for fil
             a file would freeze), and so are links, nameless partitions and damage to files. What is about to be written
             is judged under the lock, by a scan of its own; after damage was found there, `doubt` makes the next poll
             scan everything;
-         2. after an error in the middle of a poll the next one starts anew, never from half of a change;
+         2. after an error in the middle of a poll the next one starts again, never from half of a change;
          3. files of a write that were seen before it completed are listed again when it does, since some of them may
             be of attempts that failed.
 """
@@ -101,7 +101,7 @@ class Change:
     rebuilt: bool = False
     partitions_listed: int = 0
     writer_bytes: int = 0
-    """What the metadata of new commits says that writers wrote; 0 where everything was scanned anew."""
+    """What the metadata of new commits says that writers wrote; 0 where everything was scanned again."""
 
 
 UNCHANGED = Change(changed=False)
@@ -122,7 +122,7 @@ class IncrementalView:
     ) -> None:
         """
         Args:
-            listing: what tells the partitions and their files where everything is scanned anew; a partition that is
+            listing: what tells the partitions and their files where everything is scanned again; a partition that is
                 doubtful is always listed itself.
         """
         self._storage = storage
@@ -134,7 +134,7 @@ class IncrementalView:
         self._state: _Known | None = None
 
     def refresh(self) -> Change:
-        """Poll. Raises `NotATable` and what storage raises; what is known stays as it was, or is built anew."""
+        """Poll. Raises `NotATable` and what storage raises; what is known stays as it was, or is rebuilt."""
         known = self._state
         if known is None or known.is_torn or self._is_old(known):
             return self._rebuild(known)
@@ -221,7 +221,7 @@ class IncrementalView:
         return find_writer_conflicts(self._storage, self._base_path, known.loaded.config, known.timeline, rollbacks)
 
     def doubt(self) -> None:
-        """Makes the next poll read everything anew: another snapshot found damage that this view does not know."""
+        """Makes the next poll read everything again: another snapshot found damage that this view does not know."""
         if self._state is not None:
             self._state.is_torn = True
 
@@ -242,7 +242,7 @@ class IncrementalView:
         assert self._state is not None, "a poll ended well"
         return self._state
 
-    # Everything anew
+    # Everything again
 
     def _rebuild(self, before: _Known | None) -> Change:
         properties = self._properties_statuses()

@@ -29,7 +29,7 @@ class Keying:
     schema: str
     """Avro JSON of the rows that are written."""
     carries_columns: bool
-    """False for a delete, which goes by keys alone."""
+    """False for a delete, which uses keys alone."""
     ordering_fields: tuple[str, ...] = ()
     """Fields in which a row must have a value, unless it deletes."""
 

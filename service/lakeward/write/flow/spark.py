@@ -476,7 +476,7 @@ def _write(
     keying: Keying,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Sorted rows with TARGET into files. An error of ours is an outcome, and the task's last one."""
+    """Sorted rows with TARGET into files. An error of Lakeward is an outcome, and the task's last one."""
     storage, _ = open_storage(location)
     schema = keyed_schema(keying.columns)
     attempt = _attempt_number(_task().taskAttemptId())

@@ -21,7 +21,7 @@ MapBatches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def carrying(work: MapBatches) -> MapBatches:
-    """The same work in a task, whose errors of ours arrive as they are."""
+    """The same work in a task, whose errors of Lakeward arrive as they are."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:

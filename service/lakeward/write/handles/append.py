@@ -5,7 +5,7 @@
 
 Of one key there is one record, by the fold of `handles/incoming`: then it does not matter to a reader that deletes come
 behind the rows. A delete by the operation has no ordering value, so it wins over whatever is there; one by a column
-brings the value of its row along, where the table goes by event time. Positions in base files are left out, as by Hudi
+brings the value of its row along, where the table uses event time. Positions in base files are left out, as by Hudi
 wherever it has not read the base file.
 
 Touches: the files, where `engine/task/operation_output` says, and that of their keys.

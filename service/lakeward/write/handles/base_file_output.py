@@ -102,7 +102,7 @@ class BaseFileOutput:
 
     @property
     def is_full(self) -> bool:
-        """It is as large as files should be, as far as can be told without asking all the time."""
+        """It is as large as files should be, as far as can be known without asking all the time."""
         return self._size.is_full(self._writer.estimate_size)
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -2,7 +2,7 @@
 
     operation `delete`         no value: the delete wins over whatever is there
     the key leaves the group   no value: the row that it leaves for has won already
-    by a column of the row     the row's own value where the table goes by event time, else none
+    by a column of the row     the row's own value where the table uses event time, else none
 
 Touches: nothing.
 """

@@ -1,7 +1,7 @@
 """One target of a write: sorted Arrow batches in, the files of one file group out, verified, which no reader sees yet.
 
     CREATE   a base file, or several              `handles/create`
-    MERGE    the base file of a slice anew        `handles/merge`
+    MERGE    the base file of a slice again        `handles/merge`
     APPEND   logs on a slice                      `handles/append`
 
 Rows come in `keyed_schema`, by (record key as UTF-8 bytes, place in the input), and are read once. The handles know no
@@ -48,7 +48,7 @@ def write_target(
 
 
 def sort_target(storage: Storage, context: WriteContext, target: WriteTarget, task_attempt: int) -> TargetResult:
-    """Write the base file of a MERGE anew, with the same rows by their keys. Raises what `write_target` does."""
+    """Write the base file of a MERGE again, with the same rows by their keys. Raises what `write_target` does."""
     use_tight_pool()
     return _done(storage, context, target, sort(storage, context, target, task_attempt), task_attempt)
 

@@ -8,7 +8,7 @@ The merge is that of compaction (`engine/task/operation`), and so are its rules:
 value than that of the table's row loses, and that one keeps its commit time; by commit time the new row wins. Deletes
 of the operation win always. Row groups that no row touches are copied as they are stored.
 
-Where no row came and the file is to be sorted (`write/sorting`), its rows are written anew by their keys.
+Where no row came and the file is to be sorted (`write/sorting`), its rows are rewritten by their keys.
 
 Where rows are added without looking for their keys (Hudi's `insert`), they stand beside those of the base file: by the
 order of their keys where the base file is sorted, else behind them.
@@ -66,7 +66,7 @@ from lakeward.write.target import TargetResult, WriteContext, WriteTarget, Writt
 def merge(
     storage: Storage, context: WriteContext, target: WriteTarget, rows: Iterable[IncomingRows], task_attempt: int
 ) -> TargetResult:
-    """Write the slice's base file anew. Raises `VerificationFailed`, `Unsupported` for rows of one key that cannot be
+    """Write the slice's base file again. Raises `VerificationFailed`, `Unsupported` for rows of one key that cannot be
     ordered, and what `open_operation_output` raises."""
     coming = iter(rows)
     first = next(coming, None)
@@ -80,7 +80,7 @@ def merge(
 
 
 def sort(storage: Storage, context: WriteContext, target: WriteTarget, task_attempt: int) -> TargetResult:
-    """Write the slice's base file anew with the same rows, by their keys. Raises what `merge` does."""
+    """Write the slice's base file again with the same rows, by their keys. Raises what `merge` does."""
     return _Merging(storage, context, target).sort(task_attempt)
 
 
@@ -104,7 +104,7 @@ class _Merging:
             self._before = read_shape(source, name=self._base_file)
         if self._before.has_operation:
             raise Unsupported(
-                f"The base file {self._base_file} is not written anew.",
+                f"The base file {self._base_file} is not rewritten.",
                 why=f"Its rows have their kind of change beside them ({OPERATION_COLUMN}), and what Hudi's writers put "
                 "there beside rows of other writers is not known.",
                 remedy="Let Hudi write into this table.",

@@ -210,7 +210,7 @@ def _guess(lines: _Lines, name: str) -> pa.DataType:
         why = "All of its values are null."
     if _has_null(found):
         raise UsageError(
-            f"The type of the new column {name} cannot be told from {lines.place(None).lower()}.",
+            f"The type of the new column {name} cannot be inferred from {lines.place(None).lower()}.",
             why=why,
             remedy="Give values of one type, leave the column out, or give it as Parquet, where types are said.",
         )

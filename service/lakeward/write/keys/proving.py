@@ -1,6 +1,6 @@
 """A key generator that is proved by rows of the table: their keys and paths are made again, and must be the same.
 
-Some of what writers go by no property says: whether COMPLEX names one field, how timestamps in keys are written (Hudi's
+Some of what writers use no property says: whether COMPLEX names one field, how timestamps in keys are written (Hudi's
 bulk_insert does it otherwise than its upsert), in which zone times become partitions, a parser of one's own. A writer
 who makes another key of a row gives it a second life, which no error tells.
 

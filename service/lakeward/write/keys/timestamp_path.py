@@ -15,7 +15,7 @@ tells: it must be said.
 
 Touches: the time zone database.
 Keeps:   1. a path that is returned is the one that Hudi 1.2.0 makes of the value;
-         2. what hangs on the zone of the writers is refused where that is not told.
+         2. what hangs on the zone of the writers is refused where that is not known.
 Source:  TimestampBasedAvroKeyGenerator and HoodieDateTimeParser of Hudi 1.2.0
 """
 
@@ -259,7 +259,7 @@ def _check_rows(is_wrong: pa.Array, column: pa.Array, name: str, rows_before: in
 
 def _refuse_type(column: pa.Array, name: str, wanted: str) -> NoReturn:
     raise Unsupported(
-        f"The column {name} cannot tell partitions.",
+        f"The column {name} cannot give partition paths.",
         why=f"The table's key generator wants {wanted}, and the column is {column.type}. Of a date Hudi takes the "
         "number of the day for one of its units.",
         remedy="Write this table with Hudi itself.",

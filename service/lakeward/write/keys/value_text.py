@@ -108,7 +108,7 @@ def _check_floats(column: pa.Array, name: str) -> None:
         value = column.filter(pc.invert(is_sure))[0].as_py()
         raise Unsupported(
             f"The column {name} holds {value}, which cannot be part of keys or partition paths.",
-            why="Releases of Java write such numbers with different digits, and Hudi goes by these.",
+            why="Releases of Java write such numbers with different digits, and Hudi uses these.",
             remedy="Write this table with Hudi itself, or make keys and partitions of decimals or texts.",
         )
 

@@ -2,7 +2,7 @@
 What the table says of its index is `write/index_choice`'s.
 
 Touches: storage, reading: whether there is a folder of other kinds of buckets; for the record index its metadata; for
-         an index of ours what it has not taken in yet.
+         an index of Lakeward what it has not taken in yet.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakeward.write.tagging.stored_rows import StoredRows
 from lakeward.write.tagging.tagging import LookupTagging, NewKeys, OnePlace, Tagging
 
 OpenIndex = Callable[[TableSnapshot], WritableIndex]
-"""Opens an index of ours as of a snapshot, without what it has not taken in yet."""
+"""Opens a Lakeward index as of a snapshot, without what it has not taken in yet."""
 
 
 def check_tagging(
@@ -53,7 +53,7 @@ def check_tagging(
         check_record_index(storage, snapshot)
     elif request.index.is_own and open_index is None:
         raise UsageError(
-            "The write is to go by an index of Lakeward's, and none is opened for it.",
+            "The write is to use a Lakeward index, and none is opened for it.",
             why="Its address is known to commands alone.",
             remedy=f"Write with `lakeward write --index {request.index}`, or by another index.",
         )
@@ -67,11 +67,11 @@ def choose_tagging(
     clock: Clock,
     open_index: OpenIndex | None = None,
 ) -> Tagging:
-    """Raises what `check_tagging` does; by an index of ours what `current_index` does, too.
+    """Raises what `check_tagging` does; by an index of Lakeward what `current_index` does, too.
 
     Args:
         snapshot: of the whole table.
-        open_index: the index of ours that the request names.
+        open_index: the index of Lakeward that the request names.
     """
     check_tagging(storage, snapshot, request, open_index)
     if request.index is IndexKind.BUCKET:
@@ -109,8 +109,8 @@ def choose_tagging(
 def _check_moves(index: Index, request: WriteRequest) -> None:
     if request.moves_rows and not index.is_global:
         raise UsageError(
-            "Rows are to go to other partitions, and by the index a key is one in its partition.",
-            why="A row finds no key of another partition, so that none can leave it.",
+            "Rows are to go to other partitions, and the index is not global.",
+            why="The index finds keys in one partition only, so no row can leave it.",
             remedy="Leave it out, or build the index without --by-partition.",
         )
 
@@ -127,8 +127,8 @@ def _check_buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
     keys = snapshot.config.record_key_fields
     if unknown := [field for field in request.bucket_fields if field not in keys]:
         raise UsageError(
-            f"Buckets cannot go by {', '.join(unknown)}.",
-            why=f"They go by fields of the record key, {', '.join(keys)}: a row must never change its bucket.",
+            f"Buckets cannot be made of {', '.join(unknown)}.",
+            why=f"They are made of fields of the record key, {', '.join(keys)}: a row must never change its bucket.",
             remedy="Name fields of the record key, or none for all of them.",
         )
     if storage.list(join(hoodie_folder(snapshot.base_path), OTHER_BUCKETS)):

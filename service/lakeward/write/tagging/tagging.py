@@ -5,7 +5,7 @@
                       is it is a new one
 
 Where a key is one in all of the table (`index.is_global`), Hudi's `hoodie.*.index.update.partition.path` says what
-becomes of a row that comes for another partition than the one that has its key:
+happens to a row that comes for another partition than the one that has its key:
 
     false   it goes to the one that has it, with that path in its meta column, while its own columns keep what they say
     true    if it wins over the stored row it goes where it belongs, and its key leaves the group that had it; if not it

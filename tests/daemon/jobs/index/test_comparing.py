@@ -1,4 +1,4 @@
-"""The daemon holds an index on trial against the one that writes go by, for the commits of every writer."""
+"""The daemon holds an index on trial against the one that writes use, for the commits of every writer."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def out_of_use(kept: Kept) -> None:
 def test_what_is_not_compared(
     tmp_path: Path, settings: dict[str, str], change: Callable[[Kept], None] | None, shadow: IndexType, against: str
 ) -> None:
-    """Keeps 1 of daemon/jobs/index/comparing: what stands against it is told, and how many commits wait."""
+    """Keeps 1 of daemon/jobs/index/comparing: what prevents it is told, and how many commits wait."""
     kept = Kept(tmp_path, **settings)
     on_trial(kept, shadow=shadow)
     if change is not None:
@@ -149,12 +149,12 @@ def test_what_is_not_compared(
 def test_a_comparison_that_fails(kept: Kept) -> None:
     """Keeps 2 of daemon/jobs/index/comparing: the job fails with the index's name, the update stays, and it is tried
     again; that another process changes an index is no failure."""
-    kept.serving.run_comparison = raising(Refused("A commit cannot be told."))
+    kept.serving.run_comparison = raising(Refused("A commit cannot be known."))
     kept.write(("k4", 5, "p", "x"))
     kept.serving.run(90.0)
     table = kept.serving.status().tables[0]
     assert table.last_job is not None and table.last_job.end is JobEnd.REFUSED
-    assert table.last_job.error.startswith("The index record, on trial, was not compared. A commit cannot be told.")
+    assert table.last_job.error.startswith("The index record, on trial, was not compared. A commit cannot be known.")
     assert kept.indexed_commits() == 1 and kept.is_covered_alone() and held(kept).compared == 0
 
     kept.serving.run_comparison = raising(TryLater("Another process changes the index."))

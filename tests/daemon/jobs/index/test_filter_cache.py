@@ -141,8 +141,8 @@ def test_one_that_is_not_built(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """A base file whose footer is broken is told once, and not tried without end. What became of the cache's own file
-    is read anew."""
+    """A base file whose footer is broken is told once, and not tried without end. What happened to the cache's own file
+    is read again."""
     kept = Kept(tmp_path)
     kept.insert("k2")
     broken = max(kept.base.glob("p/*.parquet"), key=lambda path: path.stat().st_mtime_ns)
@@ -162,7 +162,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_one_that_is_wrong(tmp_path: Path) -> None:
-    """It is found within a round, named, and out of use for lookups until it is made anew; until then it is not
+    """It is found within a round, named, and out of use for lookups until it is made again; until then it is not
     brought up to date."""
     kept = Kept(tmp_path)
     kept.serving.run(ROUND, step=10.0)

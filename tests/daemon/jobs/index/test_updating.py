@@ -1,4 +1,4 @@
-"""The daemon brings indexes of Lakeward's up to date: its loop beside writers, and what becomes of one that fails."""
+"""The daemon brings indexes of Lakeward's up to date: its loop beside writers, and what happens to one that fails."""
 
 from __future__ import annotations
 
@@ -197,11 +197,11 @@ def test_an_index_that_fails(kept: Kept) -> None:
     """The job fails with the index's name, is tried again after a while that grows, and holds nothing of the table; a
     success forgets that. Another process that changes the index is no failure."""
     kept.write(("k4", 5, "p", "x"))
-    kept.serving.run_index_update = raising(Refused("A commit cannot be told."))
+    kept.serving.run_index_update = raising(Refused("A commit cannot be known."))
     kept.serving.run(90.0)
     table = kept.serving.status().tables[0]
     assert table.last_job is not None and table.last_job.end is JobEnd.REFUSED
-    assert table.last_job.error.startswith("The index record was not brought up to date. A commit cannot be told.")
+    assert table.last_job.error.startswith("The index record was not brought up to date. A commit cannot be known.")
     (trouble,) = table.view.service_troubles
     assert trouble.service is JobKind.INDEX and trouble.failures >= 1
     assert table.view.holds == () and kept.index.behind is not None and kept.index.behind.commits == 1

@@ -20,7 +20,7 @@ SEED = int(os.environ.get("LAKEWARD_SEED", random.randrange(2**31)))
 
 
 def flush(at: int, chance: random.Random, fields: list[str]) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """(the files of one flush, what becomes of each key): rows and deletes share no key."""
+    """(the files of one flush, what happens to each key): rows and deletes share no key."""
     instant = f"2026112200{at:07}"
     touched = sorted(chance.sample(KEYS, chance.randint(1, 8)), key=str.encode)
     changes = {key: (chance.choice(["row", "row", "delete"]), chance.randint(1, 9)) for key in touched}

@@ -1,4 +1,4 @@
-"""Cases of a clean as text: a table and a policy in, what becomes of every file slice out.
+"""Cases of a clean as text: a table and a policy in, what happens to every file slice out.
 
 `clean.cases` says how they are written.
 """

@@ -36,7 +36,7 @@ DAY = parse_instant_time("20260101000000000", UTC) / 1000
 
 
 class CleanedHistory(TableHistory):
-    """A life in which cleans of ours, whole ones and others, come in between."""
+    """A life in which cleans of Lakeward, whole ones and others, come in between."""
 
     def __init__(self, base: Path, seed: int) -> None:
         super().__init__(base, seed, native=seed % 4 == 1)

@@ -143,7 +143,7 @@ def earliest_of(hours: int, *, ages: Three, files: Three) -> int | None:
         ((50, 40, 1), (50, 40, 1), 2),
         # A copy of half an hour ago is young.
         ((90, 80, 70), (0.5, 0.5, 0.5), 0),
-        # The second is one of ours, an hour old and named after the commit before it, of months ago.
+        # The second is one of Lakeward's, an hour old and named after the commit before it, of months ago.
         ((2000, 1999, 0), (2000, 1, 0), 1),
         ((2000, 1999, 1998), (2000, 1999, 1998), None),
     ],

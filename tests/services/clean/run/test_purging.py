@@ -177,7 +177,7 @@ def _savepoint(store: MemoryObjects, partition: str, name: str) -> None:
 
 
 def _list_again(store: MemoryObjects) -> None:
-    """The metadata table is built anew, in effect: the part of the clean in it is gone."""
+    """The metadata table is rebuilt, in effect: the part of the clean in it is gone."""
     clean_instant = load_quarantine(store, BASE).runs[0].run
     for folder in (f"{BASE}/.hoodie/metadata/files", f"{BASE}/.hoodie/metadata/.hoodie/timeline"):
         for status in store.list(folder):

@@ -37,7 +37,7 @@ def put_clean(base: Path, instant: str, policy: str, *, earliest: str, last: str
 
 
 def test_the_newest_clean_of_another_engine_says_how_much_is_kept(tmp_path: Path) -> None:
-    """Keeps 2 of services/clean/run/choosing: one of ours says nothing, unless it says what it adopted; a setting
+    """Keeps 2 of services/clean/run/choosing: one of Lakeward's says nothing, unless it says what it adopted; a setting
     wins."""
     base = compacted("v9", tmp_path / "table")
     commits = [each.time for each in scan(base).timeline.completed_writes]
@@ -62,7 +62,7 @@ def test_the_newest_clean_of_another_engine_says_how_much_is_kept(tmp_path: Path
 
 
 def test_a_plan_says_what_it_adopted(tmp_path: Path) -> None:
-    """The next clean of ours keeps as much, when the writers' own is archived."""
+    """The next clean of Lakeward keeps as much, when the writers' own is archived."""
     base = compacted("v9", tmp_path / "table")
     ours = {PLANNED_BY: "lakeward", RETAINED: "versions 1"}
     put_clean(base, "20270104000000000", "KEEP_LATEST_FILE_VERSIONS", earliest="", **ours)

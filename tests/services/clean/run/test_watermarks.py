@@ -1,4 +1,4 @@
-"""Watermarks are found where consumers leave them; where nothing can be told, the reason is, and everything stays."""
+"""Watermarks are found where consumers leave them; where nothing can be known, the reason is, and everything stays."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_newest_checkpoint_of_the_table_that_a_streamer_writes(tmp_path: Pat
 
 def test_what_is_not_read_stays(tmp_path: Path) -> None:
     """The slices that a consumer needs are kept for it, each with the time that it must have read; all of them while
-    its watermark cannot be told."""
+    its watermark cannot be known."""
     history, file = table(tmp_path / "t"), tmp_path / "watermark"
     place = parse_place(f"file:{file}")
     options = CleanOptions(CleanPolicy(CleanPolicyKind.VERSIONS, 1), reader_window=0, consumers={"daily": place})

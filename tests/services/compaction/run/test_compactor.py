@@ -103,7 +103,7 @@ def test_a_second_run_finds_nothing_to_do(bench: Bench) -> None:
 
 
 def test_a_foreign_pending_plan_is_finished_first(pending_bench: Bench) -> None:
-    """Hudi's plan keeps its instant; nothing is left to plan anew."""
+    """Hudi's plan keeps its instant; nothing is left to plan again."""
     report = pending_bench.compactor().compact()
     assert [(plan.instant, plan.recovered) for plan in report.plans] == [("20261121043710038", True)]
     check_finished(pending_bench.base)

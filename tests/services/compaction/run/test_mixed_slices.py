@@ -149,7 +149,7 @@ def test_a_plan_names_native_logs_and_its_output_is_an_ordinary_base_file(tmp_pa
 
 @pytest.mark.parametrize("mode", ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"])
 def test_changes_are_captured_in_a_native_log(tmp_path: Path, mode: str) -> None:
-    """The second reader finds in it what became of each key, and no footer; the commit names it with its size, slices
+    """The second reader finds in it what happened to each key, and no footer; the commit names it with its size, slices
     pass it over, and the next FULL writes another. Keeps 1 of engine/task/change_log_output."""
     base = new_table(tmp_path / "t", version=10, has_metadata_table=False)
     clock = SkippingClock()

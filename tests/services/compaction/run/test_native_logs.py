@@ -87,7 +87,7 @@ def kinds_of(plan: CompactedPlan) -> dict[str, OperationKind]:
 @pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
 def test_full_and_log_in_one_plan(tmp_path: Path, by_event_time: bool) -> None:
     """The table's version has it so by itself: one commit with the base file, the log of rows and that of deletes, and
-    a stat of each; nothing of ours is left over, rows are what they were, and a second run has nothing to do."""
+    a stat of each; nothing of Lakeward is left over, rows are what they were, and a second run has nothing to do."""
     table = two_groups(tmp_path / "table", by_event_time=by_event_time)
     table.check()
 

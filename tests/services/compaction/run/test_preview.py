@@ -51,7 +51,7 @@ CASES: dict[str, tuple[Timeline, bool]] = {
     "a pending write ended": (timeline([*THE_SAME, *completed(minute(2), "deltacommit", at=minute(5))[1:]]), False),
     "a log compaction ended": (timeline([*THE_SAME, *log_compacted(minute(5))]), False),
     "an instant was archived": (timeline(THE_SAME[3:]), False),
-    "a file was written anew": (replace(BEFORE, modified={**BEFORE.modified, LAST: AT + 1}), False),
+    "a file was rewritten": (replace(BEFORE, modified={**BEFORE.modified, LAST: AT + 1}), False),
     "a file grew": (replace(BEFORE, sizes={**BEFORE.sizes, LAST: 101}), False),
     "an unknown action": (replace(BEFORE, unknown=(minute(5) + ".magic",)), False),
     **{

@@ -1,4 +1,6 @@
-"""Recovery by itself: what processes of ours left is rolled back, nothing is begun, and other engines are let be."""
+"""Recovery by itself: what processes of Lakeward left is rolled back, nothing is begun, and other engines are let
+be.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ def test_a_living_attempt_of_ours_goes_on(bench: Bench) -> None:
 
 
 def test_an_attempt_of_another_engine_stays(pending_bench: Bench) -> None:
-    """Without a line of ours in its heartbeat the attempt is rolled back only by the process that carries its plan
+    """Without a line of Lakeward in its heartbeat the attempt is rolled back only by the process that carries its plan
     out."""
     (pending_bench.base / f".hoodie/timeline/{PENDING}.compaction.inflight").touch()
     before = everything(pending_bench.base)

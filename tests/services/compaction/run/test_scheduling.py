@@ -50,7 +50,7 @@ def leave_the_oldest_out(
 
 def test_a_log_starts_at_the_oldest_where_deletes_ask_for_it(bench: Bench) -> None:
     """The newest log of the golden table has deletes without an ordering value, and it is ordered by event time: so the
-    plan is made anew with all logs. Keeps 2 of services/compaction/run/log_checks."""
+    plan is made again with all logs. Keeps 2 of services/compaction/run/log_checks."""
     report = bench.compactor(leave_the_oldest_out).compact()  # type: ignore[arg-type]
     (plan,) = report.plans
     assert [len(operation.log_files) for operation in report.outcome.operations] == [3]

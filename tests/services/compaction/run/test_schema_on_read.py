@@ -15,7 +15,7 @@ from tests.services.bench import NOTHING, PENDING, Bench
 
 
 def test_the_commit_names_the_version_that_its_files_are_of(tmp_path: Path) -> None:
-    """Hudi's readers look there first, and go by the newest commit for the table."""
+    """Hudi's readers look there first, and use the newest commit for the table."""
     bench = Bench(copy_golden("v9", tmp_path / "table"))
     schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS)(bench.base)
 

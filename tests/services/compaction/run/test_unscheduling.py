@@ -35,7 +35,7 @@ def pending_bench(tmp_path: Path) -> Bench:
 
 
 def schedule(bench: Bench, planner: object = FULL) -> str:
-    """A plan of ours whose first operation failed. Returns its instant."""
+    """A plan of Lakeward whose first operation failed. Returns its instant."""
     working = bench.run
 
     def fail(spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -151,7 +151,7 @@ def test_work_on_the_slice_that_the_plan_opened_keeps_it(pending_bench: Bench) -
 
 
 def test_an_excluded_group_frees_the_others_of_our_plan(bench: Bench) -> None:
-    """A plan of ours that holds it is unscheduled, and the next one goes on without it."""
+    """A plan of Lakeward that holds it is unscheduled, and the next one goes on without it."""
     instant = schedule(bench)
     bench.excluded = {GROUP: Reason.PARKED}
     report = bench.compactor().compact()

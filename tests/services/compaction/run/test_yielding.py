@@ -1,4 +1,4 @@
-"""What a service of ours does beside writers: waits for those that would fail for it, and for how long."""
+"""What a service of Lakeward does beside writers: waits for those that would fail for it, and for how long."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_a_later_snapshot(prepared: Callable[[str], Path]) -> None:
 
 
 def test_a_broken_checkpoint(prepared: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 3 of services/indexing/run/building: it is made anew, and only it; where each one is broken, the build is
+    """Keeps 3 of services/indexing/run/building: it is made again, and only it; where each one is broken, the build is
     given up, and the index has nothing."""
     base = prepared("t")
     stopped_before_it_is_there(base, prepared("unharmed"))

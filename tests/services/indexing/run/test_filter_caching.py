@@ -1,4 +1,4 @@
-"""The cache of filters is filled and kept at pace."""
+"""The cache of filters is filled and kept up to date."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_what_is_broken_is_told_and_read_anew(table: Path) -> None:
 
 
 def test_one_that_is_out_of_use(table: Path) -> None:
-    """A cache that was found to be wrong is not asked, until it was made anew; dropped, nothing of it is left."""
+    """A cache that was found to be wrong is not asked, until it was made again; dropped, nothing of it is left."""
     snapshot = scan(table)
     rebuilt(snapshot)
     take_out_of_use(STORAGE, str(table), IndexType.BLOOM, "It is wrong.")
@@ -218,7 +218,7 @@ def test_two_at_once(table: Path) -> None:
 
 @pytest.mark.parametrize("kind", FaultKind)
 def test_stopped_at_any_call(table: Path, kind: FaultKind) -> None:
-    """Built, brought up to date, made anew and dropped, each stopped at every call: there is a cache of which nothing
+    """Built, brought up to date, made again and dropped, each stopped at every call: there is a cache of which nothing
     is wrong, or none, and once all is done again it has everything, and then nothing is left."""
     early = scan(table)
     write(table, [("a", 9, "p", "y")])

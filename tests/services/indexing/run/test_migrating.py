@@ -1,4 +1,4 @@
-"""An index of ours that is filled from another one says what that one says, or is refused."""
+"""An index of Lakeward that is filled from another one says what that one says, or is refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def migrate(base: Path, entries: MemoryEntries, source=simple, **words) -> Index
 
 
 def test_from_the_record_index(tmp_path):
-    """Each key is where it was, logs or not; stopped midway it begins anew; the commits after it are followed."""
+    """Each key is where it was, logs or not; stopped midway it begins again; the commits after it are followed."""
     base = new_table(tmp_path / "t", indexes=BY_RECORD)
     write(base, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x")], index=IndexKind.METADATA)
     write(base, [("k2", 2, "a", "x")], "delete", index=IndexKind.METADATA)

@@ -1,4 +1,4 @@
-"""When the metadata table is to be compacted, of what, and what stands against it."""
+"""When the metadata table is to be compacted, of what, and what prevents it."""
 
 from __future__ import annotations
 

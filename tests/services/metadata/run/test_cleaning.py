@@ -179,7 +179,8 @@ def test_who_completes_just_before_it_is_shut_out_has_completed(base: Path):
 
 
 def test_files_that_readers_read_again_are_not_deleted(base: Path):
-    """The metadata table was restored while a clean of ours waited: what the plan names is the newest slice now. Keeps
+    """The metadata table was restored while a clean of Lakeward waited: what the plan names is the newest slice now.
+    Keeps
     1 of services/metadata/run/cleaning."""
     processes = ScriptedProcesses()
     stopped_before_a_deletion(base, processes, 0)

@@ -203,7 +203,7 @@ def begin_write(base: Path) -> str:
 
 def test_a_write_that_would_miss_a_commit_holds_it_back(base: Path):
     """Its timeline may be older than our instant, and its listing younger: then the commit that completed in between is
-    in no slice that it reads. Nothing is published, and nothing of ours stays. Keeps 2 of
+    in no slice that it reads. Nothing is published, and nothing of Lakeward stays. Keeps 2 of
     services/metadata/run/compaction."""
     began: list[str] = []
 

@@ -67,7 +67,7 @@ def files(base: Path) -> set[str]:
 
 
 def check_sound(base: Path) -> None:
-    """What Hudi's readers ask for: they go by the property, and what it names must be whole."""
+    """What Hudi's readers ask for: they use the property, and what it names must be whole."""
     found = config(base)
     for partition in found.built_metadata_partitions:
         assert any((base / ".hoodie" / "metadata" / partition).iterdir()), partition
@@ -254,7 +254,7 @@ def test_in_an_object_store(golden: Path, tmp_path: Path):
 
 
 def test_in_an_object_store_it_is_deleted_under_the_lock(golden: Path, tmp_path: Path):
-    """A writer that builds it anew as soon as the lock is free loses nothing."""
+    """A writer that rebuilds it as soon as the lock is free loses nothing."""
     objects = Objects()
     storage = MemoryObjects(objects)
     location = bring(copy_of(golden, tmp_path / "local"), storage, "s3://lake/orders")

@@ -140,7 +140,7 @@ def test_a_storage_that_fails_is_told_too(table: Path):
 
 
 def test_a_guard_that_stops_us_is_obeyed(table: Path):
-    """A lease that ended or an operator who cancels is not something that stands against the services."""
+    """A lease that ended or an operator who cancels is not something that prevents the services."""
 
     def stop() -> None:
         raise Cancelled("It is enough.")

@@ -45,7 +45,7 @@ def rollbacks(base: Path, state: State) -> list[str]:
 
 
 def check_rolled_back(base: Path, instant: str, before: set[str]) -> None:
-    """Nothing of the write is left, nothing of ours, and all that was there of others; one rollback says so."""
+    """Nothing of the write is left, nothing of Lakeward, and all that was there of others; one rollback says so."""
     rolled_back = {path for path in everything(base) if ".rollback" in path}
     assert set(everything(base)) - rolled_back == before
     assert len(rollbacks(base, State.COMPLETED)) == 1

@@ -1,4 +1,4 @@
-"""Why a file is still there, or what became of it. The cases as text are in `file.cases`."""
+"""Why a file is still there, or what happened to it. The cases as text are in `file.cases`."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Indexes of one table held against its rows by the daemon, a sample now and then: which are due, and the part of the
+"""Indexes of one table compared with its rows by the daemon, a sample now and then: which are due, and the part of the
 job that does it.
 
 Time is cut into rounds of `index.verify_every`, which begin at another moment for each table, the same one whichever
 daemon watches it: so the checks of many tables are spread, and one is due as often whether daemons are restarted or
 not. The first round of an index that a daemon sees the end of is the first of which it does the check.
 
-An index that is wrong is taken out of use, where the daemon may write to the table: nothing of ours goes by it until it
+An index that is wrong is taken out of use, where the daemon may write to the table: Lakeward does not use it until it
 is another one.
 
 Touches: the table and the indexes, reading, through tasks; the file that says that an index is out of use.
 Keeps:   1. an index is checked once a round, however often the table is planned;
          2. what is found is shown until the next check, and holds no other service of the table back;
-         3. a check that fails keeps none of another index back, and is told with its name.
+         3. a check that fails keeps none of another index back, and is reported with its name.
 See:     docs/decisions/0076-what-is-known-of-an-index.md
 """
 
@@ -39,12 +39,12 @@ from lakeward.services.indexing.judge.confidence import excluded_rate
 from lakeward.storage.storage import Storage
 
 CONFIDENCE = 0.99
-"""How surely what is said to be found is found."""
+"""Confidence of the checks."""
 
 
 @dataclass(slots=True)
 class Checks:
-    """What became of the indexes that were due."""
+    """What happened to the indexes that were due."""
 
     done: int = 0
     keys: int = 0
@@ -78,7 +78,7 @@ def check_indexes(
     clock: Clock,
     guard: Guard,
 ) -> Checks:
-    """Hold those against a sample of the rows that are due. Raises what the guard and the engine raise.
+    """Compare those that are due with a sample of the rows. Raises what the guard and the engine raise.
 
     Args:
         choose: the dispatcher for work that reads the table.

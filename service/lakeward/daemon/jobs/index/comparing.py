@@ -1,16 +1,17 @@
-"""An index on trial held against the one that writes go by, by the daemon: whether that is due, and the part of the job
+"""An index on trial compared with the one that writes use, by the daemon: whether that is due, and the part of the job
 that does it.
 
     plan    which two the table says, and what is not compared yet -> due by the age of it, by commits, by bytes, as
             updates are; but only where both have all commits, or get them by the same job
     job     one task for the next commits; what it found goes where `lakeward index tee` puts it
 
-What is found is counted with the table (`index/tee`); cutting over is an operator's word.
+What is found is counted with the table (`index/tee`); only an operator cuts over.
 
 Touches: the folder of `index/tee`; the table and both indexes, reading, through a task.
 Keeps:   1. nothing is compared below a table that may not be written to, nor by an index that lacks commits, is out of
             use, or is not known here;
-         2. a comparison that fails keeps no update and no check back, and is told; that another process compares, or
+         2. a comparison that fails keeps no update and no check back, and is reported; that another process compares,
+            or
             chooses, is no failure, and no commit is counted twice.
 See:     docs/decisions/0086-two-indexes-side-by-side.md
 """
@@ -46,7 +47,7 @@ _WITHOUT_ENTRIES = (IndexType.SIMPLE, IndexType.BLOOM)
 
 @dataclass(slots=True)
 class Comparisons:
-    """What became of the comparison that was due."""
+    """What happened to the comparison that was due."""
 
     commits: int = 0
     keys: int = 0
@@ -61,7 +62,7 @@ def find_tee(
 ) -> TeeStatus | None:
     """
     Args:
-        indexes: as this plan found them, with what becomes of each.
+        indexes: as this plan found them, with what happens to each.
     """
     try:
         tee = read_tee(storage, snapshot.base_path)
@@ -91,7 +92,7 @@ def _against(primary: IndexType, shadow: IndexType, known: dict[IndexType, Index
         if not kind.is_own:
             continue
         if index.behind is None:
-            return f"What the index {kind} lacks cannot be told."
+            return f"What the index {kind} lacks is unknown."
         if index.behind.commits and not (index.update is not None and index.update.reason.is_due):
             return f"The index {kind} lacks commits, and is brought up to date first."
     return ""
@@ -104,7 +105,7 @@ def is_comparison_due(tee: TeeStatus | None) -> bool:
 def told_comparison(tee: TeeStatus) -> str:
     """A few words for what is to be compared."""
     lacks = f"{tee.behind.commits:,} commit{'' if tee.behind.commits == 1 else 's'}"
-    return f"The index {tee.shadow_name} is to be held against the index {tee.tee.primary} for {lacks}"
+    return f"The index {tee.shadow_name} is to be compared with the index {tee.tee.primary} for {lacks}"
 
 
 def compare_tee(
@@ -120,7 +121,7 @@ def compare_tee(
     left: Collection[IndexType],
     guard: Guard,
 ) -> Comparisons:
-    """Hold both against each other where that was due at the plan. Raises what the guard and the engine raise.
+    """Compare both where that was due at the plan. Raises what the guard and the engine raise.
 
     Args:
         choose: the dispatcher for work that reads so many bytes.

@@ -6,13 +6,13 @@ cache of filters.
     postgres    in the store's database: how far it is behind; while the store does not answer, what it said last stays
     bloom       the cache of filters, where it was built: how much of the table it has, and what it lacks
 
-Of an index of Lakeward's own that is built, or built anew beside the old one, the folder of the build says how many
+Of an index of Lakeward's own that is built, or rebuilt beside the old one, the folder of the build says how many
 file groups are read, and when the last of them was: in one whose process died nothing is read any more.
 
 What earlier checks found of an index goes on, until it is in use again: then it is another one.
 
 Touches: the table, the folders of the record index, of the cache and of builds, and the store, reading.
-Keeps:   1. what stands against telling of one index is told, and hides no other one;
+Keeps:   1. what prevents reporting one index is reported, and hides no other one;
          2. an index that was put in use again is one that was not checked yet.
 """
 
@@ -82,7 +82,7 @@ class _Look:
     clock: Clock
 
     def of_hudi(self) -> Iterator[IndexStatus]:
-        """Indexes that can be wrong, since they keep entries of their own, and that lookups can go by."""
+        """Indexes that can be wrong, since they keep entries of their own, and that lookups can use."""
         config = self.snapshot.config
         if RECORD_INDEX not in config.built_metadata_partitions:
             return

@@ -1,5 +1,5 @@
 """What is done to an index where the daemon's work runs, a process of this machine or an executor: one that Lakeward
-keeps is brought up to date, and any that can be wrong is held against the rows, or the files, that it is of.
+keeps is brought up to date, and any that can be wrong is compared with the rows, or the files, that it is of.
 
 What a task needs beyond its spec is imported by it: with Numba and its kernels, which the daemon's process never has.
 So specs and results are plain values.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakeward.table.snapshot import TableSnapshot
 
 TOLD: Final = 3
-"""So many of what was found are told in an event."""
+"""So many findings are listed in an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class IndexSpec:
 
     type: IndexType
     timezone: str | None
-    """The operator's word for a table whose instants are in local time."""
+    """The time zone that the operator gave for a table whose instants are in local time."""
     listing: ListingSource
     record: RecordOptions = RECORD_OPTIONS
     store_url: str = field(default="", repr=False)
@@ -125,7 +125,7 @@ def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexU
 
 
 def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexChecked:
-    """Hold the index of the table at `location` against its rows, in use or not; both are read twice where something is
+    """Compare the index of the table at `location` with its rows, in use or not; both are read twice where something is
     found. Entries of the cache of filters are held against footers and logs, which never change."""
     from lakeward.services.indexing.judge.check import Moment, check_index
     from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
@@ -166,14 +166,14 @@ def taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:
 
 @contextmanager
 def _opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenOwnIndex]:
-    """Opens an index of ours as of a snapshot, without what it has not taken in yet."""
+    """Opens a Lakeward index as of a snapshot, without what it has not taken in yet."""
     if spec.type is IndexType.RECORD:
         from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 
         folder, lookup = spec.record.folder(base_path), spec.record.lookup
         yield lambda snapshot: RecordIndexWriter.of(storage, snapshot, folder, options=lookup)
         return
-    assert spec.type is IndexType.POSTGRES, "no other one is ours"
+    assert spec.type is IndexType.POSTGRES, "no other one is Lakeward's"
     from lakeward.index.external.external_index import ExternalIndex
     from lakeward.index.external.rate_limit import RateLimit
     from lakeward.state.engine import open_database

@@ -45,7 +45,7 @@ class TeeCompared:
 
 
 def compare_tee_at(location: str, spec: TeeSpec, task_attempt: int) -> TeeCompared:
-    """Hold both against each other for the next commits of the table at `location`. Raises what `check_tee` does."""
+    """Compare both for the next commits of the table at `location`. Raises what `check_tee` does."""
     from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
 
     storage, base_path = open_storage(location)

@@ -1,16 +1,16 @@
 """Lakeward's own indexes of one table, and its cache of filters, brought up to date by the daemon: which are due, and
 the part of the job that does it.
 
-    plan    what an index lacks -> due, or when, or what stands against it (`index/update_choice`)
+    plan    what an index lacks -> due, or when, or what prevents it (`index/update_choice`)
     job     each that is due: one task, on the engine that plans of what it lacks run on; of one in a database in a
             process of this machine, which alone is given the address
 
-What one index fails with is told, and the others go on. Another process that changes the index at the same time is no
-failure: what was indexed stays, and the next job goes on behind it.
+What one index fails with is reported, and the others go on. Another process that changes the index at the same time is
+no failure: what was indexed stays, and the next job goes on behind it.
 
 Touches: the indexes, through tasks; the table, reading.
 Keeps:   1. nothing is brought up to date that the plan did not find due, nor below a table that may not be written to;
-         2. what goes wrong with one index keeps no other one back, and is told with its name.
+         2. what goes wrong with one index keeps no other one back, and is reported with its name.
 See:     docs/decisions/0084-the-daemon-keeps-indexes-at-pace.md
 """
 
@@ -35,13 +35,13 @@ from lakeward.protocol.lock.table_lock import Guard
 
 @dataclass(slots=True)
 class Updates:
-    """What became of the indexes that were due."""
+    """What happened to the indexes that were due."""
 
     commits: int = 0
     """Commits that were taken in."""
     is_tidied: bool = False
     reasons: list[str] = field(default_factory=list)
-    """What was found broken meanwhile, and is told."""
+    """What was found broken meanwhile, and is reported."""
     left: list[IndexType] = field(default_factory=list)
     """Indexes that lack commits still: another process changes them, or what stands among the problems."""
     problems: list[WorkProblem] = field(default_factory=list)

@@ -218,7 +218,7 @@ def _early_deletes(keys: pa.StringArray, values: pa.Array, where: str, before: i
     content = struct.pack(">ii", DELETE_BLOCK_VERSION, len(avro)) + avro
     block = file_as_block(BlockType.DELETE, len(content), f"{where}, deletes from the number {before} on")
     found = list(read_delete_block(io.BytesIO(content), block, window_bytes=len(content)))
-    # Bytes that are more or less than one value would move the keys that stand behind them.
+    # Bytes that are more or less than one value would move the keys that are behind them.
     if len(found) != 1 or not found[0].keys.equals(keys):
         raise _broken(where, f"an {_EARLY_ORDERING} of the deletes from the number {before} on is not one value")
     return found[0]

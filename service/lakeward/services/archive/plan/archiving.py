@@ -1,7 +1,7 @@
 """Which instants leave the active timeline for the archive: timeline and a few facts in, instants and reasons out.
 
 Nothing goes while there are at most MAX completed commits; then the oldest go until MIN are left, or until one of these
-says that it and all after it stay. The earliest of them binds; all are told, earliest first.
+says that it and all after it stay. The earliest of them binds; all are reported, earliest first.
 
     min-commits          the newest MIN completed commits
     retention            the commits that the cleaner retains and two more; MAX grows by as many as MIN would
@@ -194,7 +194,7 @@ def _for_metadata_table(commits: Sequence[Instant], compacted: str | None) -> It
 
 
 def _for_replaced_files(timeline: Timeline, facts: ArchiveFacts) -> Iterator[Limit]:
-    """Hudi's rule goes by the last clean; the files that are still there go beyond it."""
+    """Hudi's rule uses the last clean; the files that are still there go beyond it."""
     replaces = [i for i in timeline.completed if i.action == "replacecommit"]
     if not replaces:
         return

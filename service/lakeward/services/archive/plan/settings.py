@@ -1,4 +1,4 @@
-"""Hudi's keys for its archiver, taken verbatim, and the options that they come to.
+"""Hudi's keys for its archiver, taken verbatim, and the options that result.
 
     hoodie.keep.min.commits, hoodie.keep.max.commits
     hoodie.clean.commits.retained                 what the cleaner retains; also hoodie.cleaner.commits.retained

@@ -19,7 +19,7 @@ Touches: the timeline and the history, through `commit`, and under the table loc
 Keeps:   1. no file of an instant is deleted before the history was read back with its row;
          2. nothing goes that a limit names, as seen under the lock;
          3. stopped at any call, every instant is on the timeline or in the history, and the next run goes on;
-         4. an instant is in the history once, however often an archiver of ours is stopped.
+         4. an instant is in the history once, however often an archiver of Lakeward is stopped.
 """
 
 from __future__ import annotations

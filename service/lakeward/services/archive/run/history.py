@@ -1,6 +1,6 @@
 """Publish files of the archived timeline, as Hudi's archiver does (layout 2).
 
-    file of rows -> `manifest_<n+1>`, which names it -> `_version_` is deleted -> and created anew, saying n + 1
+    file of rows -> `manifest_<n+1>`, which names it -> `_version_` is deleted -> and created again, saying n + 1
 
 Readers take what `_version_` names, and where it is missing the highest manifest: so the deletion is the moment of
 publishing, and until then the rows are garbage. What a process left that died before it is not deleted to make room, as
@@ -97,7 +97,7 @@ def clean_history(storage: Storage, folder: str, seen: History, *, kept: int, fe
     try:
         needed = {file for number in stays for file in load_manifest(storage, folder, number)}
     except (BrokenFile, NotFound):
-        return  # What it names cannot be told, so everything stays.
+        return  # What it names cannot be known, so everything stays.
     fence()
     for number in old:
         storage.delete(join(folder, manifest_name(number)))

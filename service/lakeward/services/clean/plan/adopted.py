@@ -6,16 +6,16 @@ What the newest clean of another engine says is taken for what its writers are s
     commits    it names the earliest instant and the last commit that it knew of: as many as lie between these two. A
                pending write that held it back makes that more than they are set to, never less
     hours      they lie between when it was planned and the commit before the earliest, which it did not keep; in whole
-               hours, upward. Where no commit before is on the timeline any more, nothing tells
+               hours, upward. Where no commit before is on the timeline any more, nothing says
     versions   it does not say how many
 
-Where nothing tells, nothing is chosen: an operator says it, or the writers go on cleaning.
+Where nothing says so, nothing is chosen: an operator says it, or the writers go on cleaning.
 
-A clean of ours that was made by such a rule says so (`RETAINED`), since it stands before the writers' from then on.
+A clean of Lakeward that was made by such a rule says so (`RETAINED`), since it stands before the writers' from then on.
 
 Touches: nothing.
 Keeps:   1. by commits never fewer are kept than Hudi's default, nor than lay between what the writers' clean names;
-         2. what cannot be told gives no policy.
+         2. what cannot be known gives no policy.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _SAY_IT = "set clean.policy and clean.retain, or leave cleaning to them"
 @dataclass(frozen=True, slots=True)
 class AdoptedRetention:
     policy: CleanPolicy | None
-    """None where nothing tells."""
+    """None where nothing says so."""
     why: str
     """Completes the sentence: So much is kept because ..."""
     is_of_writers: bool = False
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
-        """For the plan of a clean that goes by it."""
+        """For the plan of a clean that uses it."""
         if self.policy is None or not self.is_of_writers:
             return {}
         return {RETAINED: f"{self.policy.kind} {self.policy.retain}"}
@@ -56,7 +56,8 @@ def adopt_retention(stated: StatedRetention | None, timeline: Timeline, *, zone:
     """What a clean keeps where an operator did not choose.
 
     Args:
-        stated: the newest clean that says anything: another engine's, or one of ours that was made by this rule.
+        stated: the newest clean that says anything: another engine's, or one of Lakeward's that was made by this
+        rule.
         zone: of the table's instants; hours cannot be counted where it is not known.
     """
     if stated is None:
@@ -78,7 +79,7 @@ def adopt_retention(stated: StatedRetention | None, timeline: Timeline, *, zone:
         kept = sum(time <= last for time in times[first:])
         return _at_least_default(kept, by)
     if stated.policy != HUDI_NAMES[CleanPolicyKind.HOURS] or zone is None or first == 0:
-        return AdoptedRetention(None, f"how many hours {by} kept cannot be told: {_SAY_IT}")
+        return AdoptedRetention(None, f"it is unknown how many hours {by} kept: {_SAY_IT}")
     before = timeline.completed_writes[first - 1].time
     milliseconds = parse_instant_time(stated.instant, zone) - parse_instant_time(before, zone)
     hours = max(1, ceil(milliseconds / 3_600_000))

@@ -1,8 +1,9 @@
 """What a clean decides of one file slice: it is dead, or it stays, with every reason and until when at the earliest.
 
-A clean also tells Hudi's archiver what it may forget: replacecommits before the earliest instant of the last clean, or,
-where that names none, before the clean itself. Files of a group whose replacecommit is forgotten are read again, beside
-those that replaced them. So no plan is made that leaves such files behind; a savepoint holds the archiver by itself.
+A clean also says to Hudi's archiver what it may forget: replacecommits before the earliest instant of the last clean,
+or, where that names none, before the clean itself. Files of a group whose replacecommit is forgotten are read again,
+beside those that replaced them. So no plan is made that leaves such files behind; a savepoint holds the archiver by
+itself.
 
 Touches: nothing.
 Keeps:   1. a slice is dead exactly when nothing keeps it;
@@ -144,7 +145,7 @@ class CleanOutcome:
     decisions: tuple[SliceDecision, ...]
     """One for each slice with files, by partition, file group and age, newest first."""
     frozen: tuple[FrozenGroup, ...] = ()
-    """File groups whose slices cannot be told: nothing of them is touched."""
+    """File groups whose slices cannot be known: nothing of them is touched."""
     savepoints: tuple[str, ...] = ()
     pending_cleans: tuple[str, ...] = ()
     """Cleans that were begun and not completed; they are ended before this one."""

@@ -1,8 +1,8 @@
 """When a clean is due: once slices could have gone for a number of commits, and none was cleaned since.
 
-Writers that clean by themselves do so at each commit, by Hudi's default. A clean of ours beside theirs gains nothing,
-and both could complete one clean at the same moment. So ours waits for as long as theirs would not have left anything:
-what is dead now must have been dead `after` commits ago.
+Writers that clean by themselves do so at each commit, by Hudi's default. A Lakeward clean beside theirs gains nothing,
+and both could complete one clean at the same moment. So Lakeward waits for as long as they would not have left
+anything: what is dead now must have been dead `after` commits ago.
 
     cheap       enough commits since the newest clean, or since the last time that this was asked? The timeline tells
     then        commits: with so many more retained, is anything dead?

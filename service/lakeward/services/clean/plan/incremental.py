@@ -1,9 +1,9 @@
 """Which partitions a clean need look at, after an earlier one that left nothing behind.
 
-By commits and hours a slice is dead once what superseded it lies before the earliest instant. An earlier clean of ours,
-its *base*, that left nothing which was superseded before its own earliest instant B leaves to this one, whose earliest
-instant is E, what was superseded from B on and before E. So the partitions of the writes between them are looked at,
-those in which they replaced groups too.
+By commits and hours a slice is dead once what superseded it lies before the earliest instant. An earlier clean of
+Lakeward, its *base*, that left nothing which was superseded before its own earliest instant B leaves to this one, whose
+earliest instant is E, what was superseded from B on and before E. So the partitions of the writes between them are
+looked at, those in which they replaced groups too.
 
 The base says of itself that it left nothing (`LEFT_NOTHING` in its plan). It does not where a pending plan or a frozen
 group kept a slice that the policy let go; where a write before B was pending, since that one may complete later; where

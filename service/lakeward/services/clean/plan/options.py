@@ -1,4 +1,4 @@
-"""What a clean is told: how much it keeps, and for which readers.
+"""The options of a clean: how much it keeps, and for which readers.
 
 Touches: nothing.
 """

@@ -42,7 +42,7 @@ class OrphanKeeper(StrEnum):
     COMPLETED = "completed"
     """Its instant is completed, and a reader may take it for its."""
     HISTORY_UNREADABLE = "history-unreadable"
-    """Whether its instant is archived cannot be told."""
+    """Whether its instant is archived cannot be known."""
     ARCHIVED = "archived"
     """Its instant is archived, or older than the timeline."""
     HEARTBEAT = "heartbeat"

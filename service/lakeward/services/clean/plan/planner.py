@@ -18,12 +18,12 @@ Whatever the policy says, these stay:
                                  Of clustering the slice that was the newest when it was planned, and newer ones
     what a savepoint names       the whole slice, also where it names one file of it
     what readers still need      within the reader window, or for a consumer
-    (`services/clean/plan/reader_protection.py`) what cannot be told          frozen groups
+    (`services/clean/plan/reader_protection.py`) what cannot be known          frozen groups
 
 and what an earlier clean took away, and will delete from where it stands (`table/quarantine.py`), is not taken away
 again, but for what was replaced since: who lists a replaced group whose replacecommit is archived reads it.
 
-Hudi goes by the plan's base instant alone, and has deleted logs that a pending compaction was to read (its issue 19290:
+Hudi uses the plan's base instant alone, and has deleted logs that a pending compaction was to read (its issue 19290:
 they were in an older slice than the plan says). It also takes what a plan reads in a replaced group, and by versions
 and hours what a clustering reads. Here these stay until the plan is done.
 
@@ -78,7 +78,7 @@ def plan_clean(
 
     Args:
         snapshot: a scan of the whole table, or at least of `partitions`.
-        now: seconds since the epoch; hours and the reader window go by it.
+        now: seconds since the epoch; hours and the reader window depend on it.
         partitions: look only at these partition paths; None: at all.
         reader_window: seconds for which a query may run; 0, as with Hudi: none is waited for.
         watermarks: how far the incremental consumers have read.

@@ -5,7 +5,7 @@
     consumers       one that has read the table up to a time, its *watermark*, still needs what was superseded by an
                     instant that completed after that: by these slices it finds what changed, and the rows from before
 
-Both come to one rule. Each has a time, and what was superseded by an instant that completed after that time stays. By
+Both are one rule. Each has a time, and what was superseded by an instant that completed after that time stays. By
 commits and hours a clean has one earliest instant, as of which everything can be read (`earliest_retained.py`), and
 Hudi's next clean looks at nothing before it. So these two move it back, to the first instant that completed after the
 time; what was requested after a late write stays as long as what that one superseded. When archived

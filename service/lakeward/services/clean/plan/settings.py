@@ -1,4 +1,4 @@
-"""Hudi's keys for its cleaner, taken verbatim, and the policy that they come to.
+"""Hudi's keys for its cleaner, taken verbatim, and the policy that results.
 
     hoodie.clean.policy                   KEEP_LATEST_COMMITS, KEEP_LATEST_FILE_VERSIONS, KEEP_LATEST_BY_HOURS
     hoodie.clean.commits.retained         read by the first alone

@@ -71,7 +71,7 @@ def find_needed(
         if group is None:
             needed[path] = "it has not the name of a data file"
         elif group in frozen:
-            needed[path] = "the slices of its file group cannot be told"
+            needed[path] = "the slices of its file group are unknown"
         elif path in stays:
             needed[path] = stays[path]
     return needed

@@ -66,7 +66,7 @@ class CleanChoice:
         partitions: Collection[str] | None = None,
         excluded: Collection[GroupId] = (),
     ) -> CleanOutcome:
-        """A decision for each slice of the snapshot. Raises `Refused` where it cannot be told how much is to be kept.
+        """A decision for each slice of the snapshot. Raises `Refused` where it cannot be known how much is to be kept.
 
         Args:
             partitions: only these, as for `plan_clean`.
@@ -136,7 +136,7 @@ class CleanChoice:
         if retention.policy is not None:
             return retention.policy
         raise Refused(
-            "How much of the table's past is to be kept cannot be told.",
+            "It is unknown how much of the table's past is to be kept.",
             why=f"{retention.why[:1].upper()}{retention.why[1:]}.",
             remedy="Give --policy and --retain, or clean.policy and clean.retain in the configuration.",
         )

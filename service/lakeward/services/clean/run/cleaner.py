@@ -1,4 +1,4 @@
-"""Clean a table: end the cleans that are pending, then choose anew, write the choice down and carry it out.
+"""Clean a table: end the cleans that are pending, then choose again, write the choice down and carry it out.
 
     pending    ours, and of dead processes: ended first, whatever the policy says now
     schedule   lock: the choice is held against the table as it is -> T.clean.requested
@@ -6,9 +6,9 @@
     carry out  `clean_run.py`, through the life cycle that all services have
 
 What a clean has deleted does not come back by itself. So once it is begun it is only ever gone on with, by us or by
-Hudi; its `.inflight` says that deletions may have begun. A plan of ours that is only requested, and names a file that
-is needed by now, goes off the timeline instead. In any other plan such a file is left out with its whole slice, and
-what is completed does not name it. An undo (`undoing.py`) is a clean, too, and ended as the others are.
+Hudi; its `.inflight` says that deletions may have begun. A plan of Lakeward that is only requested, and names a file
+that is needed by now, goes off the timeline instead. In any other plan such a file is left out with its whole slice,
+and what is completed does not name it. An undo (`undoing.py`) is a clean, too, and ended as the others are.
 
 Hudi gives its cleans no heartbeat: they run within a writer's process, and each of its writers that cleans carries out
 every pending clean that it finds. Deletions may be done twice; completing may not, for two completed files of one
@@ -73,7 +73,7 @@ class CleanedTable:
 
     instant: str
     completion_time: str | None
-    """None for a plan of ours that was taken off the timeline, or that another process completed meanwhile."""
+    """None for a plan of Lakeward that was taken off the timeline, or that another process completed meanwhile."""
     recovered: bool
     """True when it was pending before this run."""
     files: int

@@ -5,7 +5,7 @@
     no lock  files, then manifests
 
 In an object store the files stand in their places, so they are held against the table once more: what is needed by now
-stays, and so does what the metadata table lists again because it was built anew; the next clean judges that.
+stays, and so does what the metadata table lists again because it was rebuilt; the next clean judges that.
 
 Touches: the quarantine; in an object store files that its manifests name, through `protocol/quarantine.py`.
 Keeps:   1. what a pending clean sets aside is left alone;

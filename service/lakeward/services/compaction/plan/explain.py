@@ -151,8 +151,8 @@ def _why_no_log(numbers: Mapping[str, int | float]) -> str:
         )
     if ROWS_IN_PART in numbers:
         return (
-            f"rows are updated in part ({PARTIAL_UPDATE_MODE}), so what a key comes to depends on all of its rows, and "
-            "no log compaction is made of this table"
+            f"rows are updated in part ({PARTIAL_UPDATE_MODE}), so the merged row of a key depends on all of its "
+            "rows, and no log compaction is made of this table"
         )
     return (
         "readers of the layout lsm_tree read the logs of a log compaction and its output both, so it would save them "

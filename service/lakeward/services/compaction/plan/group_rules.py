@@ -175,7 +175,7 @@ class GroupRules:
         reason: Reason,
         run: tuple[LogFile, ...] = (),
     ) -> GroupChoice:
-        """What becomes of what the rules chose."""
+        """What happens to what the rules chose."""
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
         if (reason_against := self._excluded.get(profile.group_id)) is not None:

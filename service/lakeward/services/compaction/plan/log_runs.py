@@ -13,7 +13,7 @@ Where it starts decides what is written. A run that always started at the oldest
 before once more each time, and bytes would grow with the square of the commits. So a run starts behind the logs that
 are larger than all that comes after them:
 
-    live logs (MiB)    40   9   1 1 1 1 1     the run: the five of 1, then later 9 with what became of them
+    live logs (MiB)    40   9   1 1 1 1 1     the run: the five of 1, then later 9 with what happened to them
 
 Each byte is then written once more only when its log at least doubles, a few times in the life of a slice.
 

@@ -166,7 +166,7 @@ def _parse_strategy(name: str) -> Strategy:
     except ValueError as error:
         raise UsageError(
             f"{name} is not a compaction strategy that Lakeward knows.",
-            why="A strategy is Java code, and what this one chooses cannot be told from its name.",
+            why="A strategy is Java code, and its name does not say what this one chooses.",
             remedy=f"Use one of {', '.join(Strategy)}.",
         ) from error
 

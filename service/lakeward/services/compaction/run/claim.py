@@ -98,7 +98,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
 def _changed(work: PendingWork) -> Conflict:
     return Conflict(
         f"The plan of {label(work.action)} {work.instant} is another one than a moment ago.",
-        why="Its .requested file was written anew, for example by Hudi's command line.",
+        why="Its .requested file was rewritten, for example by Hudi's command line.",
         remedy="Run the command again.",
     )
 

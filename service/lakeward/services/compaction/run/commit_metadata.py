@@ -2,7 +2,8 @@
 
 A log compaction is completed as a delta commit whose stats look like those of an append, with counts of what was
 merged beside them. A hybrid plan has results of both kinds; its LOG operations have the stats of a log compaction.
-How the file groups were merged is an entry of ours in the extra metadata (`MERGED_BY_KEY`), which Hudi carries along.
+How the file groups were merged is an entry of Lakeward in the extra metadata (`MERGED_BY_KEY`), which Hudi carries
+along.
 
 Touches: nothing.
 Source:  field by field as Hudi 1.2 writes them on table version 9 (HoodieWriteStat, HoodieDeltaWriteStat); for native

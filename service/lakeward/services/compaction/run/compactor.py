@@ -1,4 +1,4 @@
-"""Make compaction plans true: finish what is pending, then plan anew, publish the choice and carry it out.
+"""Make compaction plans true: finish what is pending, then plan again, publish the choice and carry it out.
 
     snapshot -> (refuse) -> recover -> finish pending plans, oldest first -> plan, schedule -> carry out
     carry out:  claim    -- lock: no attempt alive? roll dead ones back, heartbeat, inflight
@@ -107,7 +107,7 @@ class CompactionReport:
     outcome: PlanOutcome
     """The decisions of the plan made after the pending ones were finished."""
     unscheduled: tuple[Unscheduled, ...] = ()
-    """Pending plans of ours that were unscheduled because they hold an excluded file group."""
+    """Pending plans of Lakeward that were unscheduled because they hold an excluded file group."""
     left_pending: tuple[StillScheduled, ...] = ()
     """Pending plans that hold one and could not be unscheduled, or that another engine may be carrying out."""
     damage: tuple[DamagedFile, ...] = ()
@@ -140,7 +140,7 @@ class Compactor:
             planner: pure; chooses what is done.
             choose_dispatcher: from a plan's input bytes to where it runs.
             run_operation: called where the operation runs; has its own access to the storage.
-            guard: called before anything is published and while work goes on; stops it by raising an error of ours.
+            guard: called before anything is published and while work goes on; stops it by raising an error of Lakeward.
             excluded: file groups that nothing is done to, and why (`PARKED`, `PAUSED`).
             planned_by: more to write into our plans' extra metadata.
         """
@@ -158,12 +158,12 @@ class Compactor:
         return self._choose(CheckedLogs(excluded=self._excluded))
 
     def recover(self) -> Recovery:
-        """Remove leftovers of ours and roll back attempts of processes of ours that died; begin nothing."""
+        """Remove leftovers of Lakeward and roll back attempts of processes of Lakeward that died; begin nothing."""
         with self._counted():
             return self._recover()
 
     def compact(self) -> CompactionReport:
-        """Finish all pending plans, then plan anew and carry that out.
+        """Finish all pending plans, then plan again and carry that out.
 
         Raises:
             Refused: the table is not one that this release may change; nothing was written.
@@ -297,7 +297,7 @@ class Compactor:
         )
 
     def _ended_without_work(self, claim: Claim, kept: Targets, recovered: bool, started: float) -> CompactedPlan:
-        """Nothing of a log compaction can be carried out any more: roll back, and unschedule a plan of ours."""
+        """Nothing of a log compaction can be carried out any more: roll back, and unschedule a plan of Lakeward."""
         table = self._table
         with table.locked(to_roll_back=True) as fence:
             claim.attempt.check_ours()

@@ -161,8 +161,8 @@ class CompactionService:
     def _encode(self, slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str | None) -> _Encoded:
         """What is encoded already, if that is still it: thousands of operations take most of a second."""
         known, claim = self._encoded, self._claim
-        # Readers with schema on read take a file of ours for one of the version that its commit names, so that is the
-        # version by which it was written, whatever has become of the table's schema meanwhile.
+        # Readers with schema on read take a file of Lakeward for one of the version that its commit names, so that is
+        # the version by which it was written, whatever has happen to the table's schema meanwhile.
         if claim.snapshot.latest_schema is not None:
             schema = claim.snapshot.schema
         if known is not None and (known.slices, known.results, known.schema) == (slices, results, schema or ""):

@@ -60,8 +60,8 @@ def roll_back_dead(
 
 
 def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> Recovery:
-    """Remove leftovers of ours, and roll the attempts of processes of ours that died back, or forward where they had
-    stated their intent. Under the lock.
+    """Remove leftovers of Lakeward, and roll the attempts of processes of Lakeward that died back, or forward where
+    they had stated their intent. Under the lock.
 
     A left-over `.logcompaction.inflight` can stop Hudi's writers, so this comes before all other work.
     """
@@ -83,7 +83,9 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
 
 
 def _is_attempt_of_ours(attempt: Attempt, work: PendingWork, liveness: Liveness) -> bool:
-    """An attempt of ours has a heartbeat that says so, from before its `.inflight` exists until after that is gone."""
+    """An attempt of Lakeward has a heartbeat that says so, from before its `.inflight` exists until after that is
+    gone.
+    """
     if liveness.owner is not None:
         return True
     return work.action is ServiceAction.LOG_COMPACTION and work.is_ours and attempt.files.is_inflight()

@@ -3,7 +3,7 @@
     choose, hold against the storage, encode       no lock
     look     does the choice still stand?          lock: two listings and a few small files, whatever the table's width
       yes -> take times, write the plans
-      no  -> give the lock back, choose anew, look again; after LOOKS_MAX times all of it under the lock
+      no  -> give the lock back, choose again, look again; after LOOKS_MAX times all of it under the lock
 
 Touches: the table lock; writes `.requested` files.
 Keeps:   1. nothing is written before every refusal was considered, on a snapshot that is right under the lock;

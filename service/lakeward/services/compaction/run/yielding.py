@@ -1,4 +1,4 @@
-"""Waiting for the writers that would fail for what a claimed plan publishes, and what becomes of it after too long.
+"""Waiting for the writers that would fail for what a claimed plan publishes, and what happens to it after too long.
 
 Touches: reads the table's timeline and heartbeats; waits, never under the table lock.
 Keeps:   1. whether to publish is decided on what the timeline shows under the lock;

@@ -64,7 +64,7 @@ def check_index(
 
     Args:
         moment_now: the table and its index as they are now; asked again where something is found.
-        on_step: told what is done, how much of it, and how much there is of it.
+        on_step: called with what is done, how much of it, and how much there is of it.
     """
     first = moment_now()
     index, meter = first.index, ReadMeter()
@@ -162,7 +162,7 @@ def _sample_entries(
 def _without_row(
     storage: Storage, snapshot: TableSnapshot, entries: pa.Table, meter: ReadMeter, notes: list[str]
 ) -> pa.Table:
-    """The entries that no row stands behind."""
+    """The entries that no row is behind."""
     return _by_row(storage, snapshot, entries, meter, notes, has_row=False)
 
 

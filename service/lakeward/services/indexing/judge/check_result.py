@@ -25,7 +25,7 @@ class CheckSize:
     merged_bytes_max: int | None = None
     """So many bytes of file slices with logs are merged for their keys, chosen by the seed; None: all."""
     entries_max: int | None = None
-    """No part of the index is begun once so many of its entries were read, in an order that the seed tells; None: all
+    """No part of the index is begun once so many of its entries were read, in an order that the seed gives; None: all
     are read."""
 
     @property

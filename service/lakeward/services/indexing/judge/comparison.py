@@ -4,7 +4,7 @@
     keys of a file    where they are, is asked of the file groups that either index names
     absent keys       made of keys that are there: what is found for them is judged by the rows, too
 
-A location that no row stands behind is false; a row that an index does not locate is missed. Where both indexes say the
+A location that no row is behind is false; a row that an index does not locate is missed. Where both indexes say the
 same of a key whose place is not known, nothing is judged: `services/indexing/judge/check` is for that.
 
 Touches: reads the table and the indexes; writes nothing and takes no lock.
@@ -72,7 +72,7 @@ class Answers:
     stored_bytes: int | None
     """What is stored for the index alone."""
     cost: IndexCost | None
-    """What building it and keeping it at pace takes."""
+    """What building it and keeping it up to date takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def compare_indexes(
 
     Args:
         partitions: where an index that is not over all of the table looks; None: everywhere.
-        on_part: told before each part of an index how many were looked into, and of how many.
+        on_part: called before each part of an index how many were looked into, and of how many.
     """
     keys, wanted = asked.keys, None if partitions is None else sorted(partitions)
     one, other = (_replayed(storage, each, keys, wanted, clock, on_part) for each in (first, second))

@@ -46,11 +46,11 @@ class IndexCost:
     build_bytes: int
     """Bytes of the table that are read to build it: column chunks of keys, and logs."""
     commit_bytes: int | None
-    """Bytes that a commit writes for it: the mean of the newest ones; None where that is not told."""
+    """Bytes that a commit writes for it: the mean of the newest ones; None where that is not known."""
     commits: int
     """So many commits that is the mean of."""
     commit_entries: int | None = None
-    """Entries that such a commit puts into an index of Lakeward's; None where that is not told."""
+    """Entries that such a commit puts into an index of Lakeward's; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def check_filter_cache(
     """None where there is no cache. Raises `Unsupported` for one of a later release, and what reading footers raises.
 
     Args:
-        on_step: told what is done, how much of it, and how much there is of it.
+        on_step: called with what is done, how much of it, and how much there is of it.
     """
     try:
         cache = FilterCache.of(storage, cache_folder(snapshot.base_path))
@@ -84,7 +84,7 @@ def check_filter_cache(
         except BrokenFile as error:
             broken.append(f"{error.what} {error.why}")
         except NotFound:
-            pass  # the file was cleaned meanwhile, or the cache made anew
+            pass  # the file was cleaned meanwhile, or the cache made again
         else:
             checked += 1
             if what:

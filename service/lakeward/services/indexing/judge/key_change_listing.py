@@ -1,9 +1,9 @@
-"""What commits of a table did to the places of its keys, told from the commits and their files: no index is asked.
+"""What commits of a table did to the places of its keys, read from the commits and their files: no index is asked.
 
     key is there      the commit put it there, or it was there already and was written again
     key went          the commit took it from the file group; where it went, another change of the commit says
 
-A file group whose files a clean took away since is told as it is now, by the last of these commits that touched it.
+A file group whose files a clean took away since is reported as it is now, by the last of these commits that touched it.
 
 Touches: storage, reading: commits, and the files that they wrote or wrote over.
 Keeps:   all changes are counted, and no more than were asked for are kept.
@@ -28,7 +28,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
 COMMITS_MAX = 1000
-"""The most commits that are told of at once: what each says is held in memory."""
+"""The most commits that are reported at once: what each says is held in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ChangesOfCommit:
     there: int
     gone: int
     read_anew: int
-    """File groups that are told as they are now, since files of the commit are gone."""
+    """File groups that are reported as they are now, since files of the commit are gone."""
     changes: tuple[KeyChange, ...]
     """The first ones."""
 
@@ -69,9 +69,9 @@ def changes_between(
         until: the same; None: until now.
         is_global: whether a key is one in all of the table, or in its partition.
         kept: changes that are kept, of all commits together.
-        on_commit: told before each commit how many are done, and of how many.
+        on_commit: called before each commit how many are done, and of how many.
 
-    Raises `Refused` for more commits than `COMMITS_MAX`, or a table whose commits do not tell; `Unsupported`,
+    Raises `Refused` for more commits than `COMMITS_MAX`, or a table whose commits do not say; `Unsupported`,
     `BrokenFile`, and `NotFound` where a clean was faster.
     """
     first, last = (None if each is None else _completion(snapshot, each) for each in (after, until))

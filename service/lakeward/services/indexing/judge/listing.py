@@ -3,7 +3,7 @@
     simple           the base files themselves, whose keys are read
     bloom            the filters in the footers of base files, of which a sample is opened; or the cache of them, where
                      there is one
-    metadata         the partitions of the metadata table, Hudi's: the record index tells places, the others prune
+    metadata         the partitions of the metadata table, Hudi's: the record index has places, the others prune
 
 Touches: storage, reading only: footers of a sample of base files, listings of the metadata table's folders.
 """
@@ -35,7 +35,7 @@ class IndexState(StrEnum):
     OUT_OF_USE = "out of use"
     """It was found to be wrong."""
     UNREADABLE = "unreadable"
-    """What it has, or what it lacks, cannot be told, so that no lookup goes by it."""
+    """What it has, or what it lacks, cannot be known, so that no lookup uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ListedIndex:
     scope: str
     """What a key is one in, by this index: `table` or `partition`; empty for what does not locate."""
     covered: int | None
-    """How many base files or file groups it knows, where that can be told."""
+    """How many base files or file groups it knows, where that can be known."""
     of: int | None
     unit: str
     bytes: int | None
@@ -63,11 +63,11 @@ class ListedIndex:
     behind_seconds: float = 0.0
     """Since the first of them completed."""
     role: str = ""
-    """`primary` of one that the table's writes go by, `shadow` of one that is on trial (`index/tee`)."""
+    """`primary` of one that the table's writes use, `shadow` of one that is on trial (`index/tee`)."""
 
 
 def unreadable(type_: IndexType, error: LakewardError) -> ListedIndex:
-    """One of which there is no more to be told."""
+    """One of which no more is known."""
     return ListedIndex(type_.value, "", IndexState.UNREADABLE, True, "", None, None, "", None, None, str(error))
 
 

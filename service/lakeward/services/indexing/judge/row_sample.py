@@ -62,7 +62,7 @@ def sample_rows(
         with_logs: rows as a query finds them; else those of the base files, whatever logs say of them.
         merged_bytes_max: of slices with logs only so many bytes are merged, those that the seed chooses; the rows of
             the others are not drawn from. None: all.
-        on_slice: told before each file slice how many are done, and of how many.
+        on_slice: called before each file slice how many are done, and of how many.
     """
     slices = sorted(
         (found for group in snapshot.file_groups if (found := newest_slice(group.slices)) is not None),
@@ -97,7 +97,7 @@ def sample_rows(
 
 
 def _beyond(slices: Sequence[FileSlice], bytes_max: int, seed: int) -> frozenset[GroupId]:
-    """The slices with logs that are too much, in an order that the seed tells."""
+    """The slices with logs that are too much, in an order that the seed gives."""
     with_logs = [slice_ for slice_ in slices if slice_.row_logs]
     order = np.random.default_rng([seed, 1]).permutation(len(with_logs))
     total, beyond = 0, set()

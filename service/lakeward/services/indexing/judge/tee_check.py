@@ -1,6 +1,6 @@
 """The shadow of a tee held against its primary, a commit of the table after the other.
 
-    keys of a commit     those that came and went by it, as `index/key_changes` tells them, a batch at a time
+    keys of a commit     those that came and went by it, as `index/key_changes` lists them, a batch at a time
     rows beside them     drawn from the file groups that it wrote to: keys that it wrote over in place among them
     judged               where the answers differ, and of the rows that were drawn: by the rows
 
@@ -80,7 +80,7 @@ def check_tee(
 
     Args:
         rows: so many are drawn beside the keys of a commit.
-        on_commit: told before each commit how many are compared, and of how many.
+        on_commit: called before each commit how many are compared, and of how many.
 
     Raises what opening and looking up raise, and what `KeyReader.changes` does.
     """

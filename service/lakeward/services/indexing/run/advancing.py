@@ -1,12 +1,13 @@
-"""An index of ours of a table of version 6 brought up to date: all that became of the table since, as one commit of it.
+"""An index of Lakeward of a table of version 6 brought up to date: all that happened to the table since, as one commit
+of it.
 
     snapshot -> what completed and was not seen (`index/key_changes/unseen_commits`) -> the file groups that are read
-             anew (`unseen_changes`) -> their keys -> `OwnIndex.advance`, with the timeline that is seen by now
+             again (`unseen_changes`) -> their keys -> `OwnIndex.advance`, with the timeline that is seen by now
 
 *Stopped anywhere*, the index is what it was, or has all of it: what it has seen comes with the keys.
 
 What it takes in is settled at once: no commit of its own is undone when one of the table is, but what a rollback took
-away is read anew. Its commits are newer one than the other, whatever the instants of the table's.
+away is read again. Its commits are newer one than the other, whatever the instants of the table's.
 
 Touches: the index; the table, reading.
 Keeps:   1. stopped at any call, the next update comes to the same index;
@@ -36,9 +37,9 @@ from lakeward.table.snapshot import TableSnapshot
 def advance_index(
     storage: Storage, open_index: Callable[[TableSnapshot], OwnIndex], take: Callable[[], TableSnapshot]
 ) -> IndexUpdate | None:
-    """Take in what became of the table. One process at a time. None of an index that follows the table's commits.
+    """Take in what happened to the table. One process at a time. None of an index that follows the table's commits.
 
-    Raises `Refused`, `Unsupported` and `BrokenFile` where that cannot be told; `TryLater` where cleans are always
+    Raises `Refused`, `Unsupported` and `BrokenFile` where that cannot be known; `TryLater` where cleans are always
     faster.
     """
 

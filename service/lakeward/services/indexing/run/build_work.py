@@ -51,7 +51,7 @@ class BuildWork:
     """What all tasks read together; None: no limit."""
     clock: Clock = field(default_factory=SystemClock)
     guard: Callable[[], None] = lambda: None
-    """Stops the build by raising an error of ours."""
+    """Stops the build by raising an error of Lakeward."""
     on_group: Callable[[int, int], None] = lambda done, of: None
     """Told how many file groups are read, and of how many."""
     on_read: Callable[[int], None] = lambda size: None
@@ -62,7 +62,7 @@ class BuildWork:
 
 def build_state(storage: Storage, snapshot: TableSnapshot, folder: str, *, besides: Collection[str] = ()) -> BuildState:
     """What a build has to read, and what of it is there. Raises `Refused` and `Unsupported` for a table that no index
-    of ours can be built of.
+    of Lakeward can be built of.
 
     Args:
         besides: partitions of which nothing is read.
@@ -74,7 +74,7 @@ def build_state(storage: Storage, snapshot: TableSnapshot, folder: str, *, besid
         (partition_path, file_id), why = min(frozen.items())
         raise Refused(
             "The index cannot be built.",
-            why=f"Which keys the file group {file_id} in partition {partition_path!r} has cannot be told: {why}",
+            why=f"Which keys the file group {file_id} in partition {partition_path!r} has cannot be known: {why}",
             remedy="See to that file group first (`lakeward inspect`).",
         )
     return BuildState.of(storage, snapshot, table, folder, besides)

@@ -1,4 +1,4 @@
-"""An index of ours: built from all file slices as they are, and then kept at pace.
+"""An index of Lakeward: built from all file slices as they are, and then kept up to date.
 
     build    snapshot -> the keys of each live file group, by tasks, a checkpoint each (`build_work`) -> merged by keys
              (`merged_keys`) -> one commit of the index, which is settled: it has what completed on the table up to that
@@ -13,7 +13,7 @@ in its place: its caller's to say.
 Touches: the index; the table, reading; the folder of the build; processes of this machine or Spark; spill files.
 Keeps:   1. what completes while an index is built comes with its next update;
          2. stopped at any call, a build that is begun again comes to the same index;
-         3. a checkpoint that is broken is made anew, and nothing that was read of it counts.
+         3. a checkpoint that is broken is made again, and nothing that was read of it counts.
 Memory:  what merging one slice takes, and a frame of each run that is merged.
 See:     docs/decisions/0075-an-index-follows-its-table.md, docs/decisions/0085-builds-that-go-on.md
 """
@@ -56,7 +56,7 @@ def build_index(
 ) -> IndexBuild:
     """Put all keys of the table into an index that has none. One process at a time.
 
-    Raises `Refused` where it is built already or a file group cannot be told, `Unsupported`, `BrokenFile`; `TryLater`
+    Raises `Refused` where it is built already or a file group cannot be known, `Unsupported`, `BrokenFile`; `TryLater`
     where cleans are always faster.
     """
     return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, work), take, or_else=not_built)

@@ -1,4 +1,4 @@
-"""The cache of filters of a table, filled from footers of base files and keys of logs, and kept at pace.
+"""The cache of filters of a table, filled from footers of base files and keys of logs, and kept up to date.
 
     build      the footers of all live base files; the logs of the newest slices too, where that is asked for
     update     those that it lacks, and that its broken files had; what is gone goes with the files it is in
@@ -46,7 +46,7 @@ OnFile = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class CacheChange:
-    """What became of the cache."""
+    """What happened to the cache."""
 
     covered: int
     """The files of the table that it has now."""
@@ -60,8 +60,8 @@ class CacheChange:
     commits: int
     """Commits of whose files any was read."""
     told: tuple[str, ...] = ()
-    """What was broken: files of the cache, whose entries were read anew, and of the table, which are left out; so are
-    logs that cannot be told."""
+    """What was broken: files of the cache, whose entries were read again, and of the table, which are left out; so are
+    logs that cannot be known."""
 
 
 def build_filter_cache(
@@ -75,7 +75,7 @@ def build_filter_cache(
             raise Refused(
                 "The table has a cache of filters already.",
                 why=f"It is in {folder}.",
-                remedy="Bring it up to date (`lakeward index update`), make it anew (`rebuild`), or drop it first.",
+                remedy="Bring it up to date (`lakeward index update`), make it again (`rebuild`), or drop it first.",
             )
     return rebuild_filter_cache(storage, snapshot, with_logs=with_logs, on_file=on_file, file_bytes=file_bytes)
 

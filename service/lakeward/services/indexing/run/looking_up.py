@@ -43,7 +43,7 @@ def look_up_by_job(
         index: as of a snapshot, with what it does not have yet.
         partitions: where the keys are looked for, of an index that is not global; None: in all.
         choose_dispatcher: the dispatcher for so many bytes.
-        guard: stops it by raising an error of ours.
+        guard: stops it by raising an error of Lakeward.
         on_run: told how many runs are done, and of how many.
     """
     alone, overlay = (index.index, index.overlay) if isinstance(index, OverlaidHashed) else (index, None)

@@ -4,7 +4,7 @@
 
 So an index whose entries are sorted takes them as they come, and a database puts them beside each other.
 
-Touches: the folder of the build, reading, but for a checkpoint that is broken: it is deleted, to be made anew; spill
+Touches: the folder of the build, reading, but for a checkpoint that is broken: it is deleted, to be made again; spill
          files.
 Keeps:   1. each key comes with each file group that has it, and of the same key the file groups in their order;
          2. no more than `OPEN_RUNS_MAX` runs of a level are open, each with a frame or two in memory.

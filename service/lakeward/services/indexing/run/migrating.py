@@ -1,6 +1,7 @@
-"""An index of ours is filled from another index of the table, once: what RFC-08 has a tool for.
+"""An index of Lakeward is filled from another index of the table, once: what RFC-08 has a tool for.
 
-    snapshot -> the other index as of it -> its locations in live file groups -> one commit of ours, which is settled
+    snapshot -> the other index as of it -> its locations in live file groups -> one commit of Lakeward, which is
+    settled
              -> ours is read back: as many locations as were put, or it is refused
     of some partitions alone: the file groups of all others are read, as `building` does
     then     `building.update_and_tidy`: what was committed meanwhile
@@ -8,8 +9,8 @@
 No row is read and no log is merged, where the other index knows its keys without. An index of base files knows nothing
 of logs, so that a table which has some in the partitions that are taken is refused.
 
-*Stopped anywhere* before the commit of ours, the index has none and the next try begins anew. Stopped behind it, the
-index was not read back: the caller has it filled beside the place where it is looked for.
+*Stopped anywhere* before the commit of Lakeward, the index has none and the next try begins again. Stopped behind it,
+the index was not read back: the caller has it filled beside the place where it is looked for.
 
 Touches: the index; the other index and the table, reading.
 Keeps:   what the one index says and the other cannot hold is refused: no location is dropped in silence.
@@ -57,7 +58,7 @@ def migrate_index(
     taken: TakenPartitions | None = None,
     on_part: Callable[[int, int], None] = lambda done, of: None,
 ) -> IndexBuild:
-    """Put what another index says of the table into one of ours that has nothing. One process at a time.
+    """Put what another index says of the table into one of Lakeward's that has nothing. One process at a time.
 
     Args:
         open_source: the other index as of a snapshot, with what it has not taken in yet.

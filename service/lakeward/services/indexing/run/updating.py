@@ -1,4 +1,5 @@
-"""Keep an index of ours at pace with its table, whatever wrote it: one index commit for each commit of the table.
+"""Keep an index of Lakeward up to date with its table, whatever wrote it: one index commit for each commit of the
+table.
 
     snapshot -> what completed and is not indexed, in that order (`index/key_changes/table_commits`)
              -> what is read for each (`group_changes`) -> its key changes (`reading`) -> `WritableIndex.update`
@@ -10,12 +11,12 @@ What went counts only where the index says that it is there: a key that is in an
 before what it undid is forgotten: until then the index says that it does not have the restore, and what was undone
 does not count, since it is on no timeline any more.
 
-A writer of ours puts its own commit into the index, so that this may have commits already that completed after one
+A writer of Lakeward puts its own commit into the index, so that this may have commits already that completed after one
 that it lacks. What that one took away is judged by the index as of then:
 
-    t10 Hudi deletes k from A; t20 a write of ours, to which k was a new key, puts it into B, and the index has that;
-    t30 the commit of t10 is indexed: k is in B now, but was in A until t10; were that not kept, k would be in A again
-    once the commit of t20 is undone.
+    t10 Hudi deletes k from A; t20 a write of Lakeward, to which k was a new key, puts it into B, and the index has
+    that; t30 the commit of t10 is indexed: k is in B now, but was in A until t10; were that not kept, k would be in A
+    again once the commit of t20 is undone.
 
 A clean may take files while they are read: then all begins again with another snapshot.
 
@@ -75,10 +76,10 @@ def update_index(
     Args:
         open_index: the index as of a snapshot, whose commits count in it.
         take: the table as it is now.
-        guard: stops it by raising an error of ours, between commits.
+        guard: stops it by raising an error of Lakeward, between commits.
         at_once: commits that are looked at together.
 
-    Raises `Refused`, `Unsupported` and `BrokenFile` where the keys of a commit cannot be told; what was indexed before
+    Raises `Refused`, `Unsupported` and `BrokenFile` where the keys of a commit cannot be known; what was indexed before
     stays. `TryLater` where cleans are always faster.
     """
     done: list[str] = []

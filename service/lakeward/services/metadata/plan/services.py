@@ -1,4 +1,4 @@
-"""What the metadata table's own compaction has to do, and what stands against it: one snapshot in, values out.
+"""What the metadata table's own compaction has to do, and what prevents it: one snapshot in, values out.
 
 All of its partitions are compacted together, as Hudi does, because the instant of the last compaction is a border: what
 the table itself wrote before it can no longer be rolled back, and the table's archiver keeps everything after it. So
@@ -11,7 +11,7 @@ Hudi compacts as of the moment before such a commit. We wait until it was finish
 
 Touches: nothing.
 Keeps:   1. a compaction is due only where a log completed since the last one, however many lie there;
-         2. whatever else is under way that changes the files of the metadata table stands against it, by name.
+         2. whatever else is under way that changes the files of the metadata table prevents it, by name.
 Source:  HoodieBackedTableMetadataWriter.performTableServices, HoodieMetadataWriteUtils (Hudi 1.2).
 """
 

@@ -14,7 +14,8 @@ work of its JVM. So the services of the metadata table are due a few commits bef
 
 Touches: nothing.
 Keeps:   1. delta commits are counted as Hudi counts them, pending ones among them;
-         2. what we compacted ourselves tells nothing about the limit, or it would fall with each compaction of ours;
+         2. what Lakeward compacted itself says nothing about the limit, or it would fall with each compaction of
+            Lakeward;
          3. services are due before the limit wherever it is above one.
 See:     docs/decisions/0018-the-metadata-table-before-its-writers.md
 Source:  HoodieBackedTableMetadataWriter.performTableServices, CompactionUtils.getDeltaCommitsSinceLatestCompaction and

@@ -2,8 +2,8 @@
 
     lock    recover, snapshot, choose -> T.clean.requested (every file by name) -> .inflight -> delete -> T_C.clean
 
-All of it under one lock, as Hudi's writers do it. So a process that holds the lock and finds a clean of ours that is
-pending knows that its process died or lost the lock, and ends it: what it began to delete was dead and cannot be
+All of it under one lock, as Hudi's writers do it. So a process that holds the lock and finds a clean of Lakeward that
+is pending knows that its process died or lost the lock, and ends it: what it began to delete was dead and cannot be
 brought back. Before that it fences the attempt off, so that a process that wakes up late completes nothing.
 
     t0 A is stopped after half of its deletions; t1 its lock runs out, B deletes the rest and creates T_C.clean;
@@ -83,7 +83,7 @@ class MetadataCleaner:
         Raises:
             Refused: the table is not one whose metadata table this release may change; nothing was written.
             LockHeld, TryLater: another process is at work, or left something that only they can finish.
-            Conflict: a clean of ours that was interrupted names files that readers read again.
+            Conflict: a clean of Lakeward that was interrupted names files that readers read again.
         """
         table = self._table
         now = snapshot_with_metadata(table)
@@ -123,7 +123,7 @@ class MetadataCleaner:
             raise Conflict(
                 f"Clean {instant} of the metadata table was interrupted, and cannot be ended.",
                 why="It names files that belong to the newest slices of their file groups now: the table was restored.",
-                remedy="Run `lakeward metadata disable`; the next Hudi writer builds the metadata table anew.",
+                remedy="Run `lakeward metadata disable`; the next Hudi writer builds the metadata table again.",
             )
         table.observer.step(f"clean {instant} of the metadata table: ending what was interrupted")
         judged, started = table.liveness(instant), table.clock.monotonic()

@@ -15,7 +15,7 @@ falls back to the slice before T, and the log of t2 is in neither: seen on 2026-
 that commit's, by which queries skipped rows. So where something completed after T, T is published in a gap, while no
 write is live, or not at all.
 
-If another process compacts meanwhile, or takes a log of ours away, nothing is published. How it is published,
+If another process compacts meanwhile, or takes a log of Lakeward away, nothing is published. How it is published,
 `protocol/attempt.py` says.
 
 In memory is one file group at a time: a block of each of its files, and small logs whole.
@@ -337,8 +337,8 @@ def _check_still_right(claim: _Claim, now: MetadataTable) -> None:
     if compacted != claim.backlog.compacted_at:
         raise AttemptLost(
             f"The metadata table was compacted at {compacted}, while we did as of {claim.instant}.",
-            why="A Hudi writer or another process of ours was faster.",
-            remedy="Nothing is wrong, and nothing of ours was published.",
+            why="A Hudi writer or another process of Lakeward was faster.",
+            remedy="Nothing is wrong, and nothing of Lakeward was published.",
         )
     if any(instant.time == claim.instant for instant in now.timeline.instants):
         raise AttemptLost(

@@ -73,8 +73,8 @@ def check_intent(table: ServicedTable, instant: str, plan: CompactionPlan) -> No
         raise Conflict(
             f"Compaction {instant} of the metadata table was about to be published when its process died, and "
             "does not fit it any more.",
-            why=f"File group {changed.file_id} does not hold what was merged: it was restored, or built anew.",
-            remedy="Run `lakeward metadata disable`; the next Hudi writer builds the metadata table anew.",
+            why=f"File group {changed.file_id} does not hold what was merged: it was restored, or rebuilt.",
+            remedy="Run `lakeward metadata disable`; the next Hudi writer builds the metadata table again.",
             file_group=(changed.partition_path, changed.file_id),
         )
 

@@ -1,4 +1,4 @@
-"""Take a table's metadata table away, or one partition of it, so that the next Hudi writer with it on builds it anew.
+"""Take a table's metadata table away, or one partition of it, so that the next Hudi writer with it on rebuilds it.
 
     under the lock: end an interrupted update of the properties -> find what goes -> the property -> fence
                     -> move the folder aside
@@ -15,7 +15,7 @@ columns.
 
 Stopped anywhere, the table is sound; what is left is a folder, which the same command finds and removes.
 
-Touches: under the table lock `hoodie.properties`, `.hoodie/metadata`, and folders of ours below `.hoodie/.temp`.
+Touches: under the table lock `hoodie.properties`, `.hoodie/metadata`, and folders of Lakeward below `.hoodie/.temp`.
 Keeps:   1. nothing is removed while a writer is at work on it as far as that can be seen, by a heartbeat or an
             indexing, nor a partition of which a pending compaction of the metadata table names files;
          2. no folder is deleted that the properties on storage still name;
@@ -74,7 +74,7 @@ class Removal:
     files: int
     size_bytes: int
     is_built_anew: bool
-    """Whether a Hudi writer builds it anew: of version 10 there is none."""
+    """Whether a Hudi writer rebuilds it: of version 10 there is none."""
 
     @property
     def is_empty(self) -> bool:
@@ -332,7 +332,7 @@ def _check_no_writer(storage: Storage, base_path: str, config: TableConfig, cloc
 
 
 def _watch_writers(storage: Storage, base_path: str, *, clock: Clock, processes: Processes, on_wait: OnWait) -> None:
-    """Before the lock: until it can be told of each pending write whether it is alive."""
+    """Before the lock: until it can be known of each pending write whether it is alive."""
     config = load_table_config(storage, base_path, clock=clock).config
     for path in (base_path, metadata_base_path(base_path)):
         beating = {status.name for status in storage.list(parent(heartbeat_path(path, "0")))}

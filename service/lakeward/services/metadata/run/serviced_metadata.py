@@ -1,4 +1,4 @@
-"""The metadata table of a table under service: one snapshot of both, and what stands against changing its files.
+"""The metadata table of a table under service: one snapshot of both, and what prevents changing its files.
 
 Touches: both timelines, the archive of the metadata table's and its files, reading only.
 Keeps:   a table whose metadata table this release may not change is refused before its lock is taken.

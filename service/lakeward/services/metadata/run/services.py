@@ -63,7 +63,7 @@ class MetadataServices:
     ) -> None:
         """
         Args:
-            guard: called before anything is published and while work goes on; stops it by raising an error of ours.
+            guard: called before anything is published and while work goes on; stops it by raising an error of Lakeward.
             planned_by: more to write into the plans' extra metadata.
         """
         table = ServicedTable.for_one_attempt(

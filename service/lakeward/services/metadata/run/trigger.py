@@ -6,7 +6,7 @@
 Touches: the metadata table's timeline, reading only, until services are due; then what
          `services/metadata/run/services.py` touches.
 Keeps:   1. the table's lock is taken only where the services are due;
-         2. what stands against them is in the report, and fails no work, but for what verification found.
+         2. what prevents them is in the report, and fails no work, but for what verification found.
 See:     docs/decisions/0018-the-metadata-table-before-its-writers.md
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetadataReport:
-    """What became of the services of a metadata table."""
+    """What happened to the services of a metadata table."""
 
     trigger: MetadataTrigger | None = None
     """The trigger before the services; None where there is no metadata table, where it is left to its writers, and
@@ -48,7 +48,7 @@ class MetadataReport:
     done: MetadataDone | None = None
     """None where nothing was due."""
     left: LakewardError | OSError | None = None
-    """What stood against it."""
+    """What prevented it."""
 
 
 def scan_trigger(

@@ -3,9 +3,9 @@ pending rollbacks show them.
 
 A write has a heartbeat on the table, and one on its metadata table while it writes there; either says that it lives.
 
-A rollback of ours has our mark from before its plan is on the timeline until after it is completed: a heartbeat with
-our line, or a folder of an attempt. One without it is another engine's, and without a heartbeat nothing tells whether
-that is at work.
+A rollback of Lakeward has our mark from before its plan is on the timeline until after it is completed: a heartbeat
+with our line, or a folder of an attempt. One without it is another engine's, and without a heartbeat nothing tells
+whether that is at work.
 
 Touches: reads heartbeats, plans of rollbacks, and folders of attempts.
 Keeps:   a write of which any heartbeat beats, or may, is alive.
@@ -62,7 +62,7 @@ def judge_quiet(table: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds:
 
 
 def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:
-    """Wait until it can be told of each heartbeat whether it beats. Not under the lock."""
+    """Wait until it can be known of each heartbeat whether it beats. Not under the lock."""
 
     def on_wait(what: str, seconds: float) -> None:
         table.guard()

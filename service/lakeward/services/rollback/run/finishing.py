@@ -1,4 +1,5 @@
-"""A write of ours whose process died is fenced off; where it had stated its intent it is completed by that, if it fits.
+"""A write of Lakeward whose process died is fenced off; where it had stated its intent it is completed by that, if it
+fits.
 
     t0 A checks conflicts, states its intent and dies; t1 its lock runs out, a Hudi writer commits to the same file
     group; t2 B. Both commits would stand, and of two base files of a group the rows of one would be lost.
@@ -6,7 +7,7 @@
 So B compares what A is about to complete with what completed since A stated its intent.
 
 Touches: the heartbeat of the instant, the attempt's folder, and what the intent names; under the table lock.
-Keeps:   1. an attempt of ours that was not complete can publish nothing once this has said False;
+Keeps:   1. an attempt of Lakeward that was not complete can publish nothing once this has said False;
          2. what completed since on a file group of the write keeps it from being completed.
 """
 

@@ -37,7 +37,9 @@ def plan_release(table: ServicedTable, snapshot: TableSnapshot, decision: Rollba
 
 
 def release(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision, fence: Fence) -> bool:
-    """False where the attempt had stated its intent: then it was one of ours, and is complete now. Under the lock."""
+    """False where the attempt had stated its intent: then it was one of Lakeward's, and is complete now. Under the
+    lock.
+    """
     work = _work(snapshot, decision)
     attempt, judged = table.attempt(snapshot, work.instant, work.action), table.liveness(work.instant)
     fence()

@@ -1,21 +1,21 @@
 """Roll failed writes back: as if each had never begun, but for a rollback on the timeline that says what went. And what
 the dead attempts at services left (`releasing.py`).
 
-    no lock  heartbeats are watched until they can be told
+    no lock  heartbeats are watched until they can be known
     lock     judge again -> R.rollback.requested (every file by name) -> .inflight -> what the write has in the metadata
              table -> its files -> its .inflight, .requested -> its markers, its heartbeat -> R_C.rollback
 
 One lock for each write, held until its rollback is completed: so a process that holds the lock and finds a rollback of
 ours pending knows that its process died, or lost the lock, and ends it. Hudi does so too, by the plan.
 
-The write goes from the metadata table as an attempt of ours would (decision 0013), without a rollback there: while it
-is pending nothing of it counts, whichever of its files are left. *A completed rollback on the table makes blocks of the
-write in its metadata table count*, so none is left by then. Whether it can be rolled back there is asked before
+The write goes from the metadata table as an attempt of Lakeward would (decision 0013), without a rollback there: while
+it is pending nothing of it counts, whichever of its files are left. *A completed rollback on the table makes blocks of
+the write in its metadata table count*, so none is left by then. Whether it can be rolled back there is asked before
 anything is written.
 
     t0 A judges a writer dead and waits for the lock; t1 the writer was merely stopped, wakes, and commits; t2 A has the
     lock: the write is completed, and A leaves it.
-    t0 a write of ours is about to commit and is stopped; t1 A judges it dead and deletes its files; t2 it wakes and
+    t0 a write of Lakeward is about to commit and is stopped; t1 A judges it dead and deletes its files; t2 it wakes and
     commits: so it is fenced off first. In an object store it may have stated its intent: then A completes it.
     t0 A is stopped before it deletes; t1 its lock runs out, B ends the rollback; t2 A wakes: its fence fails. What one
     request still deletes, B deleted.
@@ -25,7 +25,7 @@ Keeps:   1. nothing of a write is deleted that is completed, or whose heartbeat 
          2. a file is deleted only after a plan on the timeline names it;
          3. stopped anywhere in between, the next process ends it, be it Hudi;
          4. when the rollback is completed nothing of the write is left in the metadata table;
-         5. a write of ours that had stated its intent is completed, unless another one meets it;
+         5. a write of Lakeward that had stated its intent is completed, unless another one meets it;
          6. a rollback is taken away only where its plan cannot be read under the lock, and no writer is at work.
 See:     docs/decisions/0032-what-is-rolled-back.md
 """
@@ -127,14 +127,14 @@ def preview(table: ServicedTable, decision: RollbackDecision) -> PlannedRollback
 
 
 def is_ours_to_end(table: ServicedTable, decision: RollbackDecision) -> bool:
-    """Whether it is about a write of ours whose process died, or about a rollback that one began."""
+    """Whether it is about a write of Lakeward whose process died, or about a rollback that one began."""
     if decision.step is Step.END_ROLLBACK:
         return is_ours(table, decision.instant)
     return decision.step is Step.ROLL_BACK and table.liveness(decision.instant).owner is not None
 
 
 def has_leftovers(table: ServicedTable) -> bool:
-    """Whether a process of ours died at its work, right after it, or before it said anything."""
+    """Whether a process of Lakeward died at its work, right after it, or before it said anything."""
     beating = table.storage.list(parent(heartbeat_path(table.base_path, "0")))
     lives = (table.liveness(status.name) for status in beating if status.name.isdigit())
     return any(each.owner is not None and each.life is not Life.ALIVE for each in lives)

@@ -1,5 +1,5 @@
 """Become the one attempt at a rollback or a restore that is pending: its process died, or it is another engine's. And
-remove what processes of ours left that died before they said anything, or after all was said.
+remove what processes of Lakeward left that died before they said anything, or after all was said.
 
 Touches: the heartbeat and the `.inflight` of the instant, and what is left of attempts; under the lock, once no process
 is at work on it.
@@ -38,7 +38,7 @@ def take_over(table: ServicedTable, attempt: Attempt, fence: Fence) -> str | Non
 
 
 def tidy(table: ServicedTable, snapshot: TableSnapshot) -> None:
-    """Remove what processes of ours left at instants that are completed, or of which they said nothing."""
+    """Remove what processes of Lakeward left at instants that are completed, or of which they said nothing."""
     table.sweep(snapshot)
     storage, base_path = table.storage, table.base_path
     known = {instant.time for instant in snapshot.timeline.instants}

@@ -1,7 +1,7 @@
-"""Why a file of the table is still there and until when, or what became of it: one path in, a value with reasons out.
+"""Why a file of the table is still there and until when, or what happened to it: one path in, a value with reasons out.
 
 What there is has one of the states of `services/together/explaining/storage_states.py`. What is not there any more was,
-as far as the timeline tells,
+as far as the timeline shows,
 
     cleaned        named by a clean among what it deleted
     rolled-back    of an instant that a rollback or restore took off the timeline
@@ -35,7 +35,7 @@ from lakeward.table.timeline.cleans import Clean
 
 
 class Gone(StrEnum):
-    """What became of a file that is not there. Scripts match on these ids."""
+    """What happened to a file that is not there. Scripts match on these ids."""
 
     CLEANED = "cleaned"
     ROLLED_BACK = "rolled-back"

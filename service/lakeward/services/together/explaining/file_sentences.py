@@ -75,7 +75,7 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
             yield _set_aside(file)
         case FileState.FROZEN:
             why = "" if file.frozen is None else f": {file.frozen.why}"
-            yield f"No service touches its file group, whose slices cannot be told{why}. `lakeward verify` says more."
+            yield f"No service touches its file group, whose slices are unknown{why}. `lakeward verify` says more."
         case FileState.UNCOMMITTED:
             yield (
                 "No reader sees it: its write is under way, or it failed and was not rolled back yet. "

@@ -1,4 +1,4 @@
-"""What an instant is, what became of the files that it wrote, and what keeps it on the active timeline.
+"""What an instant is, what happened to the files that it wrote, and what keeps it on the active timeline.
 
 Touches: nothing.
 """
@@ -28,7 +28,7 @@ class InstantFacts:
     operation: str | None = None
     """What its commit says that it did: `UPSERT`, `COMPACT`."""
     merged_by: str | None = None
-    """How a compaction of ours merged its file groups, as its commit says."""
+    """How a compaction of Lakeward merged its file groups, as its commit says."""
     files: Sequence[FileExplanation] = ()
     """The files that its commit names."""
     clean: Clean | None = None
@@ -59,7 +59,7 @@ class InstantExplanation:
 
     @property
     def verdicts(self) -> Mapping[FileState | Gone, tuple[int, int]]:
-        """Number and bytes of its files by what became of them."""
+        """Number and bytes of its files by what happened to them."""
         files: Counter[FileState | Gone] = Counter()
         sizes: Counter[FileState | Gone] = Counter()
         for file in self.facts.files:

@@ -1,4 +1,4 @@
-"""What becomes of native logs before a table gets version 9: on snapshots of a golden table and of random lives."""
+"""What happens to native logs before a table gets version 9: on snapshots of a golden table and of random lives."""
 
 from __future__ import annotations
 

@@ -351,7 +351,7 @@ def test_a_pending_plan_is_carried_out(planner: Planner, tmp_path: Path) -> None
 
 def test_what_was_sorted_and_is_not(tmp_path: Path) -> None:
     """A file group that was sorted, and whose new base file is out of order all the same, is told; it is not written
-    anew for ever."""
+    again for ever."""
     table = copied_on_write(tmp_path / "t")
     conversion = Conversion(table.base, clock=table.clock)
     object.__setattr__(conversion.work, "check_order", lambda check, attempt: FileOrder(is_sorted=False))

@@ -163,7 +163,7 @@ def test_a_case_and_its_way_back(case: str, tmp_path: Path) -> None:
 
 
 def test_version_10_goes_on_without_its_metadata_table(tmp_path: Path) -> None:
-    """No Hudi writer builds one anew there: removed by our command, it is gone, and the table is written to, compacted
+    """No Hudi writer builds one again there: removed by our command, it is gone, and the table is written to, compacted
     and read by listing."""
     table = Upgraded(tmp_path / "t")
     table.clock.slept = -600.0

@@ -1,7 +1,7 @@
 """Take a table back to a commit: as if nothing after it had ever been written, but for a restore on the timeline.
 
-    no lock  heartbeats are watched until they can be told
-    lock     dead attempts of ours are rolled back -> what goes is chosen, and whether all that stays is there
+    no lock  heartbeats are watched until they can be known
+    lock     dead attempts of Lakeward are rolled back -> what goes is chosen, and whether all that stays is there
              -> metadata table away -> pending cleans away
     [no lock cleans whose files are needed are undone, the newest first -> and then once more from the top]
              -> R.restore.requested -> .inflight
@@ -15,7 +15,7 @@ A compaction changes no row: without its files readers merge what it merged, and
 plan that a writer might carry out. While a restore is pending Hudi's writers refuse to begin a write.
 
 *The metadata table goes as a whole, and first*: while its readers would look for files that are gone, they list the
-storage. Hudi's next writer that has it on builds it anew. *Pending cleans go before the restore is requested*: what
+storage. Hudi's next writer that has it on rebuilds it. *Pending cleans go before the restore is requested*: what
 they would delete was dead as of a later commit, and may be in the newest slices as of this one. *Cleans are undone
 after both*: without a metadata table an undo only moves files, and completes a clean of none. A process that dies
 between leaves a sound table, in which a clean is undone.
@@ -147,7 +147,7 @@ def _make_way(table: ServicedTable, found: Prepared, fence: Fence) -> None:
         table.storage, table.base_path, clock=table.clock, attempt=table.owner.attempt, fence=fence
     )
     if removal.named:
-        table.observer.step("metadata table removed: Hudi's next writer that has it on builds it anew")
+        table.observer.step("metadata table removed: Hudi's next writer that has it on rebuilds it")
     for instant in found.planned.cleans:
         files = table.attempt(found.snapshot, instant, ServiceAction.CLEAN).files
         fence()
@@ -252,7 +252,7 @@ class _Restore:
             touched = {path for each in undone for path in each.files}
             found = list_partitions(table.storage, table.base_path, touched)
         else:
-            # The metadata table is gone by now, and there were no partitions that only it knew of (`preparing`).
+            # The metadata table is used now, and there were no partitions that only it knew of (`preparing`).
             config = load_table_config(table.storage, table.base_path, clock=table.clock).config
             found = find_table_partitions(
                 table.storage, table.base_path, config, self._snapshot.timeline, clock=table.clock
@@ -291,7 +291,7 @@ class _Restore:
 
 
 def _watch(table: ServicedTable) -> None:
-    """Wait until it can be told of each heartbeat whether it beats. Not under the lock."""
+    """Wait until it can be known of each heartbeat whether it beats. Not under the lock."""
     snapshot = scan(table)
 
     def on_wait(what: str, seconds: float) -> None:
@@ -304,7 +304,7 @@ def _watch(table: ServicedTable) -> None:
 
 
 def _end_attempts(table: ServicedTable, snapshot: TableSnapshot, fence: Fence) -> None:
-    """Attempts of ours that died are rolled back, or forward where they had stated their intent, so that no process
+    """Attempts of Lakeward that died are rolled back, or forward where they had stated their intent, so that no process
     that wakes publishes into the restored table."""
     check_nothing_lives(table, snapshot, otherwise=OTHERWISE)
     recover(table, snapshot, fence=fence)

@@ -14,12 +14,12 @@ class StepKind(StrEnum):
     ROLLBACK = "rollback"
     """Failed writes, as `lakeward rollback` does."""
     METADATA_TABLE = "metadata-table"
-    """The metadata table goes; Hudi's next writer that has it on builds it anew."""
+    """The metadata table goes; Hudi's next writer that has it on rebuilds it."""
     COMPACTION = "compaction"
     """FULL of file groups: of those with native logs before an older version, of all with logs before another
     layout."""
     SORTING = "sorting"
-    """Base files are written anew, in the order of their keys."""
+    """Base files are rewritten, in the order of their keys."""
     CHANGES = "changes"
     """Logs of changes go, where the operator gives them up."""
     CLEAN = "clean"
@@ -39,6 +39,6 @@ class ChangeStep:
     changes: Mapping[str, str | None] = field(default_factory=dict)
     """Properties and their new values, None for those that go."""
     subjects: tuple[str, ...] = ()
-    """Instants that are rolled back, file groups that are merged, files that go, or that are read or written anew."""
+    """Instants that are rolled back, file groups that are merged, files that go, or that are read or rewritten."""
     bytes: int = 0
-    """What is read and written anew, or deleted."""
+    """What is read and rewritten, or deleted."""

@@ -2,7 +2,7 @@
 of the order of its base files in, steps out.
 
     default -> lsm_tree    failed writes rolled back -> FULL of every file group with logs -> base files that are not
-                           sorted written anew -> every base file's keys read -> the property
+                           sorted rewritten -> every base file's keys read -> the property
     lsm_tree -> default    failed writes rolled back -> FULL of every file group with logs -> the property
 
 A step is what is next on the table as it is; what follows is found by looking again.
@@ -17,7 +17,8 @@ Touches: nothing.
 Keeps:   1. no table gets another layout that has logs in a slice that readers merge, or a plan over any;
          2. no table gets the layout `lsm_tree` that has a base file in a slice that readers merge of which it is not
             known that it is sorted;
-         3. file groups that cannot be told, such as another engine is about to replace, and files with a key in several
+         3. file groups that cannot be known, such as another engine is about to replace, and files with a key in
+            several
             rows, are refused by name.
 See:     docs/decisions/0070-a-table-becomes-lsm-tree.md
 """
@@ -59,7 +60,7 @@ def layout_of(snapshot: TableSnapshot) -> Layout:
 
 
 def files_to_check(snapshot: TableSnapshot) -> tuple[BaseFile, ...]:
-    """The base files that no compaction writes anew."""
+    """The base files that no compaction writes again."""
     return tuple(each.base_file for each in _to_keep(snapshot) if each.base_file is not None)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of each native log file of a table of version 10 before it may have version 9: a snapshot in, work and
+"""What happens to each native log file of a table of version 10 before it may have version 9: a snapshot in, work and
 obstacles out.
 
 Readers of version 9 take a native log for a base file, so none may be left anywhere, read or not:
@@ -8,8 +8,8 @@ Readers of version 9 take a native log for a base file, so none may be left anyw
     of a failed write                       rolled back before
     in the metadata table                   that goes as a whole, before
     a log of changes in a slice             goes with its slice; where that stays, by the operator's word alone: what it
-                                            tells is in no other file
-    anywhere else                           an obstacle, which is told: a savepoint or a plan names it, it is set
+    has is in no other file anywhere else                           an obstacle, which is reported: a savepoint or a
+    plan names it, it is set
                                             aside, or no commit brought it
 
 Where a slice goes, a query as of its time would read an older one without a word. So everything goes that is needed
@@ -180,7 +180,7 @@ def _in_the_way(snapshot: TableSnapshot) -> tuple[list[NativeObstacle], list[Nat
         if waits:
             waiting.append(NativeObstacle(log.path, f"instant {log.instant} is pending", _ROLL_BACK))
         if (why := frozen.get((log.partition_path, log.name.file_id))) is not None:
-            obstacles.append(NativeObstacle(log.path, f"its file group cannot be told: {why}", _INSPECT))
+            obstacles.append(NativeObstacle(log.path, f"its file group is unknown: {why}", _INSPECT))
         elif log.path not in in_slices and not waits:
             obstacles.append(NativeObstacle(log.path, "no completed commit brought it", _SET_ASIDE))
     return obstacles, waiting
@@ -191,7 +191,7 @@ def _obstacles(
 ) -> Iterator[NativeObstacle]:
     for group in snapshot.frozen:
         if not group.is_nameable:
-            yield NativeObstacle(group.file_id, f"what is in its partition cannot be told: {group.why}", _INSPECT)
+            yield NativeObstacle(group.file_id, f"the content of its partition is unknown: {group.why}", _INSPECT)
     for path in snapshot.unrecognised_files:
         if is_native_log(path.rpartition("/")[2]):
             yield NativeObstacle(path, "no reader knows its name", "Take it out by hand.")
@@ -234,7 +234,7 @@ def _held_changes(
         if (why := held.get(log.path)) is not None:
             yield NativeObstacle(log.path, why, _LET_GO)
         elif not drop_changes:
-            why = f"it tells the changes of {log.instant}, which no other file tells"
+            why = f"it has the changes of {log.instant}, which no other file has"
             yield NativeObstacle(log.path, why, _DROP)
 
 

@@ -90,7 +90,7 @@ def plan_version_change(
             f"The metadata table of {base_path} has version {of_metadata}, and the table {found}.",
             why="A change of the versions was begun by another program and not ended, or the metadata table is an old "
             "one that no writer keeps.",
-            remedy="Remove it with `lakeward metadata disable`; Hudi's next writer that has it on builds it anew.",
+            remedy="Remove it with `lakeward metadata disable`; Hudi's next writer that has it on rebuilds it.",
         )
     if target > found:
         _check_upgradable(base_path, config, target)
@@ -123,7 +123,7 @@ def plan_way_down(
         raise _obstructed(base_path, natives.obstacles)
     steps: list[ChangeStep] = []
     if of_metadata or (has_metadata and (natives.to_merge or natives.changes or natives.to_clean)):
-        why = "it has native logs, or gets some from what comes now; Hudi's next writer that has it on builds it anew"
+        why = "it has native logs, or gets some from what comes now; Hudi's next writer that has it on rebuilds it"
         steps.append(ChangeStep(StepKind.METADATA_TABLE, why, subjects=tuple(of_metadata)))
     if failed:
         instants = tuple(each.instant for each in failed)
@@ -191,10 +191,10 @@ def _changes(config: TableConfig, target: int) -> Iterator[tuple[str, str | None
     elif (config.get(_INITIAL_VERSION) or "") == str(_FIRST_WITH_MODES):
         raise Refused(
             f"{config.name} has {META_FIELDS_MODE}={mode}, which version {target} does not know.",
-            why="It was made at version 10, so no reader of an older one has shown that it goes by the mode; one that "
+            why="It was made at version 10, so no reader of an older one has shown that it respects the mode; one that "
             "does not takes all meta columns for missing.",
-            remedy="Rewrite the table with all meta columns or none; or let Hudi downgrade it, which can be told to "
-            "keep the mode.",
+            remedy="Rewrite the table with all meta columns or none; or let Hudi downgrade it, which has an option "
+            "to keep the mode.",
         )
 
 

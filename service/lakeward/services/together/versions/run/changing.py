@@ -1,6 +1,6 @@
 """Change the version of a table and of its metadata table, as `services/together/versions/plan/version_change.py` says.
 
-    no lock  heartbeats are watched until they can be told; updates of properties that were interrupted are ended
+    no lock  heartbeats are watched until they can be known; updates of properties that were interrupted are ended
              -> down: what stands between the table and its older version is looked for, and the first of it done, by
              the service that does it, until nothing does
     lock     nothing is at work, no native log is found anywhere -> the properties, the metadata table's first
@@ -76,7 +76,7 @@ _VERBS = {
 }
 _PROPERTIES = (StepKind.METADATA_PROPERTIES, StepKind.PROPERTIES)
 
-_OTHERWISE = "it goes by the version that the table had when it began"
+_OTHERWISE = "it uses the version that the table had when it began"
 
 
 def preview_version_change(

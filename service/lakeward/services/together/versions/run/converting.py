@@ -1,7 +1,7 @@
 """Give a table another layout, as `services/together/versions/plan/layout_change.py` says.
 
-    no lock  heartbeats are watched until they can be told; the keys of base files are read whose order is not known yet
-    lock     nothing is at work, and nothing came since -> what is next: a step, or the property
+    no lock  heartbeats are watched until they can be known; the keys of base files are read whose order is not known
+    yet lock     nothing is at work, and nothing came since -> what is next: a step, or the property
     no lock  the step: failed writes rolled back, logs compacted, base files sorted; and all over again
 
 What was read is remembered by this process alone, by the file's name and size; so a process that begins again looks at
@@ -67,7 +67,7 @@ from lakeward.table.table_config import (
 SORTED_AT_ONCE = 64 * 1024**3
 """Bytes of base files that one commit takes the place of: what is lost where the process dies over it."""
 
-_OTHERWISE = "it goes by the layout that the table had when it began"
+_OTHERWISE = "it uses the layout that the table had when it began"
 _TELL_SECONDS = 2.0
 
 
@@ -78,7 +78,7 @@ class LayoutWork:
     compact: Compact
     """FULL of the file groups with these ids, by their keys, and what pending plans hold of them."""
     sort: Callable[[Sequence[FileSlice]], object]
-    """Base files anew, by their keys."""
+    """Base files again, by their keys."""
     choose_dispatcher: Callable[[int], Dispatcher]
     check_order: Callable[[OrderCheck, int], FileOrder]
     """Called where the work runs; has its own access to the storage."""
