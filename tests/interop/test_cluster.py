@@ -127,7 +127,7 @@ def kill_the_worker(driver: subprocess.Popen[str], held: Held, cluster: Cluster,
         report = held.wait()
         place = Path(report["cwd"])
         assert (report["attempt"], report["python"], report["compiled"]) == (0, BARE, True)
-        assert report["module"] == str(place / "lakeward/lakeward/task/operation.py"), "it is the archive's"
+        assert report["module"] == str(place / "lakeward/lakeward/engine/task/operation.py"), "it is the archive's"
         assert {"lakeward", "pyarrow", "numba", "fastavro"} <= set(report["archive"])
         assert not set(SPARK) & set(report["archive"]), "executors have their own"
         left = {path for path in files(table) if path.endswith(report["wrote"])}
