@@ -166,9 +166,9 @@ def test_an_index_is_created_listed_and_dropped(database: Database) -> None:
     (row,) = list_indexes(database, TABLE)
     assert row.entry_bytes > 0
     assert rows(open_entries(database, TABLE, "keys").get(pa.array(["k1"]))) == [("k1", "p", "a-0", T1, False)]
-    with pytest.raises(UsageError, match="of the other scope") as caught:
+    with pytest.raises(UsageError, match="with the other scope") as caught:
         create_entries(database, TABLE, "keys", is_global=False)
-    assert "one in all of the table" in caught.value.why
+    assert "unique in the whole table" in caught.value.why
 
     drop_entries(database, TABLE, "keys")
     drop_entries(database, "/lake/others", "keys")

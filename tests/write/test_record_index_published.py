@@ -72,7 +72,7 @@ def test_it_travels_to_tasks(tmp_path: Path) -> None:
     assert places(sent, KEYS) == truth(base)
 
 
-@pytest.mark.parametrize("first", [0, 1], ids=["asked", "told"])
+@pytest.mark.parametrize("first", [1, 2], ids=["asked", "told"])  # behind the opening that shows it is there
 @pytest.mark.parametrize("times", [AGAIN_MAX, AGAIN_MAX + 1])
 def test_an_index_that_is_built_anew_meanwhile(tmp_path: Path, times: int, first: int) -> None:
     """It is opened, and asked or told, again as often as five times; then the write fails, and leaves nothing. Keeps 4
@@ -98,7 +98,7 @@ def test_an_index_that_is_built_anew_meanwhile(tmp_path: Path, times: int, first
         assert not opened(base, scan(base)).indexed().instants
     else:
         instant = write_by(base, rows, open_index=open_moving, moves_rows=True)
-        assert calls == times + 2
+        assert calls == times + 3
         assert instant in opened(base, scan(base)).indexed().instants
     assert located(base, KEYS, bytes_max=0) == truth(base)
 

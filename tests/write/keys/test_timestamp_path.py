@@ -154,7 +154,7 @@ def test_a_timestamp_is_the_number_that_it_stores():
     ],
 )
 def test_types_that_hudi_takes_otherwise_are_refused(kind, value):
-    with pytest.raises(Unsupported, match="column at cannot tell partitions"):
+    with pytest.raises(Unsupported, match="column at cannot give partition paths"):
         paths([value], kind=kind, read="yyyy")
 
 

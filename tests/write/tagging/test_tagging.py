@@ -92,7 +92,7 @@ def test_what_is_chosen(hudis, tmp_path):
     assert isinstance(chosen(WriteOperation.DELETE).index, SimpleIndex)
     for wrong, message in (
         ({"index": IndexKind.BUCKET}, "needs the number of buckets"),
-        ({"index": IndexKind.BUCKET, "buckets": 4, "bucket_fields": ("name",)}, "cannot go by name"),
+        ({"index": IndexKind.BUCKET, "buckets": 4, "bucket_fields": ("name",)}, "cannot be made of name"),
         ({"index": IndexKind.BUCKET, "buckets": 100_000_000}, "cannot have 100000000 buckets.*at most 99999999"),
         ({"buckets": 4}, "the index is simple"),
     ):
