@@ -32,8 +32,8 @@ from lakeward.base.clock import SystemClock
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.engine.task.peak_memory import PeakMemory
-from lakeward.protocol import attempt, instant_time
-from lakeward.protocol.folder_fencing import FolderFencing
+from lakeward.protocol.attempts import attempt
+from lakeward.protocol.attempts.folder_fencing import FolderFencing
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.delta_commit import StagedDeltaCommit
@@ -41,6 +41,7 @@ from lakeward.protocol.metadata.writer import DeltaCommitWriter
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.times import instant_time
 from lakeward.protocol.transition import TimelineFiles
 from lakeward.read.slice_input import MergeCounts
 from lakeward.services.archive.plan.settings import ArchiveOptions

@@ -28,9 +28,9 @@ from benchmarks.merge.watched import watched
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
-from lakeward.read.predicate import Between, Predicate
+from lakeward.read.query.predicate import Between, Predicate
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
-from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.local import LocalStorage
 
 SHARES = (1.0, 0.1, 0.01)

@@ -1,4 +1,4 @@
-"""Write the matrix of refusals in docs/reference/compatibility.md, and each reason, from protocol/eligibility.
+"""Write the matrix of refusals in docs/reference/compatibility.md, and each reason, from protocol/refusals/eligibility.
 
     python -m deploy.compatibility_page
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lakeward.protocol.eligibility import ROWS, TableService
+from lakeward.protocol.refusals.eligibility import ROWS, TableService
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "compatibility.md"
 

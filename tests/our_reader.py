@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.merge.runs.sort_key import NotSorted
-from lakeward.read.committed_writes import committed_writes
 from lakeward.read.file_slice import open_slice
+from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage

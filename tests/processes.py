@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeward.protocol.owner import Owner, Processes
-from lakeward.protocol.stillness import Stillness
+from lakeward.protocol.times.stillness import Stillness
 
 
 class LookedOn(Stillness):

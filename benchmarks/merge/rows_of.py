@@ -18,7 +18,7 @@ from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import read_data_block
 from lakeward.merge.digest import Digest
-from lakeward.read.log_scan import read_heads
+from lakeward.read.logs.log_scan import read_heads
 from lakeward.storage.local import LocalStorage
 
 

@@ -13,11 +13,11 @@ from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.operation import run_operation
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.timeline.instant import State, parse_instant
+from lakeward.protocol.attempts.orphan_files import AGE_SECONDS_MIN
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.options import CompactionOptions
-from lakeward.protocol.orphan_files import AGE_SECONDS_MIN
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.seen_times import FOLDER as MINTED
+from lakeward.protocol.times.seen_times import FOLDER as MINTED
 from lakeward.services.clean.run.reserve import PLACE as RESERVE
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import Planner, planner_of

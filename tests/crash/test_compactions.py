@@ -127,7 +127,7 @@ def unscheduling(name: str, folder: Path) -> Case:
 
 def unscheduling_with_metadata(name: str, folder: Path) -> Case:
     """A process died between the metadata table's commit and the table's, and its plan is unscheduled: in the end
-    nothing of the instant is left in either, and no reader saw a difference. Keeps 4 of protocol/attempt."""
+    nothing of the instant is left in either, and no reader saw a difference. Keeps 4 of protocol/attempts/attempt."""
     before = everything(copy_golden(WITH_METADATA, folder.with_name("before")))
     table = copy_golden(WITH_METADATA, folder)
     processes = died_at_its_commit(table, PLANNERS[name], calls_before=0)

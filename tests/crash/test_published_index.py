@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import LakewardError
-from lakeward.protocol.heartbeat import find_intent
+from lakeward.protocol.attempts.heartbeat import find_intent
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.write.request import FileSizes, IndexKind
 from tests.clocks import SkippingClock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.compatibility_page import COLUMNS, DOCUMENT, document, matrix
-from lakeward.protocol.eligibility import ROWS, TableService
+from lakeward.protocol.refusals.eligibility import ROWS, TableService
 
 
 def test_the_matrix_is_current() -> None:

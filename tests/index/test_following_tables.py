@@ -19,7 +19,7 @@ from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.key_changes.table_commits import commits_behind
-from lakeward.read.log_scan import NEWEST
+from lakeward.read.logs.log_scan import NEWEST
 from lakeward.storage.storage import Storage
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock

@@ -27,7 +27,7 @@ from lakeward.format.metadata.key import column_stats_key
 from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
 from lakeward.format.metadata.record import ColumnStatsRecord, MetadataRecord
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
-from lakeward.protocol.attempt_files import attempt_folder
+from lakeward.protocol.attempts.attempt_files import attempt_folder
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
 from lakeward.protocol.metadata.write_changes import ChangedKeys, WriteChanges

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.protocol.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.storage.storage import join

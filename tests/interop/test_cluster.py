@@ -17,7 +17,7 @@ import pytest
 
 from deploy.executor_env import SPARK
 from lakeward.engine.dispatch.spark_master import check_master
-from lakeward.protocol.seen_times import FOLDER as MINTED
+from lakeward.protocol.times.seen_times import FOLDER as MINTED
 from tests.deploy.tools import PROJECT
 from tests.engine.dispatch.cluster import Cluster
 from tests.hudi.table import HudiTable, TableShape

@@ -14,7 +14,7 @@ import pytest
 
 from lakeward.format.log.block import BlockType
 from lakeward.read.file_slice import open_slice
-from lakeward.read.log_scan import NEWEST
+from lakeward.read.logs.log_scan import NEWEST
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.engine.dispatch.spark import SparkDispatcher
-from lakeward.protocol.heartbeat import Heartbeat
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat import Heartbeat
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.owner import Processes
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape

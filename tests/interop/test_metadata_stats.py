@@ -41,7 +41,7 @@ from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.format.stats.indexed_columns import indexed_columns
 from lakeward.format.stats.stats_value import StatsValue, StatsVersion, ValueKind, ValueType
-from lakeward.read.log_run import LogRun
+from lakeward.read.logs.log_run import LogRun
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from tests.conftest import IN_CI

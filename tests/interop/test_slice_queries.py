@@ -11,9 +11,9 @@ from pyspark.sql import functions as f
 
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.read.file_slice import open_slice
-from lakeward.read.predicate import Among, Between, Predicate
+from lakeward.read.query.predicate import Among, Between, Predicate
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
-from lakeward.read.slice_query import SliceQuery
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape

@@ -83,7 +83,7 @@ def test_no_file_of_ours_stays_beside_hudis(
     tmp_path: Path,
 ) -> None:
     """Hudi rolls our attempt back by our markers, so that the group has one base file and one log of changes of the
-    instant, and no engine finds another file than the commit names. Keeps 3 of protocol/fencing."""
+    instant, and no engine finds another file than the commit names. Keeps 3 of protocol/attempts/fencing."""
     base = dies(tmp_path, at)
     (instant,) = {each.time for each in timeline(base, DATA_TIMELINE) if each.action == "compaction"}
     ours = files_of(base, instant)

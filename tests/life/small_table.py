@@ -26,11 +26,11 @@ from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, 
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.options import CompactionOptions
-from lakeward.protocol.rollback import Step
+from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.plan.settings import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver, ArchiveReport

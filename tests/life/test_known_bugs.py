@@ -25,9 +25,9 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import AttemptLost, LockHeld, Refused, TryLater
-from lakeward.protocol import attempt
-from lakeward.protocol.folder_fencing import FolderFencing
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts import attempt
+from lakeward.protocol.attempts.folder_fencing import FolderFencing
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.transition import TimelineFiles
 from lakeward.services.archive.plan import archiving
 from lakeward.services.archive.plan.archiving import KeptFor

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import pytest
 
-from lakeward.protocol.fencing import fencing_of
-from lakeward.protocol.heartbeat import Heartbeat, read_liveness
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.fencing import fencing_of
+from lakeward.protocol.attempts.heartbeat import Heartbeat, read_liveness
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
@@ -44,7 +44,7 @@ def names(base: Path) -> list[str]:
 @pytest.mark.parametrize("ends", ["its own", "a dead one"])
 def test_who_took_over_meanwhile_keeps_its_heartbeat(tmp_path: Path, ends: str) -> None:
     """t0 A sees a heartbeat that is to go, and is stopped; t1 B takes over, and beats; t2 A wakes up. Keeps 2 of
-    protocol/folder_fencing."""
+    protocol/attempts/folder_fencing."""
     processes = ScriptedProcesses()
     a, b = processes.new_owner(), processes.new_owner()
     path = Path(heartbeat_path(str(tmp_path), INSTANT))

@@ -10,11 +10,11 @@ import pytest
 
 from lakeward.base.errors import BrokenFile, Conflict, LockLost, OutcomeUnknown, UntrustedName
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
-from lakeward.protocol import intent_fencing
-from lakeward.protocol.attempt import Attempt, table_place
-from lakeward.protocol.attempt_files import COMMIT_FILE, attempt_folder
-from lakeward.protocol.heartbeat import Heartbeat, find_intent
-from lakeward.protocol.heartbeat_line import CommitIntent, heartbeat_path
+from lakeward.protocol.attempts import intent_fencing
+from lakeward.protocol.attempts.attempt import Attempt, table_place
+from lakeward.protocol.attempts.attempt_files import COMMIT_FILE, attempt_folder
+from lakeward.protocol.attempts.heartbeat import Heartbeat, find_intent
+from lakeward.protocol.attempts.heartbeat_line import CommitIntent, heartbeat_path
 from lakeward.protocol.metadata.delta_commit import COMMIT_FILE as METADATA_COMMIT_FILE
 from lakeward.protocol.metadata.delta_commit import DeltaCommit
 from lakeward.protocol.transition import ServiceAction, TimelineFiles
@@ -256,8 +256,8 @@ def test_a_completed_file_of_another_stays(left: Left) -> None:
 
 
 def test_what_was_prepared_must_be_whole(left: Left) -> None:
-    """Each file that is gone or cut, and a commit that names what it must not. Keeps 2 of protocol/intent_fencing;
-    Keeps 2 of protocol/metadata/delta_commit."""
+    """Each file that is gone or cut, and a commit that names what it must not. Keeps 2 of
+    protocol/attempts/intent_fencing; Keeps 2 of protocol/metadata/delta_commit."""
     logs = sorted(path for path in left.everything() if path.startswith(f"{left.folder}/.") and ".log." in path)
     assert len(logs) == 5
     staged = f"{left.folder}/{METADATA_COMMIT_FILE}"
@@ -281,7 +281,8 @@ def test_what_was_prepared_must_be_whole(left: Left) -> None:
     [("files/../../x", UntrustedName), ("files/x", BrokenFile), ("files/.f_20200101000000000.log.1_0-0-0", BrokenFile)],
 )
 def test_a_commit_names_log_files_of_its_instant_only(left: Left, path: str, error: type[Exception]) -> None:
-    """Whatever lies in the folder was written by us, or it is not published. Keeps of protocol/staged_commit."""
+    """Whatever lies in the folder was written by us, or it is not published. Keeps of
+    protocol/attempts/staged_commit."""
     staged = f"{left.folder}/{METADATA_COMMIT_FILE}"
     content = left.store.read(staged)
     commit = read_commit_metadata(content, file=staged, layout=2)

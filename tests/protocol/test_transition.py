@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import AlreadyExists, AttemptLost, BrokenFile, OutcomeUnknown
-from lakeward.protocol.fencing import fencing_of
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.transition import ServiceAction, TimelineFiles
 from lakeward.storage.storage import Storage
 from tests.faults import Fault, FaultKind, FaultyStorage

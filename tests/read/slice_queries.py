@@ -17,8 +17,8 @@ from lakeward.format.parquet.base_file import SORTED_BY_KEY
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
 from lakeward.read.file_slice import open_slice
+from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import SliceInput
-from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.read.log_files import BLOCK_SCHEMA, TABLE_SCHEMA, block

@@ -18,8 +18,8 @@ from lakeward.format.file_name import parse_log_file
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.reference import merge_rows
 from lakeward.read.file_slice import MergedSlice, open_slice
+from lakeward.read.query.slice_query import EVERYTHING, REWRITE, SliceQuery
 from lakeward.read.slice_input import MergedBy, SliceInput
-from lakeward.read.slice_query import EVERYTHING, REWRITE, SliceQuery
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_version import TableVersion
 from tests.golden_tables import GOLDEN

@@ -32,12 +32,13 @@ from lakeward.format.log import block as log_block
 from lakeward.format.log.block import MAGIC, BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.parquet.base_file import open_base_file
-from lakeward.read import file_slice, log_run, log_scan
-from lakeward.read.log_scan import scan_slice_heads
+from lakeward.read import file_slice
+from lakeward.read.logs import log_run, log_scan
+from lakeward.read.logs.log_scan import scan_slice_heads
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import BLOCK_SCHEMA, data_block, delete_block, rollback_block, row
+from tests.read.logs.test_log_run import make
 from tests.read.slice_queries import lay_out, read
-from tests.read.test_log_run import make
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Scan = Callable[..., list[LogBlock]]

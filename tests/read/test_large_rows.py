@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.base.errors import Unsupported
 from lakeward.merge.memory_budget import INTERPRETER_BYTES, MemoryBudget, total_for_row
-from lakeward.read.slice_query import REWRITE
+from lakeward.read.query.slice_query import REWRITE
 from tests.read.log_files import data_block, row
 from tests.read.slice_queries import BASE, lay_out, parquet_block, read
 

@@ -1,4 +1,5 @@
-"""Slices of table version 10: native logs, inline logs, and both, by the classic fold. Keeps 5 of read/log_scan."""
+"""Slices of table version 10: native logs, inline logs, and both, by the classic fold. Keeps 5 of
+read/logs/log_scan."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from lakeward.format.log.writer import log_block_schema
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.file_slice import open_slice
-from lakeward.read.log_deletes import Deletes, find_deletes
-from lakeward.read.log_run import LogRun
-from lakeward.read.log_scan import check_ordering, check_schemas, find_block_damage, scan_slice_heads
-from lakeward.read.predicate import Among, Predicate
+from lakeward.read.logs.log_deletes import Deletes, find_deletes
+from lakeward.read.logs.log_run import LogRun
+from lakeward.read.logs.log_scan import check_ordering, check_schemas, find_block_damage, scan_slice_heads
+from lakeward.read.query.predicate import Among, Predicate
+from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import SliceInput
-from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.local import LocalStorage
 from tests import native_log_judge as judge
 from tests.format.log.native_log.native_files import FILE_ID, FOOTER, SCHEMA, TABLE_JSON, data_file, delete_file

@@ -17,12 +17,12 @@ from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.file_slice import MergedSlice, open_slice
 from lakeward.read.operation_column import has_operation
-from lakeward.read.slice_query import SliceQuery
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import META, TABLE_SCHEMA, data_block, delete_block, row
+from tests.read.logs.test_log_run import make as make_run
+from tests.read.logs.test_partial_blocks import SAMPLED, checked
 from tests.read.test_file_slice import BASE, make, slice_input
-from tests.read.test_log_run import make as make_run
-from tests.read.test_partial_blocks import SAMPLED, checked
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), takes_operations=True)
 LOG = ".fg_200.log.1_0-0-0"

@@ -13,7 +13,7 @@ from lakeward.base.errors import BrokenFile
 from lakeward.engine.task.verification import OutputSample, check_sample
 from lakeward.read.file_slice import open_slice
 from lakeward.read.positions import GoesByPlaces
-from lakeward.read.slice_query import SliceQuery
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import data_block, delete_block, row
 from tests.read.test_file_slice import BASE, make, rows_of, slice_input

@@ -21,7 +21,7 @@ import fastavro
 from lakeward.format.log.block import BlockType, HeaderKey
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.instant import parse_instant_time
-from lakeward.protocol.seen_times import FOLDER as MINTED
+from lakeward.protocol.times.seen_times import FOLDER as MINTED
 from tests.read.log_files import block
 
 FILE_ID = "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"

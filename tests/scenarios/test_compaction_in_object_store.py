@@ -15,8 +15,8 @@ from lakeward.base.errors import AlreadyExists, AttemptLost, LakewardError, Lock
 from lakeward.engine.task.operation_output import open_operation_output, output_path
 from lakeward.engine.task.operation_spec import OperationSpec
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.heartbeat import Heartbeat
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat import Heartbeat
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
@@ -207,8 +207,8 @@ class StoppedPublishing(MemoryObjects):
 def test_a_late_rollback_takes_nothing_of_a_successor(lake: Lake) -> None:
     """t0 A rolls a dead attempt back, and is stopped before whatever write of that; t1 B takes over, begins at the same
     instant, states its intent, and dies as it creates the commit; t2 A wakes up, and goes on to its end; t3 C comes.
-    In the end there is one commit, also when B's request arrives only now. Keeps 2 and 4 of protocol/fencing; Keeps 1
-    and 3 of protocol/intent_fencing."""
+    In the end there is one commit, also when B's request arrives only now. Keeps 2 and 4 of protocol/attempts/fencing;
+    Keeps 1 and 3 of protocol/attempts/intent_fencing."""
     processes = ScriptedProcesses()
     dying = lake.store()
 

@@ -13,7 +13,7 @@ import pytest
 from lakeward.base.errors import Conflict, LakewardError
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.heartbeat import find_intent
+from lakeward.protocol.attempts.heartbeat import find_intent
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.services.metadata.run.removal import remove_metadata
 from tests.clocks import SkippingClock

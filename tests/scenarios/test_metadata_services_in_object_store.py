@@ -14,12 +14,12 @@ import pytest
 from lakeward.base.errors import AttemptLost, Conflict, LakewardError, TryLater
 from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.protocol import intent_fencing
-from lakeward.protocol.attempt import Attempt, Publication, metadata_place
-from lakeward.protocol.attempt_files import COMMIT_FILE
-from lakeward.protocol.heartbeat import find_intent
+from lakeward.protocol.attempts import intent_fencing
+from lakeward.protocol.attempts.attempt import Attempt, Publication, metadata_place
+from lakeward.protocol.attempts.attempt_files import COMMIT_FILE
+from lakeward.protocol.attempts.heartbeat import find_intent
+from lakeward.protocol.attempts.staged_commit import named_files
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.staged_commit import named_files
 from lakeward.protocol.transition import MetadataAction
 from lakeward.services.metadata.run.removal import remove_metadata
 from lakeward.services.metadata.run.services import MetadataServices
@@ -207,7 +207,7 @@ def is_nth(number: int, store: MemoryObjects, write: str) -> bool:
 def test_who_completes_while_it_is_taken_over_has_completed(service: Service, lake_of: LakeOf) -> None:
     """t0 B sees that A is dead, and is about to shut it out; t1 A, who was only stopped, publishes and tidies up; t2 B
     finds no intent, for the heartbeat is gone, but must not roll back what is complete. Keeps 3 of
-    protocol/attempt."""
+    protocol/attempts/attempt."""
     lake = lake_of(service)
     # The last write before the commit intent.
     processes = lake.died(lambda write: write.endswith("compaction.inflight" if service is COMPACT else "/commit"))

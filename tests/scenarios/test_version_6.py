@@ -14,7 +14,7 @@ import pytest
 
 from lakeward.base.errors import LakewardError, Refused
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
-from lakeward.read.log_scan import scan_slice_heads
+from lakeward.read.logs.log_scan import scan_slice_heads
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.planner import planner_of

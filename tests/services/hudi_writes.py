@@ -11,7 +11,7 @@ from lakeward.base.clock import Clock
 from lakeward.format.avro.container import write_record
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 
 ROLLBACK_PLAN = {
     "type": "record",

@@ -16,7 +16,7 @@ from lakeward.base.errors import Refused
 from lakeward.format.timeline.rollback_metadata import read_rolled_back
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
-from lakeward.protocol.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.run import orphans
 from lakeward.services.clean.run.orphans import look, restore_orphans, set_orphans_aside
 from lakeward.services.clean.run.undoing import undo_clean

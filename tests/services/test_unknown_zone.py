@@ -12,7 +12,7 @@ import pytest
 from lakeward.base.errors import LakewardError
 from lakeward.cli.main import run
 from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
-from lakeward.protocol.seen_times import FOLDER, find_minted
+from lakeward.protocol.times.seen_times import FOLDER, find_minted
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.new_time import times_after
 from tests.golden_tables import copy_golden

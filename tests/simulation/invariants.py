@@ -23,8 +23,8 @@ import re
 from collections import defaultdict
 
 from lakeward.format.timeline.clean_plan import read_clean_plan
-from lakeward.protocol.folder_fencing import ENDED
-from lakeward.protocol.heartbeat import EXPIRY_SECONDS, INTERVAL_SECONDS
+from lakeward.protocol.attempts.folder_fencing import ENDED
+from lakeward.protocol.attempts.heartbeat import EXPIRY_SECONDS, INTERVAL_SECONDS
 from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import (

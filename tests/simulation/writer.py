@@ -29,7 +29,7 @@ from lakeward.format.java_properties import parse_properties
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import UsageError
-from lakeward.protocol.eligibility import find_all_refusals
+from lakeward.protocol.refusals.eligibility import find_all_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, find_path

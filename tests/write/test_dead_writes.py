@@ -12,7 +12,7 @@ import pytest
 from lakeward.base.errors import AttemptLost, Conflict
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import State, parse_instant
-from lakeward.protocol.heartbeat import find_intent
+from lakeward.protocol.attempts.heartbeat import find_intent
 from tests.faults import Fault, FaultKind, Killed
 from tests.memory_objects import MemoryObjects, Objects
 from tests.object_lake import BASE

@@ -16,7 +16,7 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.format.file_name import is_native_log
-from lakeward.protocol.rollback import Step
+from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.clean.run.cleaner import Cleaner

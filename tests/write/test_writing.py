@@ -17,7 +17,7 @@ from lakeward.base.errors import Cancelled, Conflict, LakewardError, Refused, Tr
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.partition_metadata import read_partition_metadata
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import COMMIT_TIME_ORDERING
 from lakeward.write.flow.in_process import InProcessFlow

@@ -30,7 +30,7 @@ from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
 from lakeward.cli.views.terminal import Terminal
 from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
-from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.together.explaining.file_explanation import Gone
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences

@@ -22,8 +22,8 @@ from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.rollback import RollbackDecision
-from lakeward.protocol.stuck_services import Judge
+from lakeward.protocol.pending.rollback import RollbackDecision
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.read.slice_input import MERGED_BY_KEY
 from lakeward.services.archive.plan.archiving import ArchivePlan
 from lakeward.services.archive.run.preview import archive_plan_of

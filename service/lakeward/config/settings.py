@@ -52,7 +52,7 @@ from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.opening import LockOptions, stopped_writers_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
-from lakeward.protocol.silence import SILENT_AFTER_SECONDS
+from lakeward.protocol.pending.silence import SILENT_AFTER_SECONDS
 from lakeward.protocol.yielding import WritersConflict, YieldOptions, YieldThen
 from lakeward.services.archive.plan.settings import (
     CLEANED,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeward.config.settings import TableSettings
-from lakeward.protocol.eligibility import Refusal, TableService, find_all_refusals, why_no_work
 from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_all_refusals, why_no_work
 from lakeward.table.snapshot import TableSnapshot
 
 _ASKS: Mapping[JobKind, TableService] = {
@@ -48,7 +48,7 @@ class Standing:
 
 
 def standing_of(settings: TableSettings, snapshot: TableSnapshot, *, beside_writers: bool) -> Standing:
-    """Asks the rows of `protocol/eligibility` once, for all services of the table.
+    """Asks the rows of `protocol/refusals/eligibility` once, for all services of the table.
 
     Args:
         beside_writers: no operator said that the writers are stopped.

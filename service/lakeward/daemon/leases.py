@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 
 from lakeward.base.clock import Clock
 from lakeward.protocol.owner import Processes, parse_owner
-from lakeward.protocol.stillness import Stillness
+from lakeward.protocol.times.stillness import Stillness
 from lakeward.state import lease as terms
 from lakeward.state.lease import HeldLease
 from lakeward.state.records import DaemonRecord

@@ -31,16 +31,16 @@ from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import State, parse_instant_time
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.pending_work import PendingWork, pending_work
-from lakeward.protocol.refusal import refuse
+from lakeward.protocol.pending.pending_work import PendingWork, pending_work
+from lakeward.protocol.pending.stuck import is_begun_service
+from lakeward.protocol.pending.stuck_services import Judge
+from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.protocol.refusals.refusal import refuse
 from lakeward.protocol.service import Service, ServiceDemand, TableFacts
 from lakeward.protocol.serviced_table import ServicedTable, planned_at
-from lakeward.protocol.stuck import is_begun_service
-from lakeward.protocol.stuck_services import Judge
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.services.metadata.run.trigger import scan_trigger

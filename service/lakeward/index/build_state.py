@@ -20,7 +20,7 @@ from lakeward.index.key_changes.table_commits import TableCommit, newest_change
 from lakeward.index.key_checkpoints import BUILD_FOLDER, KeyCheckpoint, list_checkpoints, slice_digest
 from lakeward.index.out_of_use import FOLDER
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.read.committed_writes import committed_writes
+from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice

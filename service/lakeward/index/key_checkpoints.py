@@ -33,7 +33,7 @@ import pyarrow as pa
 from lakeward.base.errors import BrokenFile
 from lakeward.index.location import KEY_COLUMN
 from lakeward.merge.rules.merge_rules import MergeRules
-from lakeward.read.committed_writes import CommittedWrites
+from lakeward.read.logs.committed_writes import CommittedWrites
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 

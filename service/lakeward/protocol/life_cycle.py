@@ -6,7 +6,7 @@
     no lock   what is no longer needed goes
     failure   under the lock: the attempt is rolled back, or rolled forward where it has stated its intent
 
-A service brings its plan, its work and its commit; the rest is `protocol/attempt.py`.
+A service brings its plan, its work and its commit; the rest is `protocol/attempts/attempt.py`.
 
 Touches: the table, through the attempt and the service.
 Keeps:   1. a failed attempt leaves its plan, where that was promised, and nothing else;
@@ -21,8 +21,8 @@ from typing import Protocol
 
 from lakeward.base.errors import Cancelled, LakewardError
 from lakeward.base.quantities import format_instant
-from lakeward.protocol.attempt import Attempt, Publication
-from lakeward.protocol.heartbeat import INTERVAL_SECONDS
+from lakeward.protocol.attempts.attempt import Attempt, Publication
+from lakeward.protocol.attempts.heartbeat import INTERVAL_SECONDS
 from lakeward.protocol.lock.renewal import Renewal
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.owner import Owner

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakeward.protocol.attempt import Attempt, StagedParticipant
+from lakeward.protocol.attempts.attempt import Attempt, StagedParticipant
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.table.metadata.metadata_table import has_metadata_table

@@ -11,7 +11,7 @@ from pathlib import Path
 from lakeward.base.state_folder import state_folder
 from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.protocol.lock.opening import LockOptions
-from lakeward.protocol.silence import SILENT_AFTER_SECONDS
+from lakeward.protocol.pending.silence import SILENT_AFTER_SECONDS
 from lakeward.protocol.yielding import YieldOptions
 from lakeward.table.listing import ListingSource
 

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
-from lakeward.protocol.stillness import Stillness
+from lakeward.protocol.times.stillness import Stillness
 
 MAX_ATTEMPT = 2**31 - 1
 

@@ -29,8 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.base.errors import Conflict
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.creation import create_once
-from lakeward.protocol.fencing import fencing_of
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.quarantine import (
     FILES,

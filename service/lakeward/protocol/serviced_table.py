@@ -22,20 +22,20 @@ from typing import Self
 
 from lakeward.base.clock import Clock
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
-from lakeward.protocol.attempt import Attempt, AttemptPlace, table_place, write_place
-from lakeward.protocol.eligibility import TableService, find_refusals
-from lakeward.protocol.heartbeat import Liveness, read_liveness, watch
-from lakeward.protocol.heartbeat_line import heartbeat_path
-from lakeward.protocol.instant_time import Minter
+from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace, table_place, write_place
+from lakeward.protocol.attempts.heartbeat import Liveness, read_liveness, watch
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.orphan_files import sweep
 from lakeward.protocol.lock.opening import open_lock
 from lakeward.protocol.lock.table_lock import Fence, Guard
 from lakeward.protocol.metadata.delta_commit import DeltaCommit
 from lakeward.protocol.options import CompactionOptions
-from lakeward.protocol.orphan_files import sweep
 from lakeward.protocol.owner import Owner, Processes
 from lakeward.protocol.progress import Observer, Phase, Silent
-from lakeward.protocol.refusal import refuse
-from lakeward.protocol.seen_times import read_times
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.times.instant_time import Minter
+from lakeward.protocol.times.seen_times import read_times
 from lakeward.protocol.transition import ServiceAction, WriteAction
 from lakeward.protocol.writer_watch import WriterWatch
 from lakeward.storage.storage import Storage, parent

@@ -10,7 +10,7 @@
     a savepoint: (nothing) --begin--> inflight --complete--> completed --delete--> (nothing)
 
 A file is created once, with all of its content, where there was none, and never changed (`protocol/creation.py`).
-Which process may complete an instant, and how, is decided by `protocol/fencing.py`.
+Which process may complete an instant, and how, is decided by `protocol/attempts/fencing.py`.
 
 Of a table of layout 1 that is a compaction alone, whose completed file carries no completion time: `.inflight` and
 `.requested` have the same names in both layouts, and all of them are parsed as those of layout 2.

@@ -20,7 +20,7 @@ from statistics import median_low
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
-from lakeward.protocol.heartbeat import Life, read_liveness
+from lakeward.protocol.attempts.heartbeat import Life, read_liveness
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.yielding import LiveWrite, Writes
 from lakeward.storage.storage import Storage

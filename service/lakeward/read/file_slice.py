@@ -1,6 +1,6 @@
 """One file slice as merged rows: base file and logs in, Arrow batches out.
 
-The logs are read first and folded to one record per key (`read/log_run.py`), then the base file streams by and the
+The logs are read first and folded to one record per key (`read/logs/log_run.py`), then the base file streams by and the
 two are merged: by the order of their keys where the base file's footer says that it is sorted, or there is none
 (`merge/sorted_merge.py`), else by their hashes (`merge/hash_merge.py`).
 
@@ -60,18 +60,18 @@ from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.large_rows import check_row_sizes
-from lakeward.read.log_run import Incoming, LogRun
-from lakeward.read.log_scan import LogScan, scan_slice_heads
+from lakeward.read.logs.log_run import Incoming, LogRun
+from lakeward.read.logs.log_scan import LogScan, scan_slice_heads
+from lakeward.read.logs.partial_blocks import rules_of_blocks
+from lakeward.read.logs.rank_order import rules_of_ranks
 from lakeward.read.made_keys import with_made_keys
 from lakeward.read.operation_column import has_operations
-from lakeward.read.partial_blocks import rules_of_blocks
 from lakeward.read.positions import GoesByPlaces, can_go_by_places, names_places, with_places, without_places
-from lakeward.read.predicate import Predicate
-from lakeward.read.pruning import LogSide, choose_row_groups
-from lakeward.read.rank_order import rules_of_ranks
-from lakeward.read.sample import SampleTap
+from lakeward.read.query.predicate import Predicate
+from lakeward.read.query.pruning import LogSide, choose_row_groups
+from lakeward.read.query.sample import SampleTap
+from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
-from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
 
 

@@ -23,7 +23,7 @@ from lakeward.format.file_name import parse_any_log, resolve
 from lakeward.format.log.block import LogBlock
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD
-from lakeward.read.log_scan import read_heads
+from lakeward.read.logs.log_scan import read_heads
 from lakeward.read.operation_column import data_blocks, has_operation
 from lakeward.storage.storage import Storage, is_of_storage
 from lakeward.table.snapshot import TableSnapshot

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakeward.base.errors import Unsupported
-from lakeward.read.committed_writes import committed_writes
-from lakeward.read.log_scan import NEWEST
+from lakeward.read.logs.committed_writes import committed_writes
+from lakeward.read.logs.log_scan import NEWEST
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileSlice

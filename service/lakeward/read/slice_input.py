@@ -14,7 +14,7 @@ from lakeward.format.file_name import parse_any_log
 from lakeward.format.timeline.instant import is_before
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
-from lakeward.read.committed_writes import CommittedWrites
+from lakeward.read.logs.committed_writes import CommittedWrites
 
 
 @dataclass(frozen=True, slots=True)

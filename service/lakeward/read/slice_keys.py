@@ -19,14 +19,14 @@ from lakeward.format.parquet.row_groups import row_groups
 from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.records import keyless
-from lakeward.read.block_deletes import read_deletes
 from lakeward.read.file_slice import open_slice
 from lakeward.read.keys_input import KeysInput, keys_input
-from lakeward.read.log_scan import find_block_damage, read_heads
+from lakeward.read.logs.block_deletes import read_deletes
+from lakeward.read.logs.log_scan import find_block_damage, read_heads
 from lakeward.read.made_keys import check_keys_can_be_made, made_keys
-from lakeward.read.predicate import Predicate, keys_among
-from lakeward.read.pruning import NO_LOGS, choose_row_groups
-from lakeward.read.slice_query import SliceQuery
+from lakeward.read.query.predicate import Predicate, keys_among
+from lakeward.read.query.pruning import NO_LOGS, choose_row_groups
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice

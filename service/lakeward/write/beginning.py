@@ -17,8 +17,8 @@ from datetime import datetime
 
 from lakeward.base.clock import Clock
 from lakeward.format.timeline.replace_metadata import requested_write
-from lakeward.protocol.attempt import Attempt
-from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.attempts.attempt import Attempt
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.rolling_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
 from lakeward.services.rollback.run.taking_over import tidy

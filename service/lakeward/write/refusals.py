@@ -1,6 +1,6 @@
 """What is asked of a write that the table, or its operation, does not go with.
 
-What prevents any write to a table is in `protocol/eligibility.py`.
+What prevents any write to a table is in `protocol/refusals/eligibility.py`.
 
 Touches: nothing.
 Keeps:   1. the columns of a table that has commits are never guessed from the rows that come;

@@ -18,9 +18,9 @@ from functools import partial
 from lakeward.base.errors import Conflict
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
 from lakeward.protocol.before_writing import check_space
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileSlice

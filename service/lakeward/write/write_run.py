@@ -7,7 +7,7 @@
 
 Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; an index of Lakeward; reads the
          table.
-         What it publishes `protocol/attempt.py` does.
+         What it publishes `protocol/attempts/attempt.py` does.
 Keeps:   1. what is published meets nothing that completed since the write began;
          2. a base file is replaced only if it is still its group's newest, with nothing on top of it that was not
             merged;
@@ -26,16 +26,16 @@ from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
-from lakeward.protocol.attempt import Attempt, Publication
-from lakeward.protocol.attempt_files import Winner
+from lakeward.protocol.attempts.attempt import Attempt, Publication
+from lakeward.protocol.attempts.attempt_files import Winner
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.before_writing import check_writers_stopped
-from lakeward.protocol.eligibility import TableService
-from lakeward.protocol.fencing import fencing_of
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
 from lakeward.protocol.metadata.write_changes import ChangedKeys, WriteChanges
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join

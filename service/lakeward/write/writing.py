@@ -17,10 +17,10 @@ from functools import partial
 import pyarrow as pa
 
 from lakeward.base.errors import Conflict, Refused
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
 from lakeward.protocol.progress import Count
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.beginning import begin_write, timeline_snapshot

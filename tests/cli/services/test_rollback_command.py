@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from tests.crash.compacting import everything
 from tests.golden_tables import copy_golden
 from tests.services.bench import PENDING

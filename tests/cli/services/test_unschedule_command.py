@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from tests.crash.compacting import check_finished, check_readable, everything
 from tests.golden_tables import copy_golden
 from tests.services.bench import GROUP, PENDING

@@ -29,8 +29,8 @@ from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.file_slice import open_slice
-from lakeward.read.log_scan import scan_slice_heads
-from lakeward.read.sample import RECORDS_MAX
+from lakeward.read.logs.log_scan import scan_slice_heads
+from lakeward.read.query.sample import RECORDS_MAX
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns

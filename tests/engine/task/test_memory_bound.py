@@ -25,7 +25,7 @@ from lakeward.format.log.native_log.footer import NativeLogFooter
 from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
-from lakeward.read.log_scan import read_heads
+from lakeward.read.logs.log_scan import read_heads
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import META, TABLE_SCHEMA

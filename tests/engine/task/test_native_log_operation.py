@@ -21,8 +21,8 @@ from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import MergeRules
-from lakeward.read.log_deletes import check_native_deletes
-from lakeward.read.log_scan import scan_slice_heads
+from lakeward.read.logs.log_deletes import check_native_deletes
+from lakeward.read.logs.log_scan import scan_slice_heads
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns

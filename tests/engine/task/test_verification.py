@@ -18,7 +18,7 @@ from lakeward.engine.task.verification import (
 )
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.reference import LogRecord
-from lakeward.read.sample import SampledKey, SampleTap
+from lakeward.read.query.sample import SampledKey, SampleTap
 from lakeward.read.slice_input import MergeCounts
 
 COUNTS = MergeCounts(

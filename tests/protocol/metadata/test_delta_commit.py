@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from lakeward.base.errors import AttemptLost, Conflict, LockLost
-from lakeward.protocol.attempt_files import attempt_folder
-from lakeward.protocol.fencing import fencing_of
+from lakeward.protocol.attempts.attempt_files import attempt_folder
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.delta_commit import DeltaCommit
 from lakeward.storage.local import LocalStorage

@@ -18,7 +18,7 @@ from lakeward.format.metadata.record import FilesRecord, MetadataRecord, Partiti
 from lakeward.format.stats.column_range import ColumnRange
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import State, parse_instant
-from lakeward.protocol.attempt_files import attempt_folder
+from lakeward.protocol.attempts.attempt_files import attempt_folder
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.delta_commit import COMMIT_FILE, StagedDeltaCommit
 from lakeward.protocol.metadata.snapshot import take_metadata_snapshot

@@ -23,7 +23,7 @@ from lakeward.engine.task.slice_check_spec import CheckedSlice, SliceCheck
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
 from lakeward.read.file_slice import open_slice
-from lakeward.read.sample import BASE_KEYS_MAX, LOG_KEYS_MAX
+from lakeward.read.query.sample import BASE_KEYS_MAX, LOG_KEYS_MAX
 from lakeward.read.slice_input import SliceInput
 from lakeward.services.verification.sample_verification import SampleReport, choose_slices, verify_sample
 from lakeward.storage.local import LocalStorage

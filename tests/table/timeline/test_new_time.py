@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.base.errors import BrokenFile, Refused, TryLater
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.protocol.instant_time import MAX_CLOCK_SKEW_SECONDS, next_times
+from lakeward.protocol.times.instant_time import MAX_CLOCK_SKEW_SECONDS, next_times
 from lakeward.table.timeline import new_time
 from lakeward.table.timeline.new_time import find_set_back, times_after
 from lakeward.table.timeline.timezone import TimelineZone, TimeSample, ZoneSource, all_zones, resolve_zone

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import AttemptLost, Unsupported
-from lakeward.protocol.attempt_files import attempt_folder, temp_folder
-from lakeward.protocol.heartbeat import Heartbeat
+from lakeward.protocol.attempts.attempt_files import attempt_folder, temp_folder
+from lakeward.protocol.attempts.heartbeat import Heartbeat
 from lakeward.storage.local import LocalStorage
 from lakeward.write.handles.handle import write_target
 from lakeward.write.target import HandleKind, TargetResult, WriteContext, WriteTarget

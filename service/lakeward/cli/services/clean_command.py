@@ -26,8 +26,8 @@ from lakeward.cli.views.clean import clean_as_json, render_clean
 from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned, render_undone, undone_as_json
 from lakeward.cli.views.metadata import metadata_report_as_json, render_metadata_report
 from lakeward.cli.views.terminal import Terminal
-from lakeward.protocol.eligibility import TableService, find_refusals
-from lakeward.protocol.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.refusal import refuse
 from lakeward.services.clean.run.choosing import CleanChoice
 from lakeward.services.compaction.plan.selection import matches
 from lakeward.services.metadata.plan.trigger import MetadataService

@@ -23,7 +23,7 @@ from lakeward.cli.services.metadata_compact import service_metadata_now
 from lakeward.cli.services.metadata_removal import removal_told, remove_partition
 from lakeward.config.settings import Writers
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.stuck_services import Judge
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.services.metadata.plan.trigger import MetadataService
 from lakeward.services.metadata.run.aborting import abort_indexing as abort
 from lakeward.services.metadata.run.aborting import preview_aborting

@@ -20,11 +20,11 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import DebugOption, JsonOption
 from lakeward.cli.services.serviced import serviced_table
 from lakeward.cli.views.rollback import tell_rollbacks_planned, tell_rolled_back
-from lakeward.protocol.rollback import RollbackReason, Step
+from lakeward.protocol.pending.rollback import RollbackReason, Step
 from lakeward.services.rollback.run.rolling_back import find_decisions, preview, read_timeline, roll_back_writes
 
 if TYPE_CHECKING:
-    from lakeward.protocol.rollback import RollbackDecision
+    from lakeward.protocol.pending.rollback import RollbackDecision
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.table.timeline.timeline import Timeline
 

@@ -47,9 +47,9 @@ from lakeward.cli.views.terminal import Terminal
 from lakeward.config.standing import standing_of
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.clean_plan import CleanPlan
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.rollback import Step
+from lakeward.protocol.pending.rollback import Step
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.preview import preview_archive
 from lakeward.services.clean.run.choosing import CleanChoice

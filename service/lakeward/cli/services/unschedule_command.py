@@ -19,15 +19,15 @@ from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.cli.services.serviced import serviced_table
-from lakeward.protocol.eligibility import TableService
-from lakeward.protocol.pending_work import pending_work
+from lakeward.protocol.pending.pending_work import pending_work
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import label
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.run.unscheduling import Hindrance, StillScheduled, preview_unscheduling
 from lakeward.services.compaction.run.unscheduling import unschedule as unschedule_plan
 
 if TYPE_CHECKING:
-    from lakeward.protocol.pending_work import PendingWork
+    from lakeward.protocol.pending.pending_work import PendingWork
     from lakeward.services.compaction.run.unscheduling import Unscheduled
 
 

@@ -12,7 +12,7 @@ import typer
 
 from lakeward.base.quantities import format_time
 from lakeward.cli.result import print_json
-from lakeward.protocol.rollback import RollbackDecision, Step
+from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.services.rollback.run.rolling_back import PlannedRollback, RolledBackWrite
 
 _NOTHING = "No failed write is to be rolled back, and no service that was left unfinished."

@@ -47,11 +47,11 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.ordering_type import ordering_columns
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.read.log_run import LogRun
+from lakeward.read.logs.log_run import LogRun
 from lakeward.read.made_keys import without_made_keys
-from lakeward.read.sample import SampleTap, common_samples
+from lakeward.read.query.sample import SampleTap, common_samples
+from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import MergeCounts, MergedBy
-from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 

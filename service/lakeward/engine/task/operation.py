@@ -58,11 +58,11 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.digest import Digest
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
-from lakeward.read.log_run import Incoming
+from lakeward.read.logs.log_run import Incoming
 from lakeward.read.made_keys import with_made_keys, without_made_keys
 from lakeward.read.positions import GoesByPlaces
+from lakeward.read.query.slice_query import REWRITE
 from lakeward.read.slice_input import SliceInput
-from lakeward.read.slice_query import REWRITE
 from lakeward.storage.storage import Storage, join
 
 ATTEMPTS_MAX = 1_000

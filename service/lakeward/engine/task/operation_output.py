@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from lakeward.engine.task.output_place import OutputPlace
-from lakeward.protocol.attempt_files import Winner
-from lakeward.protocol.fencing import fencing_of
+from lakeward.protocol.attempts.attempt_files import Winner
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.storage.storage import Storage
 
 

@@ -31,10 +31,10 @@ from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.reference import Row
 from lakeward.read.file_slice import open_slice
 from lakeward.read.made_keys import with_made_keys
-from lakeward.read.predicate import keys_among
-from lakeward.read.sample import plain_rows
+from lakeward.read.query.predicate import keys_among
+from lakeward.read.query.sample import plain_rows
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
-from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
 
 DUPLICATES_TOLD = 3

@@ -21,7 +21,7 @@ from lakeward.base.errors import VerificationFailed
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.ordering_type import integer_fields
 from lakeward.merge.rules.reference import Row, fold_key, merge_rows
-from lakeward.read.sample import SampledKey, SampleTap, pick_rows
+from lakeward.read.query.sample import SampledKey, SampleTap, pick_rows
 from lakeward.read.slice_input import MergeCounts
 
 

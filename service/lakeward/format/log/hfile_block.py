@@ -3,8 +3,8 @@
 The content is a whole HFile with an entry for each record, in the order of keys: a key, and the row in Avro binary by
 the schema of the block's header. The key is the record key. A text column of the name `key` is stored as an empty
 string, and readers put the entry's key there, because Hudi's metadata tables have such a column and its writer makes no
-difference. Hudi 1.0 has the entry by what that column held, 1.2.0 by the record key (`read/log_scan` refuses the loss).
-(Hudi: HoodieHFileDataBlock and HFileUtils write, HoodieAvroHFileReaderImplBase reads; real tables of both.)
+difference. Hudi 1.0 has the entry by what that column held, 1.2.0 by the record key (`read/logs/log_scan` refuses the
+loss). (Hudi: HoodieHFileDataBlock and HFileUtils write, HoodieAvroHFileReaderImplBase reads; real tables of both.)
 
 Touches: the log file it is given, by seeking and reading.
 Keeps:   1. memory is bounded by one data block of the HFile, which Hudi ends at 1 MiB, and its frames;

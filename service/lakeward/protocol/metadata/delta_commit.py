@@ -63,11 +63,11 @@ from lakeward.format.file_name import HFILE, parse_any_log
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
-from lakeward.protocol.attempt_files import rollback_folder
-from lakeward.protocol.fencing import fencing_of
-from lakeward.protocol.heartbeat_line import CommitIntent
+from lakeward.protocol.attempts.attempt_files import rollback_folder
+from lakeward.protocol.attempts.fencing import fencing_of
+from lakeward.protocol.attempts.heartbeat_line import CommitIntent
+from lakeward.protocol.attempts.staged_commit import named_files
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.staged_commit import named_files
 from lakeward.protocol.transition import LAYOUT, MetadataAction, TimelineFiles
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, metadata_base_path

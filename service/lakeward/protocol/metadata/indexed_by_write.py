@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from lakeward.format.metadata.index_definitions import with_source_fields
 from lakeward.format.metadata.partition import COLUMN_STATS
 from lakeward.format.stats.indexed_columns import indexed_columns
-from lakeward.protocol.fencing import fencing_of
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.storage.storage import Storage
 from lakeward.table.index_definitions import IndexedColumns, index_definitions_path, load_index_definitions
 from lakeward.table.snapshot import TableSnapshot

@@ -59,7 +59,7 @@ from lakeward.format.timeline.commit_metadata import (
     write_commit_metadata,
 )
 from lakeward.format.timeline.instant import comparable_time, parse_instant_time
-from lakeward.protocol.fencing import fencing_of
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.metadata.changes import (
     DeletedFile,
     NewFile,

@@ -11,11 +11,11 @@ from __future__ import annotations
 from lakeward.base.quantities import format_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
-from lakeward.protocol.rollback import RollbackDecision, RollbackReason
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason
+from lakeward.protocol.pending.stuck import is_begun_service
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.stuck import is_begun_service
-from lakeward.protocol.stuck_services import Judge
 from lakeward.services.rollback.run.failed_writes import judge_quiet
 from lakeward.services.rollback.run.rolling_back import find_quiet, roll_back_writes
 from lakeward.services.rollback.settings import RollbackRules

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from lakeward.base.errors import AttemptLost, Refused, TryLater, UsageError
 from lakeward.format.timeline.instant import Instant, State, is_before
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import SavepointFiles
 from lakeward.services.savepoint.plan import check_commit, check_uncleaned, files_to_keep

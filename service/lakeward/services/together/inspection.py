@@ -14,7 +14,7 @@ from typing import Any
 
 from lakeward.base.clock import Clock
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
-from lakeward.protocol.eligibility import Refusal, TableService, find_all_refusals
+from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_all_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy
 from lakeward.services.together.explaining.storage_states import storage_states

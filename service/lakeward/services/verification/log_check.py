@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from lakeward.base.errors import NotFound, Unsupported
-from lakeward.read.log_scan import broken_log, find_block_damage
+from lakeward.read.logs.log_scan import broken_log, find_block_damage
 from lakeward.services.verification.check_report import Check, CheckReport, Problem
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile

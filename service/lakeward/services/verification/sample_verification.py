@@ -22,11 +22,11 @@ from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata
 from lakeward.format.timeline.instant import State
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.protocol.eligibility import TableService, find_refusals
 from lakeward.protocol.lock.table_lock import Guard
-from lakeward.protocol.refusal import refuse
-from lakeward.read.committed_writes import committed_writes
-from lakeward.read.log_scan import NEWEST
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.refusal import refuse
+from lakeward.read.logs.committed_writes import committed_writes
+from lakeward.read.logs.log_scan import NEWEST
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join

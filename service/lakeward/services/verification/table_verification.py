@@ -21,9 +21,9 @@ from lakeward.base.errors import Refused
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.entry import check_slice_at
 from lakeward.format.avro.column_names import find_bad_names
-from lakeward.protocol.eligibility import find_all_refusals
-from lakeward.protocol.findings import way_to_loadable_schema
-from lakeward.protocol.heartbeat import EXPIRY_SECONDS
+from lakeward.protocol.attempts.heartbeat import EXPIRY_SECONDS
+from lakeward.protocol.refusals.eligibility import find_all_refusals
+from lakeward.protocol.refusals.findings import way_to_loadable_schema
 from lakeward.services.verification.check_report import Check, CheckReport, Problem
 from lakeward.services.verification.gone_partitions import find_gone_partitions
 from lakeward.services.verification.log_check import check_logs

@@ -16,8 +16,8 @@ from lakeward.format.projection import project
 from lakeward.merge.rules.ordering_type import ordering_columns
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.read.block_deletes import read_deletes
-from lakeward.read.log_scan import read_heads
+from lakeward.read.logs.block_deletes import read_deletes
+from lakeward.read.logs.log_scan import read_heads
 from lakeward.storage.storage import Storage
 from lakeward.write.handles.appended_records import AppendedRecords
 from lakeward.write.target import WriteContext

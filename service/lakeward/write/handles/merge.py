@@ -49,7 +49,7 @@ from lakeward.format.parquet.base_file import open_base_file, read_shape
 from lakeward.merge.rows.key_ascent import KeyAscent
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD
 from lakeward.merge.rules.ordering_type import ordering_type
-from lakeward.read.log_run import Incoming
+from lakeward.read.logs.log_run import Incoming
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
 from lakeward.write.handles.base_file_output import BaseFileOutput

@@ -18,8 +18,8 @@ import pyarrow as pa
 from lakeward.format.avro.schema import block_schema
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
-from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId

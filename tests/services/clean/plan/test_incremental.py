@@ -11,7 +11,7 @@ import pytest
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.format.timeline.instant import parse_instant_time
-from lakeward.protocol.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.plan.decision import LEFT_NOTHING, CleanOutcome
 from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
 from lakeward.services.clean.plan.options import CleanOptions

@@ -21,7 +21,7 @@ from tests.crash.compacting import check_readable, everything
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
-from tests.protocol.test_eligibility import all_schemas_gone
+from tests.protocol.refusals.test_eligibility import all_schemas_gone
 from tests.services.clean.run.cleaning import (
     TIMELINE,
     choose_old,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import UsageError
-from lakeward.protocol.attempt_files import temp_folder
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.attempt_files import temp_folder
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.run.orphans import OrphanReport, look, restore_orphans, set_orphans_aside

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.quarantine import begin_undo
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind

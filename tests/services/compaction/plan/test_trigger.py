@@ -7,7 +7,7 @@ from datetime import UTC
 import pytest
 
 from lakeward.format.timeline.instant import Instant, State
-from lakeward.protocol.ages import Ages
+from lakeward.protocol.times.ages import Ages
 from lakeward.services.compaction.plan.slice_profile import profile_slice
 from lakeward.services.compaction.plan.trigger import Firing, Trigger, TriggerStrategy, group_fires, table_fires
 from lakeward.table.timeline.timeline import Timeline

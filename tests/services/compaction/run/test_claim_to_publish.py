@@ -14,7 +14,7 @@ import pytest
 
 import lakeward
 from lakeward.engine.task.operation import run_operation
-from lakeward.protocol.attempt import Attempt
+from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from tests.golden_tables import copy_golden
 from tests.memory_objects import MemoryObjects, Objects
@@ -109,7 +109,7 @@ class Followed:
 
 
 def module_of(code: CodeType) -> str | None:
-    """`protocol/attempt`; None where it is not ours."""
+    """`protocol/attempts/attempt`; None where it is not ours."""
     name = code.co_filename
     return name.removeprefix(PACKAGE).removesuffix(".py") if name.startswith(PACKAGE) else None
 

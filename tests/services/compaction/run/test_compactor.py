@@ -20,7 +20,7 @@ from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State, format_instant_time
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK
 from lakeward.protocol.owner import Owner
 from lakeward.protocol.progress import Phase

@@ -173,7 +173,7 @@ def test_what_older_releases_read_otherwise(tmp_path: Path, monkeypatch: pytest.
 
     assert excluded() == set()
     with monkeypatch.context() as patch:
-        patch.setattr("lakeward.read.log_scan.find_overtaken", lambda *_: "1")
+        patch.setattr("lakeward.read.logs.log_scan.find_overtaken", lambda *_: "1")
         assert excluded() == {Reason.UNSUPPORTED_LOGS}
-    monkeypatch.setattr("lakeward.read.release_agreement.check_deletes_by_text", refuse)
+    monkeypatch.setattr("lakeward.read.logs.release_agreement.check_deletes_by_text", refuse)
     assert excluded() == {Reason.UNSUPPORTED_LOGS}

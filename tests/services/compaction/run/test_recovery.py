@@ -11,8 +11,8 @@ import pytest
 from lakeward.base.errors import LockLost, Refused
 from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.heartbeat import Life
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat import Life
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK
 from lakeward.protocol.progress import Count
 from lakeward.storage.local import LocalStorage

@@ -10,7 +10,7 @@ import pytest
 from lakeward.base.errors import Conflict
 from lakeward.format.timeline.commit_metadata import LATEST_SCHEMA, read_commit_metadata
 from tests.golden_tables import copy_golden
-from tests.protocol.test_eligibility import ALL_COLUMNS, COLUMNS, OLD, schema_history, version_of_schema
+from tests.protocol.refusals.test_eligibility import ALL_COLUMNS, COLUMNS, OLD, schema_history, version_of_schema
 from tests.services.bench import NOTHING, PENDING, Bench
 
 

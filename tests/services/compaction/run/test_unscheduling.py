@@ -13,7 +13,7 @@ from lakeward.base.errors import Refused
 from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.progress import Count
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import Choice, Reason

@@ -10,7 +10,7 @@ import pytest
 from lakeward.base.errors import Cancelled, TryLater
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.attempt import Attempt
+from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.progress import Phase
 from lakeward.protocol.serviced_table import CALM_SECONDS_MAX

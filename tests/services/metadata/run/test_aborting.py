@@ -11,8 +11,8 @@ import pytest
 from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.avro.container import write_record
 from lakeward.protocol.lock.opening import stopped_writers_options
-from lakeward.protocol.rollback import RollbackReason
-from lakeward.protocol.stuck_services import Judge
+from lakeward.protocol.pending.rollback import RollbackReason
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.table_properties import update_properties
 from lakeward.services.metadata.run.aborting import AbortedIndexing, abort_indexing, preview_aborting
 from lakeward.storage.local import LocalStorage

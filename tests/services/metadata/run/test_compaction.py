@@ -18,7 +18,7 @@ from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.metadata.record import MetadataRecord
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State, format_instant_time
-from lakeward.protocol.heartbeat import EXPIRY_SECONDS
+from lakeward.protocol.attempts.heartbeat import EXPIRY_SECONDS
 from lakeward.services.metadata.run.commit_metadata import changed_operation, metadata_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_group import FileSlice

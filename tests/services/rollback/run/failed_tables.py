@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.rollback import Step
+from lakeward.protocol.pending.rollback import Step
 from lakeward.services.rollback.run.rolling_back import RollbackReport, find_decisions, roll_back_writes
 from lakeward.storage.storage import Storage
 from tests.metadata_golden import DATA_TIMELINE

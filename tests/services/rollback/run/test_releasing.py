@@ -11,9 +11,9 @@ import pytest
 
 from lakeward.base.errors import TryLater
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.heartbeat_line import heartbeat_path
-from lakeward.protocol.pending_work import pending_work
-from lakeward.protocol.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
+from lakeward.protocol.pending.pending_work import pending_work
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.services.compaction.run.claim import claim_plan
 from lakeward.services.compaction.run.unscheduling import StillScheduled
 from lakeward.services.rollback.run.rolling_back import FoundBy, find_decisions, preview
@@ -126,7 +126,7 @@ def test_a_dry_run_writes_nothing(base: Path) -> None:
 @pytest.mark.parametrize("young", [INFLIGHT, MARKER, "heartbeat"])
 def test_what_may_live_is_left_by_all(base: Path, young: str) -> None:
     """A sign of life of an hour ago, and for a heartbeat of now: no rollback, compaction or unscheduling takes it over
-    beside writers, and a compaction does the rest. Keeps of protocol/stuck_services, and Keeps 5 of
+    beside writers, and a compaction does the rest. Keeps of protocol/pending/stuck_services, and Keeps 5 of
     services/compaction/run/compactor."""
     if young == "heartbeat":
         beat(base, hours=0)

@@ -11,9 +11,9 @@ from lakeward.base.errors import BrokenFile, Conflict, Refused, UntrustedName
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_rolled_back
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
-from lakeward.protocol.attempt_files import temp_folder
-from lakeward.protocol.heartbeat_line import heartbeat_path
-from lakeward.protocol.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.attempts.attempt_files import temp_folder
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.services.rollback.run.rolling_back import FoundBy, RollbackReport, find_decisions
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES

@@ -30,10 +30,10 @@ from dataclasses import dataclass, replace
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.timeline.history import HistoryFile, HistoryRow, decode_rows, encode_rows, plan_file
 from lakeward.format.timeline.instant import Instant
-from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.attempts.orphan_files import forget_markers
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.orphan_files import forget_markers
 from lakeward.protocol.progress import Phase
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import delete_archived
 from lakeward.services.archive.plan.archiving import ArchiveFacts, ArchivePlan, plan_archive

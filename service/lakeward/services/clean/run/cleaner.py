@@ -39,13 +39,13 @@ from lakeward.format.timeline.clean_plan import (
     write_clean_plan,
 )
 from lakeward.format.timeline.instant import Instant
-from lakeward.protocol.attempt import Attempt
+from lakeward.protocol.attempts.attempt import Attempt
+from lakeward.protocol.attempts.heartbeat import Life, Liveness
 from lakeward.protocol.before_writing import check_metadata_table
-from lakeward.protocol.eligibility import TableService
-from lakeward.protocol.heartbeat import Life, Liveness
 from lakeward.protocol.life_cycle import run_attempt, settle
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.progress import Phase
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS

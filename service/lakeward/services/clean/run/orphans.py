@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from lakeward.base.errors import Refused, UsageError
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
-from lakeward.protocol.attempt_files import temp_folder
-from lakeward.protocol.eligibility import TableService
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.attempt_files import temp_folder
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.quarantine import FileRemoval, begin_undo, bring_back, forget_run, record_strays
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.orphans import OrphanDecision, OrphanFacts, StrayFile, decide_orphans
 from lakeward.services.clean.plan.validity import groups_of_files

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.quarantine import begin_purge, purge
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.purging import PurgeReason, find_due
 from lakeward.services.clean.plan.validity import find_needed, groups_of_files

@@ -18,9 +18,9 @@ from lakeward.base.errors import TryLater
 from lakeward.format.timeline.clean_plan import CleanPlan, Retained, clean_plan_root, write_clean_plan
 from lakeward.format.timeline.instant import State
 from lakeward.protocol.before_writing import check_metadata_table
-from lakeward.protocol.eligibility import TableService
 from lakeward.protocol.progress import Phase
 from lakeward.protocol.quarantine import begin_undo, forget_run
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.clean.plan.decision import SAVEPOINTED_TIMESTAMPS

@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.protocol.ages import Ages
+from lakeward.protocol.times.ages import Ages
 from lakeward.services.compaction.plan.cost import full_cost, log_cost
 from lakeward.services.compaction.plan.decision import (
     IN_LSM_TREE,

@@ -20,7 +20,7 @@ Each byte is then written once more only when its log at least doubles, a few ti
 By commit time the last record of a key wins, wherever a run starts. By event time a fold is the greatest of all,
 wherever it starts, as long as no delete wins whatever its ordering value: with such a delete in the run, or before a
 run that has deletes of its own, only a run from the oldest log is right. The planner does not see that;
-`read/log_deletes.py` looks, and the planner is told which groups are to be taken *whole*. So are all in the hybrid
+`read/logs/log_deletes.py` looks, and the planner is told which groups are to be taken *whole*. So are all in the hybrid
 form, whose LOG may be carried out as FULL by another engine, and all where LOG is asked for at once.
 
 What one write left in a slice has one place, and is one thing to a run: an output stands for instants, not for files.

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.protocol.ages import Ages
+from lakeward.protocol.times.ages import Ages
 from lakeward.services.compaction.plan.slice_profile import SliceProfile
 from lakeward.table.timeline.timeline import Timeline
 

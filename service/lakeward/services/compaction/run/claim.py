@@ -2,7 +2,7 @@
 
 Touches: the heartbeat, the attempt's folder and `.inflight` of the instant, under the table lock.
 Keeps:   1. a plan has one attempt at a time; what a dead one left is gone before the next one starts;
-         2. an attempt without a heartbeat is taken over only where `protocol/stuck.py` calls it dead.
+         2. an attempt without a heartbeat is taken over only where `protocol/pending/stuck.py` calls it dead.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from lakeward.base.errors import Conflict, TryLater
 from lakeward.format.timeline.compaction_plan import CompactionPlan
-from lakeward.protocol.attempt import Attempt
-from lakeward.protocol.heartbeat import Life
-from lakeward.protocol.pending_work import PendingWork, pending_plan
+from lakeward.protocol.attempts.attempt import Attempt
+from lakeward.protocol.attempts.heartbeat import Life
+from lakeward.protocol.pending.pending_work import PendingWork, pending_plan
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.serviced_table import ServicedTable, label
-from lakeward.protocol.stuck_services import Judge
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.run.recovery import roll_back_dead
 from lakeward.services.compaction.run.targets import Targets, find_targets

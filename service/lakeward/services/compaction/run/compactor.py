@@ -32,10 +32,10 @@ from lakeward.protocol.life_cycle import run_attempt, settle
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.pending_work import PendingWork
+from lakeward.protocol.pending.pending_work import PendingWork
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.progress import Count, Engine, Observer, Phase
 from lakeward.protocol.serviced_table import ServicedTable, label
-from lakeward.protocol.stuck_services import Judge
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner

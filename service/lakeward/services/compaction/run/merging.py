@@ -19,7 +19,7 @@ from lakeward.engine.task.work_counters import Counters, WorkCounters
 from lakeward.format.schema_history import read_schema_version
 from lakeward.protocol.progress import ENGINE_COUNTS, Engine, Merged, MergePace
 from lakeward.protocol.serviced_table import ServicedTable, label
-from lakeward.read.committed_writes import committed_writes
+from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.services.compaction.run.claim import Claim

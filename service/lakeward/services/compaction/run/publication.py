@@ -1,6 +1,7 @@
 """A claimed plan of compaction, as the life cycle runs it: its work, what of it is still right, and its commit.
 
-Touches: the attempt's folder; reads the table and its metadata table. What it publishes `protocol/attempt.py` does.
+Touches: the attempt's folder; reads the table and its metadata table. What it publishes `protocol/attempts/attempt.py`
+         does.
 Keeps:   1. what is published is what is still right: an operation whose slice changed publishes nothing;
          2. past the commit no file of the instant is in the plan's groups but those that it names;
          3. completion times are greater than everything on both timelines, the commit's greater than the metadata
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING
 from lakeward.base.errors import Conflict
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
-from lakeward.protocol.attempt import Attempt, Publication
-from lakeward.protocol.attempt_files import Winner
+from lakeward.protocol.attempts.attempt import Attempt, Publication
+from lakeward.protocol.attempts.attempt_files import Winner
 from lakeward.protocol.before_writing import check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
-from lakeward.protocol.pending_work import pending_plan
+from lakeward.protocol.pending.pending_work import pending_plan
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.protocol.attempt import Attempt
-from lakeward.protocol.heartbeat import Life, Liveness
+from lakeward.protocol.attempts.attempt import Attempt
+from lakeward.protocol.attempts.heartbeat import Life, Liveness
 from lakeward.protocol.life_cycle import settle
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.pending_work import PendingWork, pending_work
+from lakeward.protocol.pending.pending_work import PendingWork, pending_work
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import ServiceAction
 from lakeward.table.snapshot import TableSnapshot

@@ -22,7 +22,7 @@ from lakeward.engine.dispatch.dispatcher import make_ready
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.protocol.before_writing import check_metadata_table, check_space
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.pending_work import PendingWork
+from lakeward.protocol.pending.pending_work import PendingWork
 from lakeward.protocol.progress import Phase
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import ServiceAction

@@ -9,8 +9,8 @@ before, since a reader folds the logs of both slices together while a plan is pe
 deletes the file likewise (CompactionAdminClient.unscheduleCompactionPlan since 1.0), without these checks.
 
 Touches: files of the instant and the timeline, through `commit` and under the table lock.
-Keeps:   1. a plan is unscheduled only with no process at work on it, as far as `protocol/stuck.py` can tell, and no
-            other pending work built on its slices;
+Keeps:   1. a plan is unscheduled only with no process at work on it, as far as `protocol/pending/stuck.py` can tell,
+            and no other pending work built on its slices;
          2. a plan of another engine is unscheduled only when asked to in so many words;
          3. stopped anywhere in between, the plan is still there, or all of it is gone.
 See:     docs/decisions/0009-plans-expire.md
@@ -21,13 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.protocol.attempt import Attempt
-from lakeward.protocol.eligibility import TableService
-from lakeward.protocol.heartbeat import Life, Liveness
-from lakeward.protocol.pending_work import PendingWork, pending_work
+from lakeward.protocol.attempts.attempt import Attempt
+from lakeward.protocol.attempts.heartbeat import Life, Liveness
+from lakeward.protocol.pending.pending_work import PendingWork, pending_work
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.progress import Count
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable, label
-from lakeward.protocol.stuck_services import Judge
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.run.recovery import roll_back_dead
 from lakeward.table.file_system_view import GroupId

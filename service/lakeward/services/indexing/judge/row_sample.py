@@ -27,7 +27,7 @@ from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.index.location import RECORD_KEY
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
-from lakeward.read.slice_query import SliceQuery
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice

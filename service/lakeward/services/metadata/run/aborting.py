@@ -9,7 +9,7 @@ writer built it afterwards. The index definitions stay as well; the next Hudi wr
 builds it. What the indexing has pending on the metadata table's timeline is rolled back by that writer.
 
 Touches: under the table lock `hoodie.properties`, partitions of `.hoodie/metadata`, and the instant's files.
-Keeps:   1. nothing is done to an indexing that may be at work, by `protocol/stuck.py`, as seen under the lock;
+Keeps:   1. nothing is done to an indexing that may be at work, by `protocol/pending/stuck.py`, as seen under the lock;
          2. no partition goes that the properties call built;
          3. stopped anywhere in between, the plan is still there, and the same command does the rest.
 See:     docs/decisions/0039-stuck-services.md
@@ -24,8 +24,8 @@ from lakeward.format.timeline.indexing_plan import read_indexed_partitions
 from lakeward.protocol.lock.opening import LockOptions, open_lock
 from lakeward.protocol.lock.table_lock import Fence, OnWait, wait_silently
 from lakeward.protocol.owner import Owner
-from lakeward.protocol.rollback import RollbackDecision, RollbackReason, Step
-from lakeward.protocol.stuck_services import Judge
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.transition import ServiceAction, TimelineFiles
 from lakeward.services.metadata.run.removal import Removal, find_unbuilt, remove_unbuilt
 from lakeward.storage.storage import join

@@ -33,8 +33,8 @@ from lakeward.format.timeline.clean_plan import (
     read_extra_metadata,
     write_clean_plan,
 )
-from lakeward.protocol.attempt import Attempt, Publication
-from lakeward.protocol.fencing import fencing_of
+from lakeward.protocol.attempts.attempt import Attempt, Publication
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction

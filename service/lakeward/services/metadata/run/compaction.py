@@ -16,7 +16,7 @@ that commit's, by which queries skipped rows. So where something completed after
 write is live, or not at all.
 
 If another process compacts meanwhile, or takes a log of Lakeward away, nothing is published. How it is published,
-`protocol/attempt.py` says.
+`protocol/attempts/attempt.py` says.
 
 In memory is one file group at a time: a block of each of its files, and small logs whole.
 A file group that would be empty and had no base file gets none, as with Hudi.
@@ -40,7 +40,7 @@ from lakeward.format.metadata.base_file import read_digest, write_metadata_base_
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import is_before
-from lakeward.protocol.attempt import Attempt, Publication
+from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.before_writing import check_space, check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished, run_attempt
 from lakeward.protocol.lock.table_lock import Fence

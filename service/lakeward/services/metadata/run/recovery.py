@@ -21,12 +21,12 @@ from functools import partial
 from lakeward.base.errors import Conflict, TryLater
 from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan
-from lakeward.protocol.attempt_files import ATTEMPT, temp_folder
-from lakeward.protocol.heartbeat import Life, Liveness
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.attempt_files import ATTEMPT, temp_folder
+from lakeward.protocol.attempts.heartbeat import Life, Liveness
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.orphan_files import sweep
 from lakeward.protocol.life_cycle import settle
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.orphan_files import sweep
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
 from lakeward.services.metadata.run.commit_metadata import changed_operation

@@ -32,15 +32,15 @@ from lakeward.base.errors import Refused, TryLater
 from lakeward.format.file_name import check_relative_path
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.index.index_type import IndexType
-from lakeward.protocol.eligibility import Refusal
-from lakeward.protocol.fencing import fencing_of
-from lakeward.protocol.heartbeat import Life, read_liveness, watch
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.fencing import fencing_of
+from lakeward.protocol.attempts.heartbeat import Life, read_liveness, watch
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.protocol.lock.opening import LockOptions, open_lock
 from lakeward.protocol.lock.table_lock import Fence, OnWait, wait_silently
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.refusal import refuse
+from lakeward.protocol.refusals.eligibility import Refusal
+from lakeward.protocol.refusals.refusal import refuse
 from lakeward.protocol.table_properties import recover_properties, update_properties
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.listing import find_table_partitions

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from lakeward.base.errors import Refused, TryLater
 from lakeward.format.timeline.instant import Instant
-from lakeward.protocol.attempt import Attempt, metadata_place
-from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.attempts.attempt import Attempt, metadata_place
 from lakeward.protocol.progress import Phase
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
 from lakeward.services.metadata.plan.cleaning import DeadSlices, archived_wanted, find_dead_slices

@@ -13,15 +13,22 @@ Keeps:   a write of which any heartbeat beats, or may, is alive.
 
 from __future__ import annotations
 
-from lakeward.protocol.attempt_files import ATTEMPT, temp_folder
+from lakeward.protocol.attempts.attempt_files import ATTEMPT, temp_folder
+from lakeward.protocol.attempts.heartbeat import watch
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.creation import read_if_there
-from lakeward.protocol.heartbeat import watch
-from lakeward.protocol.heartbeat_line import heartbeat_path
 from lakeward.protocol.owner import parse_owner
-from lakeward.protocol.rollback import PendingRollback, RollbackDecision, RollbackFacts, Step, decide, newest_first
+from lakeward.protocol.pending.rollback import (
+    PendingRollback,
+    RollbackDecision,
+    RollbackFacts,
+    Step,
+    decide,
+    newest_first,
+)
+from lakeward.protocol.pending.stuck import is_begun_service
+from lakeward.protocol.pending.stuck_services import Judge, heartbeat_places
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.stuck import is_begun_service
-from lakeward.protocol.stuck_services import Judge, heartbeat_places
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 

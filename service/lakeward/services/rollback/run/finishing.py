@@ -16,11 +16,11 @@ from __future__ import annotations
 from lakeward.base.errors import Conflict
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import is_before, parse_instant
-from lakeward.protocol.attempt_files import COMMIT_FILE, attempt_folder
-from lakeward.protocol.heartbeat import find_intent
-from lakeward.protocol.heartbeat_line import CommitIntent
+from lakeward.protocol.attempts.attempt_files import COMMIT_FILE, attempt_folder
+from lakeward.protocol.attempts.heartbeat import find_intent
+from lakeward.protocol.attempts.heartbeat_line import CommitIntent
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.rollback import RollbackDecision, Step
+from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import WriteAction
 from lakeward.storage.storage import join

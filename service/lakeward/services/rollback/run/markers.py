@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.file_name import check_relative_path
-from lakeward.protocol.attempt_files import MARKER, MARKERS, MARKERS_IN_LISTS, MARKERS_TYPE, temp_folder
+from lakeward.protocol.attempts.attempt_files import MARKER, MARKERS, MARKERS_IN_LISTS, MARKERS_TYPE, temp_folder
 from lakeward.storage.storage import Storage, join
 
 

@@ -16,11 +16,11 @@ Keeps:   1. what goes carries the instant in its name, and lies in a file group 
 from __future__ import annotations
 
 from lakeward.format.timeline.rollback_plan import RollbackPlan
+from lakeward.protocol.attempts.orphan_files import find_moved_in
 from lakeward.protocol.life_cycle import settle
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.orphan_files import find_moved_in
-from lakeward.protocol.pending_work import PendingWork, pending_work
-from lakeward.protocol.rollback import RollbackDecision, Step
+from lakeward.protocol.pending.pending_work import PendingWork, pending_work
+from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.table.snapshot import TableSnapshot
 

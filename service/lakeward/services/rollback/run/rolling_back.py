@@ -40,17 +40,17 @@ from enum import StrEnum
 from lakeward.base.errors import BrokenFile, Refused
 from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata, read_rollback_plan
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan, read_planned_rollback
-from lakeward.protocol.attempt import Attempt, Publication, rollback_place
+from lakeward.protocol.attempts.attempt import Attempt, Publication, rollback_place
+from lakeward.protocol.attempts.heartbeat import Life
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.orphan_files import Fate, Left, delete_orphans, forget_failed_write
 from lakeward.protocol.creation import read_if_there
-from lakeward.protocol.eligibility import TableService
-from lakeward.protocol.heartbeat import Life
-from lakeward.protocol.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.delta_commit import DeltaCommit
-from lakeward.protocol.orphan_files import Fate, Left, delete_orphans, forget_failed_write
-from lakeward.protocol.rollback import RollbackDecision, Step, plan_rollback
+from lakeward.protocol.pending.rollback import RollbackDecision, Step, plan_rollback
+from lakeward.protocol.pending.stuck_services import heartbeat_places
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.stuck_services import heartbeat_places
 from lakeward.protocol.transition import TimelineFiles, UndoAction, WriteAction
 from lakeward.services.rollback.run.failed_writes import is_ours, judge, judge_quiet, watch_writers
 from lakeward.services.rollback.run.finishing import finish_write

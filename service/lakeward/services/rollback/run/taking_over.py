@@ -8,10 +8,10 @@ Keeps:   what a process had stated before it died is completed by that name, and
 
 from __future__ import annotations
 
-from lakeward.protocol.attempt import Attempt, rollback_place
-from lakeward.protocol.attempt_files import temp_folder
-from lakeward.protocol.heartbeat import Life
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.attempt import Attempt, rollback_place
+from lakeward.protocol.attempts.attempt_files import temp_folder
+from lakeward.protocol.attempts.heartbeat import Life
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import UndoAction

@@ -20,7 +20,7 @@ from lakeward.format.timeline.restore_plan import (
     read_restore_plan,
 )
 from lakeward.format.timeline.rollback_metadata import read_restored
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.owner import Processes
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of

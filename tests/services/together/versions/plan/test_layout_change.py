@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Refused
-from lakeward.protocol.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.services.together.versions.plan.layout_change import (
     Layout,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.base.errors import Refused, UsageError
-from lakeward.protocol.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.services.together.versions.plan.native_files import NativeFiles, NativeObstacle
 from lakeward.services.together.versions.plan.version_change import VersionChange, plan_version_change, plan_way_down

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.base.errors import Refused, TryLater
 from lakeward.format.java_properties import parse_properties
-from lakeward.protocol.heartbeat_line import heartbeat_path
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.owner import Processes
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.services.together.versions.plan.version_change import VersionChange

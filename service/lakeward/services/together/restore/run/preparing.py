@@ -25,9 +25,9 @@ from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.format.timeline.restore_plan import PlannedInstant, RestorePlan, read_restore_plan
-from lakeward.protocol.eligibility import TableService
+from lakeward.protocol.pending.stuck_services import check_nothing_lives
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.stuck_services import check_nothing_lives
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.clean.plan.undoing import UndoPlan
 from lakeward.services.clean.run.undo_run import undo_plan

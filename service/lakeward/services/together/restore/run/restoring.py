@@ -46,13 +46,13 @@ from lakeward.format.timeline.instant import is_before
 from lakeward.format.timeline.restore_metadata import encode_restore_metadata
 from lakeward.format.timeline.restore_plan import PlannedInstant, encode_restore_plan
 from lakeward.format.timeline.rollback_plan import RollbackPlan
-from lakeward.protocol.attempt import Attempt, Publication, rollback_place
-from lakeward.protocol.heartbeat import watch
+from lakeward.protocol.attempts.attempt import Attempt, Publication, rollback_place
+from lakeward.protocol.attempts.heartbeat import watch
+from lakeward.protocol.attempts.orphan_files import Fate, Left, delete_orphans, forget_failed_write
 from lakeward.protocol.life_cycle import settle
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.orphan_files import Fate, Left, delete_orphans, forget_failed_write
+from lakeward.protocol.pending.stuck_services import check_nothing_lives, heartbeat_places
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.stuck_services import check_nothing_lives, heartbeat_places
 from lakeward.protocol.table_properties import recover_properties
 from lakeward.protocol.transition import ServiceAction, UndoAction, UndoneFiles
 from lakeward.services.clean.run.cleaner import Cleaner

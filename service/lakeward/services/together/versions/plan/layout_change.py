@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.errors import Refused
-from lakeward.protocol.rollback import RollbackDecision
+from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice
 from lakeward.table.file_order import FileOrder

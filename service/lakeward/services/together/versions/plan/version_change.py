@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.base.errors import Refused, UsageError
-from lakeward.protocol.rollback import RollbackDecision
+from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
 from lakeward.services.together.versions.plan.native_files import NativeFiles, NativeObstacle
 from lakeward.table.file_group import FileSlice

@@ -30,11 +30,11 @@ from lakeward.base.errors import Refused, TryLater, VerificationFailed
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
 from lakeward.engine.task.order_check import OrderCheck
 from lakeward.protocol.before_writing import check_writers_stopped
-from lakeward.protocol.eligibility import TableService, find_refusals
-from lakeward.protocol.refusal import refuse
-from lakeward.protocol.rollback import Step
+from lakeward.protocol.pending.rollback import Step
+from lakeward.protocol.pending.stuck_services import check_nothing_lives
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.refusal import refuse
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.stuck_services import check_nothing_lives
 from lakeward.protocol.table_properties import recover_properties, update_properties
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
 from lakeward.services.rollback.run.rolling_back import roll_back_writes

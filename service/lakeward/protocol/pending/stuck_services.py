@@ -1,0 +1,121 @@
+"""What is known of the table services that are begun on a table and not completed, and what the rule says of each.
+
+Touches: reads heartbeats, and where a service has none the times of its markers, and of what an indexing is building.
+Keeps:   a service of which any heartbeat beats, the table's or its metadata table's, is alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lakeward.base.clock import Clock
+from lakeward.base.errors import TryLater
+from lakeward.format.timeline.instant import Instant
+from lakeward.protocol.attempts.attempt_files import temp_folder
+from lakeward.protocol.attempts.heartbeat import Life, read_liveness
+from lakeward.protocol.owner import Processes
+from lakeward.protocol.pending.rollback import Beat, RollbackDecision, RollbackReason
+from lakeward.protocol.pending.stuck import Deadline, ServiceFacts, decide_services, is_begun_service
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.storage.storage import Storage, join, parent
+from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
+from lakeward.table.snapshot import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Whose word about processes counts, and since when silence does."""
+
+    storage: Storage
+    base_path: str
+    clock: Clock
+    processes: Processes
+    silent_after: float | None
+    writers_stopped: bool = False
+
+    @classmethod
+    def of(cls, table: ServicedTable) -> Judge:
+        options = table.options
+        return cls(
+            table.storage,
+            table.base_path,
+            table.clock,
+            table.processes,
+            options.silent_after,
+            writers_stopped=options.writers_stopped,
+        )
+
+    def services(self, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:
+        """What happens to each pending instant that is neither a write nor a rollback, the newest first."""
+        begun = [instant for instant in snapshot.timeline.pending if is_begun_service(instant)]
+        places = heartbeat_places(self.base_path, snapshot)
+        deadline = Deadline(self.clock.now(), self.silent_after, writers_stopped=self.writers_stopped)
+        return decide_services(
+            snapshot.timeline,
+            {instant.time: self._facts(snapshot, places, instant) for instant in begun},
+            deadline,
+            rolled_back=frozenset(snapshot.rollback_targets.values()),
+        )
+
+    def why_maybe_at_work(self, snapshot: TableSnapshot, instant: str) -> str | None:
+        """Why an attempt at this instant, which has no heartbeat, is not to be taken over yet; None where it may be."""
+        found = (each for each in self.services(snapshot) if each.instant == instant)
+        return next((each.why for each in found if each.reason is RollbackReason.MAYBE_AT_WORK), None)
+
+    def beat(self, places: Iterable[str], instant: str) -> Beat:
+        """What the heartbeats of an instant in these places say together."""
+        lives = {
+            read_liveness(self.storage, place, instant, clock=self.clock, processes=self.processes).life
+            for place in places
+        }
+        if Life.ALIVE in lives:
+            return Beat.ALIVE
+        return Beat.ABSENT if lives == {Life.ABSENT} else Beat.DEAD
+
+    def _facts(self, snapshot: TableSnapshot, places: Iterable[str], instant: Instant) -> ServiceFacts:
+        beat = self.beat(places, instant.time)
+        if beat is not Beat.ABSENT or self.writers_stopped:
+            return ServiceFacts(beat)  # nothing else counts then
+        timeline = snapshot.timeline
+        signs = [timeline.modified[each.file_name] for each in timeline.instants if each.time == instant.time]
+        folders = [temp_folder(self.base_path, instant.time)]
+        if instant.action == "indexing":
+            metadata = metadata_base_path(self.base_path)
+            folders += [parent(temp_folder(metadata, "0"))]
+            folders += [join(metadata, name) for name in snapshot.config.inflight_metadata_partitions]
+        signs += [at for folder in folders for at in _modified(self.storage, folder)]
+        return ServiceFacts(beat, max(signs))
+
+
+def check_nothing_lives(table: ServicedTable, snapshot: TableSnapshot, *, otherwise: str) -> None:
+    """Raises `TryLater` for a heartbeat that beats.
+
+    Args:
+        otherwise: what would happen to its process, as the end of a sentence.
+    """
+    for each in snapshot.timeline.pending:
+        for place in heartbeat_places(table.base_path, snapshot):
+            judged = read_liveness(table.storage, place, each.time, clock=table.clock, processes=table.processes)
+            if judged.life is Life.ALIVE:
+                raise TryLater(
+                    f"{each.action} {each.time} is under way.",
+                    why=f"Its heartbeat is {judged.age_seconds:.0f} s old, and {otherwise}.",
+                    remedy="Stop it where it runs, and run the command again; two minutes after the last heartbeat it "
+                    "counts as dead.",
+                )
+
+
+def heartbeat_places(base_path: str, snapshot: TableSnapshot) -> tuple[str, ...]:
+    """The base paths below which what works on the table has heartbeats."""
+    metadata = (metadata_base_path(base_path),) if has_metadata_table(snapshot.config) else ()
+    return (base_path, *metadata)
+
+
+def _modified(storage: Storage, folder: str) -> Iterator[float]:
+    """When each file below it changed last."""
+    for status in storage.list(folder):
+        if status.is_folder:
+            yield from _modified(storage, status.path)
+        else:
+            yield status.modified
