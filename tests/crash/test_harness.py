@@ -91,6 +91,17 @@ def test_a_fault_that_is_not_met_is_an_error(place: Place, tmp_path: Path) -> No
             survive(prepared, kind, tmp_path)
 
 
+@pytest.mark.parametrize("place", Place)
+def test_a_service_that_writes_nothing_is_an_error(place: Place, tmp_path: Path) -> None:
+    """It would survive every fault, and prove nothing."""
+
+    def read_only(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        storage.stat(f"{base}/one")
+
+    with pytest.raises(AssertionError, match="a service that writes nothing proves nothing"):
+        prepare(row_of(read_only), place, tmp_path)
+
+
 def test_a_row_is_run_where_it_has_an_extent() -> None:
     """A store does not know a torn write; what is in no extent is left to `make nightly`."""
 
