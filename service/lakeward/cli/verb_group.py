@@ -124,11 +124,11 @@ class VerbGroup(TyperGroup):
         }
 
     def make_context(self, *words: Any, **named: Any) -> Any:
-        with _told():
+        with _as_own_errors():
             return super().make_context(*words, **named)
 
     def invoke(self, ctx: Any) -> Any:
-        with _told():
+        with _as_own_errors():
             return super().invoke(ctx)
 
 
@@ -160,12 +160,12 @@ def shared_by_panel(parameters: Sequence[Any]) -> dict[str, list[Any]]:
     return found
 
 
-def new_group(told: str, panels: Mapping[str, tuple[Verb, ...]]) -> typer.Typer:
-    """A group of these verbs, which its help lists by panels; `told` is what its help begins with."""
+def new_group(introduction: str, panels: Mapping[str, tuple[Verb, ...]]) -> typer.Typer:
+    """A group of these verbs, which its help lists by panels, below the introduction."""
     kind = type("VerbGroup", (VerbGroup,), {"panels": panels})
     # The library's boxes take as long to load as all the rest of `--help`: the help is plain text.
     return typer.Typer(
-        help=told,
+        help=introduction,
         cls=kind,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -201,7 +201,7 @@ def _false_unless_given(parameters: list[Any]) -> list[Any]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _as_own_errors() -> Iterator[None]:
     try:
         yield
     except _Slip as slip:

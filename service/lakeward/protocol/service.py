@@ -1,6 +1,6 @@
 """The contract of a table service: all that the daemon knows of one.
 
-    demand     what there is to do, told from what the last poll saw; asked at each plan
+    demand     what there is to do, from what the last poll saw; asked at each plan
     run        does it, on a table that is open for one attempt
     traits     when its jobs come, and what they wait for
 
@@ -13,7 +13,7 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from lakeward.base.clock import Clock
@@ -34,7 +34,7 @@ class ServiceDemand:
 
     is_due: bool
     why: str = ""
-    """What there is to do, or a sentence about what stands against it; empty where nothing is to be said."""
+    """What there is to do, or a sentence about what prevents it; empty where there is nothing to say."""
     files: int = 0
     """Files that would be deleted."""
     bytes: int = 0
@@ -76,23 +76,19 @@ class TableFacts:
     """Opens the table as a job would, for a demand that asks heartbeats; None where nothing may be written to it."""
 
 
-def no_selection(paths: Iterable[str]) -> None:
-    """Partitions are selected by none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Care(Generic[Rules]):
     """How one service goes about one table."""
 
     rules: Rules
     """The service's own settings of the table."""
-    memory: Memory = field(default_factory=Memory)
-    excluded: Collection[GroupId] = ()
+    memory: Memory
+    excluded: Collection[GroupId]
     """File groups that are parked or paused."""
-    selected: Callable[[Iterable[str]], Collection[str] | None] = no_selection
+    selected: Callable[[Iterable[str]], Collection[str] | None]
     """The partitions of these that the configuration selects; None where it leaves none out."""
-    planned_by: Mapping[str, str] = field(default_factory=dict)
-    """What plans of this process say of it."""
+    planned_by: Mapping[str, str]
+    """What a plan says of the process that made it."""
 
 
 class Service(Protocol[Asked]):
@@ -106,4 +102,4 @@ class Service(Protocol[Asked]):
         """What there is to do. Writes nothing. Raises what reading the table raises."""
 
     def run(self, table: ServicedTable, care: Care[Asked]) -> JobReport:
-        """Do what is due, looked at anew. Raises what went wrong; nothing is published after an error."""
+        """Do what is due by then. Raises what went wrong; nothing is published after an error."""

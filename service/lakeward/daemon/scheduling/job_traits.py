@@ -1,10 +1,7 @@
 """What the scheduler has to know of each kind of job: a row for each. A service of `services/services` brings its own.
 
-    rank      among those that wait: recovery first, verification last
-    window    whether it waits for one of the table's windows. They are about moving rows: recovery, plan expiry and
-              rollback free what is stuck, a writer would service the metadata table whatever the window, and would
-              clean and archive
-    memory    whether it takes the table's memory permit; a compaction takes what its plan says, where it says so
+Windows are about moving rows. Recovery, plan expiry and rollback free what is stuck; a writer would service the
+metadata table, clean and archive whatever the window: none of these waits for one.
 
 Touches: nothing.
 Keeps:   every kind that is not retired has a row.

@@ -1,4 +1,4 @@
-"""Turn the refusals of `plan.eligibility` into the error that stops a verb that writes.
+"""Turn the refusals of `protocol/refusals/eligibility` into the error that stops a verb that writes.
 
 Touches: nothing.
 """
