@@ -51,7 +51,7 @@ from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult
-from lakeward.protocol.service import Memory, TableFacts
+from lakeward.protocol.service import TableFacts
 from lakeward.services.archive.job import ArchiveService
 from lakeward.services.clean.job import CleanService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
@@ -718,9 +718,9 @@ class DaemonsRun:
         wanted = [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
         if self.all_services:
             facts = TableFacts(self.storage, snapshot, SimulatedClock(self.world, self._judge), None)
-            clean = CleanService().demand(facts, served.care_of(JobKind.CLEAN, Memory(), ()))
-            archive = ArchiveService().demand(facts, served.care_of(JobKind.ARCHIVE, Memory(), ()))
-            wanted += [each.why for each in (clean, archive) if each.is_due]
+            for service in (CleanService(), ArchiveService()):
+                demand = service.demand(facts, served.care_of(service.kind, service.new_memory(), ()))
+                wanted += [demand.why] if demand.is_due else []
         return wanted
 
     def _watch_the_scans(self) -> None:

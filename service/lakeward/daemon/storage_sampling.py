@@ -42,11 +42,10 @@ def sample_storage(
     if began < cache.storage_due_at:
         cache.put_storage_behind()
         return None
-    memory = cache.memory(JobKind.CLEAN)
-    cleaned: CleanMemory = memory.value or CleanMemory()
-    options, known = table.settings.clean.options, dict(cleaned.retentions)
+    memory: CleanMemory = cache.memory(JobKind.CLEAN)
+    options, known = table.settings.clean.options, dict(memory.retentions)
     retention = find_retention(storage, snapshot, options, cache=known)
-    memory.value = replace(cleaned, retentions=known)
+    memory.retentions = known
     outcome = CleanOutcome(CleanPolicy(), None, "", ())
     if retention.policy is not None:
         options = replace(options, policy=retention.policy)

@@ -36,8 +36,8 @@ from lakeward.daemon.status import IndexStatus, StorageSample, TeeStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.service import Memory
 from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.services import SERVICES
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
@@ -64,7 +64,7 @@ class TableCache:
         self._whole: frozenset[tuple[GroupId, str]] = frozenset()
         self._committed: tuple[str, ...] = ()
         self._metadata_plans: Mapping[str, Any] = {}
-        self._memories: Mapping[JobKind, Memory] = {kind: Memory() for kind in JobKind}
+        self._memories = {service.kind: service.new_memory() for service in SERVICES}
         self._indexes: tuple[IndexStatus, ...] = ()
         self._index_builds: Mapping[IndexType, BuildProgress] = {}
         self._index_rounds: Mapping[IndexType, int] = {}
@@ -111,8 +111,8 @@ class TableCache:
         with self._lock:
             self._metadata_plans = plans
 
-    def memory(self, kind: JobKind) -> Memory:
-        """What the service of that kind remembers of the table."""
+    def memory(self, kind: JobKind) -> Any:
+        """What the service of that kind remembers of the table; it is the service's to change."""
         return self._memories[kind]
 
     @property

@@ -4,8 +4,11 @@
     run        does it, on a table that is open for one attempt
     traits     when its jobs come, and what they wait for
 
-A service is one folder, and one line in `services/services.py`. What it remembers of a table from one call to the next
-is one value, which is forgotten with the table: when another daemon has its lease, and after a restart.
+    memory     what it remembers of a table from one call to the next: one object, made when the daemon begins to watch
+               the table, and forgotten with it: when another daemon has its lease, and after a restart. Jobs, plans
+               and counts of storage share it on threads of their own, so each of its fields is assigned alone
+
+A service is one folder, and one line in `services/services.py`.
 
 Touches: nothing.
 """
@@ -58,13 +61,6 @@ class JobTraits:
     """Whether it takes the table's memory permit; a compaction takes what its plan says, where it says so."""
 
 
-@dataclass(slots=True)
-class Memory:
-    """What one service remembers of one table. Any thread may set it; one assignment replaces the value."""
-
-    value: Any = None
-
-
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """A table as the last poll saw it."""
@@ -82,7 +78,8 @@ class Care(Generic[Rules]):
 
     rules: Rules
     """The service's own settings of the table."""
-    memory: Memory
+    memory: Any
+    """What the service remembers of the table, as its `new_memory` made it."""
     excluded: Collection[GroupId]
     """File groups that are parked or paused."""
     selected: Callable[[Iterable[str]], Collection[str] | None]
@@ -97,6 +94,9 @@ class Service(Protocol[Asked]):
 
     @property
     def traits(self) -> JobTraits: ...
+
+    def new_memory(self) -> object:
+        """What it remembers of a table that it has not seen before."""
 
     def demand(self, facts: TableFacts, care: Care[Asked]) -> ServiceDemand:
         """What there is to do. Writes nothing. Raises what reading the table raises."""

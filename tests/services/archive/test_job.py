@@ -74,8 +74,8 @@ def test_what_holds_the_timeline_is_told_and_no_job_begun(tmp_path: Path) -> Non
     (bench.path / ".hoodie" / "timeline" / f"{first}.savepoint.inflight").touch()
     held = demand(bench)
     assert not held.is_due and held.why.endswith(f"Not completed yet is the savepoint of {first}.")
-    look = bench.worker.caches.of("orders").memory(JobKind.ARCHIVE).value
-    assert demand(bench) == held and bench.worker.caches.of("orders").memory(JobKind.ARCHIVE).value is look
+    look = bench.worker.caches.of("orders").memory(JobKind.ARCHIVE).look
+    assert demand(bench) == held and bench.worker.caches.of("orders").memory(JobKind.ARCHIVE).look is look
 
 
 def test_what_let_go_of_the_timeline_is_noticed_without_a_commit(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,16 @@ from lakeward.base.errors import Refused
 from lakeward.cli.main import run
 from lakeward.config.settings import LockSettings
 from lakeward.daemon.served_table import served_table
+from lakeward.daemon.storage_sampling import sample_storage
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.protocol.service import ServiceDemand
+from lakeward.services.clean.run.choosing import find_retention
 from lakeward.services.compaction.plan.decision import Reason
+from lakeward.storage.local import LocalStorage
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
+from tests.our_reader import scan
 from tests.services.clean.run.cleaning import completed_cleans, data_files
 
 AT_ONCE = {
@@ -36,6 +41,27 @@ def compacted(folder: Path, settings: dict[str, str] | None = None) -> Bench:
 
 def demand(bench: Bench) -> ServiceDemand:
     return bench.plan().demand.services[JobKind.CLEAN]
+
+
+def test_a_count_of_the_storage_brings_no_old_look_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 2 of daemon/table_cache. A clean ends while the storage is counted: what could have gone before it is not
+    remembered again, and the plan after it asks anew."""
+    bench = compacted(tmp_path)
+    assert demand(bench).is_due
+    cache = bench.worker.caches.of("orders")
+    assert cache.memory(JobKind.CLEAN).look is not None
+
+    def find_while_a_clean_ends(*given: Any, **named: Any) -> Any:
+        if cache.memory(JobKind.CLEAN).look is not None:
+            assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
+        return find_retention(*given, **named)
+
+    monkeypatch.setattr("lakeward.daemon.storage_sampling.find_retention", find_while_a_clean_ends)
+    bench.serving.clock.sleep(3600.0)
+    storage = LocalStorage()
+    sample_storage(storage, bench.table, scan(bench.path), cache, clock=bench.serving.clock)
+
+    assert cache.memory(JobKind.CLEAN).look is None
 
 
 def test_what_could_go_is_a_demand_and_a_job_deletes_it(tmp_path: Path) -> None:
@@ -83,7 +109,7 @@ def test_a_table_whose_writers_clean_is_left_to_them(tmp_path: Path) -> None:
     bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.after": "2"})
     assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
     assert demand(bench) == ServiceDemand(False)
-    assert bench.worker.caches.of("orders").memory(JobKind.CLEAN).value.look is None
+    assert bench.worker.caches.of("orders").memory(JobKind.CLEAN).look is None
 
 
 def test_a_table_whose_writers_have_stopped_is_cleaned_to_the_end(tmp_path: Path) -> None:

@@ -42,9 +42,18 @@ class ArchiveLook:
     """What held the rest; empty where nothing did."""
 
 
+@dataclass(slots=True)
+class ArchiveMemory:
+    look: ArchiveLook | None = None
+    """None before the first, and after something was archived."""
+
+
 class ArchiveService:
     kind = JobKind.ARCHIVE
     traits = JobTraits(rank=1)
+
+    def new_memory(self) -> ArchiveMemory:
+        return ArchiveMemory()
 
     def demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> ServiceDemand:
         """Whether the timeline is too long, and how many instants could go."""
@@ -53,15 +62,15 @@ class ArchiveService:
         commits = len(timeline.completed_writes)
         if commits < options.commits_max + after:
             return ServiceDemand(False)
-        look: ArchiveLook | None = care.memory.value
-        now = clock.now()
+        memory: ArchiveMemory = care.memory
+        look, now = memory.look, clock.now()
         if look is None or now >= look.until or timeline.commits_since(look.at) >= after:
             history = load_history(facts.storage, history_folder(snapshot.base_path, snapshot.config))
             found = read_archive_facts(facts.storage, snapshot.base_path, snapshot, history, clock=clock)
             plan = plan_archive(timeline, found, options)
             why = "" if plan.blocked_by is None else plan.blocked_by.why
             look = ArchiveLook(timeline.completed_writes[-1].time, now + _LOOK_SECONDS, len(plan.archived), why)
-            care.memory.value = look
+            memory.look = look
         if not look.instants:
             return ServiceDemand(False, f"Not archived, with {commits} commits on the timeline: {look.why}")
         return ServiceDemand(True, f"{look.instants:,} instants could be archived", instants=look.instants)
@@ -69,6 +78,7 @@ class ArchiveService:
     def run(self, table: ServicedTable, care: Care[ArchiveRules]) -> JobReport:
         """Archive what is due. The report has no instants: an archiving has none."""
         report = Archiver(table, care.rules.options).archive()
-        care.memory.value = None
+        memory: ArchiveMemory = care.memory
+        memory.look = None
         result = JobResult.COMMITTED if report.archived else JobResult.NOTHING
         return JobReport(result, JobFigures(instants_archived=len(report.archived)))

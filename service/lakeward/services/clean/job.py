@@ -66,7 +66,7 @@ class QuarantineLook:
     found: Quarantine
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CleanMemory:
     look: CleanLook | None = None
     """None before the first, and after a clean."""
@@ -80,13 +80,16 @@ class CleanService:
     kind = JobKind.CLEAN
     traits = JobTraits(rank=1)
 
+    def new_memory(self) -> CleanMemory:
+        return CleanMemory()
+
     def demand(self, facts: TableFacts, care: Care[CleanRules]) -> ServiceDemand:
         """Whether a clean is due, and what could go."""
-        memory: CleanMemory = care.memory.value or CleanMemory()
+        memory: CleanMemory = care.memory
         look, cleaned, now = memory.quarantine, newest_clean(facts.snapshot.timeline), facts.clock.now()
         if look is None or look.cleaned != cleaned or now - look.at >= _QUARANTINE_SECONDS:
             look = QuarantineLook(cleaned, now, load_quarantine(facts.storage, facts.snapshot.base_path))
-            care.memory.value = replace(memory, quarantine=look)
+            memory.quarantine = look
         demand = _overdue(facts, care, look.found)
         due = find_due(look.found.runs, now=now, bytes_max=care.rules.quarantine_max)
         if due and not demand.is_due:
@@ -110,14 +113,15 @@ class CleanService:
         cleaner = Cleaner(table, dict(care.planned_by), keep_seconds=rules.keep_deleted)
         report = cleaner.clean(choose, None if is_part else choice.where)
         purged = purge_quarantine(table, bytes_max=rules.quarantine_max)
-        memory: CleanMemory = care.memory.value or CleanMemory()
-        care.memory.value = replace(memory, look=None, quarantine=None)
+        memory: CleanMemory = care.memory
+        memory.look = memory.quarantine = None
         return _reported(report, purged)
 
 
 def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) -> ServiceDemand:
     snapshot, rules, now = facts.snapshot, care.rules, facts.clock.now()
-    timeline, memory = snapshot.timeline, care.memory.value
+    timeline = snapshot.timeline
+    memory: CleanMemory = care.memory
     for pending in (each for each in timeline.pending if each.action == "clean"):
         names = [each.file_name for each in timeline.instants if each.time == pending.time]
         if now - max(timeline.modified[name] for name in names) >= FOREIGN_QUIET_SECONDS:
@@ -128,7 +132,7 @@ def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) 
             return ServiceDemand(False)
         options, known = rules.options, dict(memory.retentions)
         retention = find_retention(facts.storage, snapshot, options, cache=known)
-        care.memory.value = replace(memory, retentions=known)
+        memory.retentions = known
         if retention.policy is None:
             return ServiceDemand(False, f"Not cleaned: {retention.why}.")
         overdue = choose_overdue(
@@ -143,8 +147,7 @@ def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) 
         )
         newest = timeline.completed_writes[-1].time
         files, size = sum(len(each.file_names) for each in overdue), sum(each.bytes for each in overdue)
-        look = CleanLook(newest, now + max(options.reader_window, _LOOK_SECONDS), files, size)
-        care.memory.value = replace(care.memory.value, look=look)
+        look = memory.look = CleanLook(newest, now + max(options.reader_window, _LOOK_SECONDS), files, size)
     if not look.files:
         return ServiceDemand(False)
     return ServiceDemand(True, f"{look.files:,} files of {format_size(look.bytes)} could go", look.files, look.bytes)

@@ -26,6 +26,9 @@ class RollbackService:
     kind = JobKind.ROLLBACK
     traits = JobTraits(rank=1)
 
+    def new_memory(self) -> None:
+        """Nothing."""
+
     def demand(self, facts: TableFacts, care: Care[RollbackRules]) -> ServiceDemand:
         """Whether a failed write is to be rolled back, or a service that was left unfinished to be released."""
         if facts.open is None or not facts.snapshot.timeline.pending:
