@@ -203,7 +203,7 @@ def test_a_compaction_services_the_metadata_table_before_its_writers_have_to(
     outlook = json.loads(capfd.readouterr().out)["metadata_table"]
     assert (outlook["delta_commits"], outlook["after"], outlook["limit"], outlook["is_due"]) == (1, 2, 3, False)
     assert run(["compact", str(table), "--dry-run"]) == 0
-    assert "Services of the metadata table are not due" in " ".join(capfd.readouterr().out.split())
+    assert "The metadata table is not due for compaction" in " ".join(capfd.readouterr().out.split())
 
     left = shutil.copytree(table, table.parent / "left")
     assert run(["compact", str(left), *STOPPED, *in_process, "--no-metadata-services", "--json"]) == 0

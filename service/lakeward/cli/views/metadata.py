@@ -43,7 +43,7 @@ def render_metadata_report(report: MetadataReport, console: Terminal) -> None:
 def render_metadata_trigger(trigger: MetadataTrigger | None, console: Terminal) -> None:
     if trigger is not None:
         word = "due" if trigger.is_due else "not due"
-        console.print(f"Services of the metadata table are {word}: {trigger.why}.", highlight=False)
+        console.print(f"The metadata table is {word} for compaction: {trigger.why}.", highlight=False)
 
 
 def metadata_done_as_json(done: MetadataDone | None, only: MetadataService | None = None) -> dict[str, Any]:
