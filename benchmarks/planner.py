@@ -20,8 +20,8 @@ from typing import Any
 from benchmarks.measure import machine
 from lakeward.format.timeline.compaction_plan import write_compaction_plan
 from lakeward.services.compaction.plan.explain import explain
-from lakeward.services.compaction.plan.hybrid_compaction import HybridCompactionPlanGenerator
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.reader import LogCompaction, WriteProfile

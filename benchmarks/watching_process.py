@@ -29,8 +29,8 @@ def main() -> int:
     from lakeward.base.clock import SystemClock
     from lakeward.daemon.watcher import Watcher
     from lakeward.format.timeline.instant import format_instant_time
-    from lakeward.services.compaction.plan.hybrid_compaction import HybridCompactionPlanGenerator
     from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+    from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
     from lakeward.services.compaction.plan.trigger import Trigger
     from lakeward.storage.opening import open_storage
 

@@ -1,7 +1,7 @@
 """What headers and docstrings promise is held by the tests: each *Keeps* is named, each name is one thing.
 
 A test names a *Keeps* in its docstring, or in that of its file: `Keeps 2 of protocol/transition`. Where a header has
-one sentence without a number it is `Keeps of protocol/lock/audit`.
+one sentence without a number it is `Keeps of services/rollback/job`.
 """
 
 import ast

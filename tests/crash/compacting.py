@@ -18,7 +18,7 @@ from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOp
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.times.seen_times import FOLDER as MINTED
-from lakeward.services.clean.run.reserve import PLACE as RESERVE
+from lakeward.services.clean.run.cleaner import PLACE as RESERVE
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter

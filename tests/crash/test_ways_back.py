@@ -72,7 +72,7 @@ def rolling_back(golden: str, folder: Path) -> Case:
 
 def releasing(action: str, folder: Path) -> Case:
     """What the dead attempt at a compaction wrote counts at no moment, and in the end only the plan is left; of a log
-    compaction not even that. Keeps 2 of services/rollback/run/releasing."""
+    compaction not even that. Keeps 12 of services/rollback/run/rolling_back."""
     is_log = action == "logcompaction"
     table = dead_log_compaction(folder) if is_log else dead_compaction(folder)
 

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakeward.protocol.times.seen_times import FOLDER as MINTED
-from lakeward.services.clean.run.reserve import PLACE as RESERVE
+from lakeward.services.clean.run.cleaner import PLACE as RESERVE
 
 META_COLUMNS = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
 FILE_NAME_COLUMN = "_hoodie_file_name"

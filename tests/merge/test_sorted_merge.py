@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import Unsupported
-from lakeward.merge.logs.folded_run import FoldedRun
 from lakeward.merge.logs.log_fold import LogFold
-from lakeward.merge.logs.log_records import LogRecords
+from lakeward.merge.logs.log_records import FoldedRun, LogRecords
 from lakeward.merge.rules.filling import part_schema
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates, RepeatedKeys
 from lakeward.merge.rules.ordering import ordering_values

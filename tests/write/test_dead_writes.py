@@ -26,8 +26,8 @@ TIMELINE = f"{BASE}/.hoodie/timeline"
 
 
 def test_a_writer_that_wakes_up_publishes_nothing(tmp_path: Path) -> None:
-    """It was judged dead and rolled back by the next write, which is complete. Keeps 1 of
-    services/rollback/run/finishing."""
+    """It was judged dead and rolled back by the next write, which is complete. Keeps 7 of
+    services/rollback/run/rolling_back."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a")], **BUCKETS)
     processes = ScriptedProcesses()
@@ -78,7 +78,7 @@ def test_an_intent_is_completed(stated: tuple[Objects, str, ScriptedProcesses]) 
 
 
 def test_an_intent_that_fits_no_more_is_left(stated: tuple[Objects, str, ScriptedProcesses]) -> None:
-    """Another engine wrote to the same file group since. Keeps 2 of services/rollback/run/finishing."""
+    """Another engine wrote to the same file group since. Keeps 8 of services/rollback/run/rolling_back."""
     objects, instant, processes = stated
     store = MemoryObjects(objects)
     intent = find_intent(store, BASE, instant)

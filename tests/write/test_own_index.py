@@ -78,7 +78,7 @@ def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, 
             else:
                 write_by(ours, opener(entries), rows, operation, clock, moves_rows=moves)
             write(theirs, rows, operation, index=kind, moves_rows=moves)
-        except Refused as refused:  # since no row of a base file lies in its own partition (`write/keys/proving`)
+        except Refused as refused:  # since no row of a base file lies in its own partition (`write/planning`)
             assert scope == "stays" and "partition paths are not made as its properties say" in refused.what
             return
         assert found(ours) == found(theirs), f"step {step}"

@@ -10,7 +10,7 @@ from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, parse_instant
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.write.touched import read_touched
+from lakeward.write.write_run import read_touched
 from tests.golden_tables import copy_golden
 from tests.our_reader import scan
 
@@ -68,7 +68,7 @@ def test_an_overwrite_that_knows_nothing_yet(table: Path) -> None:
 
 
 def test_what_cannot_be_read_is_an_error(table: Path) -> None:
-    """It may have touched anything. Keeps of write/touched."""
+    """It may have touched anything. Keeps 4 of write/write_run."""
     newest = scan(table).timeline.completed_writes[-1]
     (table / ".hoodie/timeline" / newest.file_name).write_bytes(b"Obj\x01torn")
     with pytest.raises(BrokenFile):

@@ -8,6 +8,14 @@ Every method is called on a thread of its own and returns, or raises, when it is
 done next. What one call leaves for the next is in two places: the watcher's views, and the table's cache
 (`daemon/table_cache.py`); `forget` empties both.
 
+One at a time, unless a caller takes long: for work that needs much memory for a moment.
+
+When several tables are polled for the first time, or planned, at once, what each leaves for good comes to lie
+between what all of them need for a moment only, and the process never gets that memory back: with a hundred tables
+of a thousand file groups it was twice as large. Python computes one at a time anyway. What is waited for is the
+storage, and one that hangs is not to hold up other tables, so a thread waits for as long as turns are short, and goes
+on beside one that is not.
+
 Touches: tables, through `execute`; Spark, through a dispatcher.
 Keeps:   1. a job stops before it publishes when its lease is not safe any more, or when it was cancelled;
          2. what a table's settings do not allow is refused before its storage is written;
@@ -38,7 +46,6 @@ from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
-from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.task.operation_spec import OperationKind
@@ -71,9 +78,43 @@ from lakeward.table.timeline.writer_conflicts import WriterConflict
 
 if TYPE_CHECKING:
     from lakeward.services.metadata.run.services import MetadataDone
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 TURN_SECONDS = 1.5
 """How long one table keeps others from a first scan or a plan; all threads in a row stay below a poll's deadline."""
+
+
+class Turn:
+    """For any thread."""
+
+    def __init__(self) -> None:
+        self._is_free = threading.Condition()
+        self._taken_at: float | None = None
+
+    @contextmanager
+    def taken(self, *, timeout: float) -> Iterator[None]:
+        """Wait for the turn, or until the thread that has it has had it for `timeout` seconds; then go on beside it."""
+        is_ours = self._take(timeout)
+        try:
+            yield
+        finally:
+            if is_ours:
+                with self._is_free:
+                    self._taken_at = None
+                    self._is_free.notify()
+
+    def _take(self, timeout: float) -> bool:
+        with self._is_free:
+            while self._taken_at is not None:
+                left = self._taken_at + timeout - time.monotonic()
+                if left <= 0:
+                    return False
+                self._is_free.wait(left)
+            self._taken_at = time.monotonic()
+            return True
 
 
 class Worker:

@@ -7,6 +7,10 @@ Nothing in here is the truth about a table. Decisions and plans are what a daemo
 keeping the timeline shows; a lease saves two daemons the same work. What only the store knows is what operators asked
 for and what was parked.
 
+Which daemons live.
+
+What happened, for people.
+
 Touches: the database, through `StoreAccess`.
 Keeps:   1. rows are bounded by `trim`, and nothing uses age that runs, is in force or is still on a timeline;
          2. a successor of a store that is given up has its identity, its controls and what it had parked.
@@ -19,22 +23,29 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, Table, and_, delete, func, select, tuple_, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import StoreVersion
-from lakeward.state.access import OnOperation, StoreAccess, execute
+from lakeward.state.access import OnOperation, StoreAccess, cut, execute, group_of, plain
 from lakeward.state.controls import Controls
-from lakeward.state.daemons import Daemons
 from lakeward.state.engine import TIMEOUT_SECONDS, Database, open_database
-from lakeward.state.events import Events
 from lakeward.state.index_builds import IndexBuilds
 from lakeward.state.jobs import Jobs
 from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.migration import ensure_usable, migrate_database
 from lakeward.state.observations import SLOT_SECONDS, Observations
-from lakeward.state.records import ControlRecord, ParkedRecord, Retention, Trimmed, WatchedTable, Watermark
+from lakeward.state.records import (
+    ControlRecord,
+    DaemonRecord,
+    EventRecord,
+    ParkedRecord,
+    Retention,
+    Trimmed,
+    WatchedTable,
+    Watermark,
+)
 from lakeward.state.schema import (
     applied_writes,
     attempts,
@@ -52,6 +63,103 @@ from lakeward.state.schema import (
 
 DAY_SECONDS = 86400.0
 HOUR_SLOTS = int(3600 // SLOT_SECONDS)
+
+
+BEAT_SECONDS = 60.0
+"""A daemon whose last beat is older counts as gone."""
+
+
+class Events:
+    """The log of events; ids grow."""
+
+    def __init__(self, access: StoreAccess) -> None:
+        self._access = access
+
+    def record(self, happened: EventRecord) -> int:
+        """Returns its id; ids grow."""
+        partition_path, file_id = happened.file_group or (None, None)
+        statement = events.insert().values(
+            at=happened.at,
+            kind=happened.kind,
+            table_name=happened.table,
+            partition_path=partition_path,
+            file_id=file_id,
+            instant=happened.instant,
+            job_id=happened.job_id,
+            holder=happened.holder,
+            text=cut(happened.text),
+            fields=plain(happened.fields),
+        )
+        return self._access.write(
+            "record_event", lambda connection: int(connection.execute(statement.returning(events.c.id)).scalar_one())
+        )
+
+    def latest(
+        self, table: str | None = None, limit: int = 100, *, before_id: int | None = None
+    ) -> tuple[EventRecord, ...]:
+        """Newest first."""
+        query = select(events) if table is None else select(events).where(events.c.table_name == table)
+        if before_id is not None:
+            query = query.where(events.c.id < before_id)
+        return tuple(
+            _event(row) for row in self._access.rows("events", query.order_by(events.c.id.desc()).limit(limit))
+        )
+
+
+def _event(row: Row[Any]) -> EventRecord:
+    return EventRecord(
+        at=row.at,
+        kind=row.kind,
+        text=row.text,
+        table=row.table_name,
+        file_group=group_of(row),
+        instant=row.instant,
+        job_id=row.job_id,
+        holder=row.holder,
+        fields=row.fields,
+        id=row.id,
+    )
+
+
+class Daemons:
+    """The daemons that share a store, each with its last heartbeat by the database's clock."""
+
+    def __init__(self, access: StoreAccess) -> None:
+        self._access = access
+
+    def beat(self, daemon: DaemonRecord, now: float) -> None:
+        """Say that a daemon lives. When it did so is for the database's clock to say, as with leases."""
+        values = {
+            "service": daemon.service,
+            "version": daemon.version,
+            "address": daemon.address,
+            "started_at": daemon.started_at,
+            "beat_at": self._access.database.clock(now),
+            "process": daemon.process,
+        }
+        insert = self._access.database.insert(daemons).values(holder=daemon.holder, **values)
+        statement = insert.on_conflict_do_update(index_elements=["holder"], set_=values)
+        self._access.write("beat", lambda connection: execute(connection, statement), serializable=False)
+
+    def leave(self, holder: str) -> None:
+        """Say that `holder` ends, so that the others need not wait to see it."""
+        statement = delete(daemons).where(daemons.c.holder == holder)
+        self._access.write("leave", lambda connection: execute(connection, statement), serializable=False)
+
+    def alive(self, now: float, *, within: float = BEAT_SECONDS) -> tuple[DaemonRecord, ...]:
+        """Daemons that beat within so many seconds, by holder."""
+        alive = daemons.c.beat_at > self._access.database.clock(now) - within
+        return self._records(select(daemons).where(alive))
+
+    def known(self) -> tuple[DaemonRecord, ...]:
+        """Daemons that did not say that they ended, by holder, however long ago they beat."""
+        return self._records(select(daemons))
+
+    def _records(self, query: Select[Any]) -> tuple[DaemonRecord, ...]:
+        return tuple(
+            DaemonRecord(row.holder, row.service, row.version, row.started_at, row.address, row.beat_at, row.process)
+            for row in self._access.rows("daemons", query.order_by(daemons.c.holder))
+        )
 
 
 def open_store(

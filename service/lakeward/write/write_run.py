@@ -5,13 +5,21 @@
     publication  under the lock: another write that landed on one of its groups makes it fail; so does a compaction
                  over a slice whose base file it rewrote, for which Hudi's writers do not look
 
+What a write says of itself: while it is pending, the groups that it updates; completed, each file that it wrote.
+
+    pending     for each partition a stat without a file id with the rows of new keys, and one for each group that rows
+                go to with those of known ones (Hudi's workload profile)
+    completed   the write stats of its files, the schema; of a replacecommit what was replaced
+
 Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; an index of Lakeward; reads the
-         table.
-         What it publishes `protocol/attempts/attempt.py` does.
+         table. What it publishes `protocol/attempts/attempt.py` does; storage, reading timeline files.
 Keeps:   1. what is published meets nothing that completed since the write began;
          2. a base file is replaced only if it is still its group's newest, with nothing on top of it that was not
             merged;
-         3. a partition has its metadata file before any file of the write stands in it.
+         3. a partition has its metadata file before any file of the write stands in it;
+         4. an instant that cannot be read is an error: it may have touched anything.
+Source:  BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight, CommitUtils.buildMetadata (Hudi 1.2);
+         ConcurrentOperation (Hudi 1.2)
 """
 
 from __future__ import annotations
@@ -44,7 +52,6 @@ from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.write.beginning import BegunWrite, timeline_snapshot
-from lakeward.write.commit_metadata import completed_write, write_profile
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
 from lakeward.write.own_index import OwnIndexPart, learns_beside, tells_its_keys
@@ -52,12 +59,110 @@ from lakeward.write.planning import Assign, assign_rows
 from lakeward.write.request import IndexKind, WriteOperation
 from lakeward.write.tagging.choosing import OpenIndex
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
-from lakeward.write.touched import read_touched
 
 if TYPE_CHECKING:
     from lakeward.protocol.metadata.changes import NewFile
+from collections import Counter
+from dataclasses import replace
+
+from lakeward.base.errors import NotFound
+from lakeward.format.timeline.commit_metadata import (
+    NO_COMMIT,
+    NOTHING_COUNTED,
+    CommitMetadata,
+    WriteStat,
+    read_commit_metadata,
+    write_commit_metadata,
+    write_replace_metadata,
+)
+from lakeward.format.timeline.instant import Instant, State, instant_file_name
+from lakeward.format.timeline.replace_metadata import read_clustered_groups
+from lakeward.table.table_config import TableConfig
+from lakeward.write.conflicts import Touched
+from lakeward.write.request import WriteRequest
+from lakeward.write.target import rows_of_targets
 
 _TELL_SECONDS = 2.0
+
+
+_NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit=NO_COMMIT)
+
+
+def read_touched(contents: InstantContents, config: TableConfig, instant: Instant) -> Touched:
+    """Raises `BrokenFile`.
+
+    The file groups that another instant touched, as its files on the timeline say.
+
+        a completed write      what it wrote, and what it replaced
+        a pending replacement  what its profile says that it will write; of a clustering what its plan takes
+    """
+    if instant.state is State.COMPLETED:
+        return _written(contents, config, instant.file_name)
+    planned = read_clustered_groups(contents.read(requested := _name(config, instant, State.REQUESTED)), file=requested)
+    if planned or instant.action == "clustering":
+        return Touched(frozenset(planned))
+    try:
+        inflight = _name(config, instant, State.INFLIGHT)
+        return _written(contents, config, inflight) if contents.read(inflight) else Touched(frozenset())
+    except NotFound:
+        return Touched(frozenset())  # it does not know yet what it will replace, and will meet ours
+
+
+def _written(contents: InstantContents, config: TableConfig, name: str) -> Touched:
+    metadata = read_commit_metadata(contents.read(name), file=name, layout=config.layout)
+    return Touched(metadata.file_groups, metadata.operation_type)
+
+
+def _name(config: TableConfig, instant: Instant, state: State) -> str:
+    return instant_file_name(instant.time, instant.action, state, config.layout)
+
+
+def write_profile(assignment: Assignment, operation_type: str) -> bytes:
+    """What `.inflight` says, once it is known which rows go where."""
+    stats: dict[str, list[WriteStat]] = {}
+    known = rows_of_targets({place: shares for place, shares in assignment.places.items() if place[1] is not None})
+    inserts = rows_of_targets({place: shares for place, shares in assignment.places.items() if place[1] is None})
+    new: Counter[str] = Counter()
+    for target in assignment.targets:
+        of_partition = stats.setdefault(target.partition_path, [])
+        new[target.partition_path] += inserts[target.index]
+        if target.kind is HandleKind.CREATE:
+            new[target.partition_path] += known[target.index]
+            continue
+        # A group that new rows alone go to is named, too, which Hudi leaves out: compactions wait for those that are.
+        of_partition.append(
+            replace(
+                _NO_GROUP, file_id=target.file_id, prev_commit=target.prev_commit, num_update_writes=known[target.index]
+            )
+        )
+    partitions = {
+        path: (replace(_NO_GROUP, num_inserts=new[path]), *of_partition) for path, of_partition in stats.items()
+    }
+    return write_commit_metadata(
+        CommitMetadata(partition_to_write_stats=partitions, compacted=False, operation_type=operation_type)
+    )
+
+
+def completed_write(
+    request: WriteRequest,
+    results: Sequence[TargetResult],
+    schema: str,
+    replaced: Mapping[str, tuple[str, ...]],
+) -> bytes:
+    """The bytes of the completed instant."""
+    stats: dict[str, list[WriteStat]] = {}
+    for result in results:
+        for file in result.files:
+            stats.setdefault(result.partition_path, []).append(file.stat)
+    metadata = CommitMetadata(
+        partition_to_write_stats={path: tuple(each) for path, each in stats.items()},
+        compacted=False,
+        extra_metadata={"schema": schema, **request.extra_metadata},
+        operation_type=request.operation.operation_type,
+    )
+    if request.operation.replaces:
+        return write_replace_metadata(replace(metadata, partition_to_replace_file_ids=replaced))
+    return write_commit_metadata(metadata)
 
 
 @dataclass(frozen=True, slots=True)

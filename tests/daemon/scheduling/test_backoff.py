@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from random import Random
 
-from lakeward.daemon.scheduling.backoff import delay
+from lakeward.daemon.scheduling.retry import delay
 
 
 def test_doubles_up_to_the_most():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import random
 
-from lakeward.daemon.scheduling.io_budget import IoBudget
+from lakeward.daemon.scheduling.admission import IoBudget
 
 
 def test_starts_full_and_fills():

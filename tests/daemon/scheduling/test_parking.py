@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakeward.daemon.scheduling.parking import Parking
+from lakeward.daemon.scheduling.tracked_table import Parking
 
 ONE, TWO = ("p=1", "f1"), ("p=1", "f2")
 

@@ -13,8 +13,7 @@ import pytest
 from lakeward.base.errors import BrokenFile
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
-from lakeward.format.log.data_block import read_data_block
-from lakeward.format.log.hfile_block import read_hfile_records
+from lakeward.format.log.data_block import read_data_block, read_hfile_records
 from tests.format.log.test_data_block import TYPES, comparable, only_block
 
 SCHEMA = {

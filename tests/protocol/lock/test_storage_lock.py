@@ -449,7 +449,7 @@ def test_a_store_without_conditional_writes_keeps_no_lock(place: Place, monkeypa
 @pytest.mark.services
 def test_the_audit_is_kept_where_it_is_on(place: Place) -> None:
     """Each holding leaves one file: when it began, was renewed and ended. An audit that fails disturbs no holder. Keeps
-    of protocol/lock/audit."""
+    5 of protocol/lock/storage_lock."""
     folder = f"{place.base}/.hoodie/.locks"
     place.taken().release()
     assert place.storage.list(f"{folder}/audit") == []

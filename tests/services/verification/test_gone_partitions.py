@@ -66,8 +66,8 @@ def test_a_partition_that_is_gone_is_a_problem(tmp_path: Path, lose: Callable[[P
 
 
 def test_a_partition_that_was_deleted_is_none(base: Path) -> None:
-    """Keeps 1 of services/verification/gone_partitions: all of its groups were replaced, and a cleaner took them away;
-    where one was not, it is still missed."""
+    """Keeps 2 of services/verification/table_verification: all of its groups were replaced, and a cleaner took them
+    away; where one was not, it is still missed."""
     shutil.rmtree(base / "p")
     replace_group(base, "another-0")
     assert len(problems_of(base)) == 1
@@ -76,7 +76,7 @@ def test_a_partition_that_was_deleted_is_none(base: Path) -> None:
 
 
 def test_a_partition_that_archived_commits_wrote_is_none(base: Path) -> None:
-    """Keeps 2 of services/verification/gone_partitions: commits that stay on the active timeline wrote elsewhere."""
+    """Keeps 3 of services/verification/table_verification: commits that stay on the active timeline wrote elsewhere."""
     shutil.rmtree(base / "p")
     for file in (base / ".hoodie/timeline").glob("*commit*"):
         file.unlink()
@@ -85,8 +85,8 @@ def test_a_partition_that_archived_commits_wrote_is_none(base: Path) -> None:
 
 
 def test_a_link_that_stands_for_a_partition_is_told_as_such(base: Path, tmp_path: Path) -> None:
-    """Keeps 3 of services/verification/gone_partitions: what it leads to is not listed, and that is what the problem of
-    the link says."""
+    """Keeps 4 of services/verification/table_verification: what it leads to is not listed, and that is what the problem
+    of the link says."""
     (base / "p").rename(tmp_path / "elsewhere")
     (base / "p").symlink_to(tmp_path / "elsewhere")
     assert problems_of(base) == []

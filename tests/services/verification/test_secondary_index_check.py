@@ -13,9 +13,8 @@ from lakeward.format.metadata.log_file import write_metadata_log
 from lakeward.format.metadata.record import SecondaryIndexRecord
 from lakeward.protocol.metadata.snapshot import take_metadata_snapshot
 from lakeward.services.verification.check_report import CheckReport
-from lakeward.services.verification.metadata_check import SampleSize, check_metadata
+from lakeward.services.verification.metadata_check import SampleSize, check_metadata, check_secondary_index
 from lakeward.services.verification.metadata_view import view_metadata
-from lakeward.services.verification.secondary_index_check import check_secondary_index
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
@@ -70,7 +69,7 @@ def test_every_row_is_found_by_its_value(base: Path):
 
 
 def test_a_file_that_is_cleaned_meanwhile_is_passed_over(base: Path):
-    """Keeps of services/verification/secondary_index_check: a value that the index lacks misleads no reader once its
+    """Keeps 3 of services/verification/metadata_check: a value that the index lacks misleads no reader once its
     file is gone."""
     with_secondary_index(base, "name", VALUES | {"k1": "a"})
     view = view_metadata(LocalStorage(), scan(base), SkippingClock())

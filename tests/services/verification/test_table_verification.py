@@ -55,7 +55,7 @@ def test_what_merging_finds_is_a_problem(base: Path):
 
 
 def test_broken_properties_and_timelines_are_problems(base: Path):
-    """Keeps of services/verification/table_verification: what only forbids us to compact is none: the table is
+    """Keeps 1 of services/verification/table_verification: what only forbids us to compact is none: the table is
     copy-on-write here."""
     properties = base / ".hoodie/hoodie.properties"
     properties.write_bytes(properties.read_bytes().replace(b"MERGE_ON_READ", b"COPY_ON_WRITE"))

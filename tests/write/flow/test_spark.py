@@ -22,8 +22,7 @@ from lakeward.write.flow.slots import numbers_into
 from lakeward.write.flow.spark import SparkFlow
 from lakeward.write.input.files import open_rows
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.bucket import BucketTagging
-from lakeward.write.tagging.choosing import choose_tagging
+from lakeward.write.tagging.choosing import BucketTagging, choose_tagging
 from lakeward.write.tagging.tagging import LookupTagging, NewKeys
 from lakeward.write.target import HandleKind
 from lakeward.write.writing import write_rows

@@ -61,7 +61,7 @@ def blocks_of(folder: Path) -> list[tuple[LogBlock, list[Any]]]:
 
 def test_rows_and_then_deletes(tmp_path: Path) -> None:
     """One data block and one delete block, each with the instant and the schema and nothing else; rows have the file id
-    as their file's name. Keeps 1 of write/handles/append and of write/handles/inline_log."""
+    as their file's name. Keeps 1 of write/handles/append and of write/handles/append."""
     rows: list[Row] = [("k3", 7, "c"), ("k4", 8, "gone"), ("k1", 5, "a"), ("k2", 6, "gone")]
     write(context(tmp_path), APPEND, rows)
     (data, written), (deletes, keys) = blocks_of(tmp_path)
@@ -179,7 +179,7 @@ def test_nothing_comes(tmp_path: Path) -> None:
 
 
 def test_a_log_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 2 of write/handles/append and of write/handles/inline_log: rows or deletes that are not those that came."""
+    """Keeps 2 of write/handles/append and of write/handles/append: rows or deletes that are not those that came."""
 
     def lose_one(self: LogFileWriter, keys: pa.Array, ordering: pa.Array, *, partition_path: str) -> None:
         genuine(self, keys[1:], ordering[1:], partition_path=partition_path)

@@ -19,7 +19,7 @@ from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.format.timeline.commit_metadata import RuntimeStats
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
-from lakeward.write.handles import native_logs
+from lakeward.write.handles import append
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import keyed_schema
 from lakeward.write.request import FileSizes, WriteOperation
@@ -105,9 +105,9 @@ def test_deletes_in_a_table_by_commit_time(tmp_path: Path) -> None:
 
 
 def test_a_stat_for_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an inline log has in one stat is in two, and the second names both files. Keeps 1 of
-    write/handles/native_logs."""
-    monkeypatch.setattr(native_logs, "time", SimpleNamespace(monotonic=count(step=3).__next__))
+    """What an inline log has in one stat is in two, and the second names both files. Keeps 7 of
+    write/handles/append."""
+    monkeypatch.setattr(append, "time", SimpleNamespace(monotonic=count(step=3).__next__))
     rows, deletes = write(native(tmp_path), APPEND, ROWS).files
     files = written(tmp_path)
     for file, counts in ((rows, (2, 2, 0)), (deletes, (0, 0, 2))):
@@ -190,7 +190,7 @@ def test_keys_for_the_record_index(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", ["deletes", "rows"])
 def test_native_logs_are_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
-    """Keeps 2 of write/handles/native_logs: deletes or rows that are not those that came."""
+    """Keeps 8 of write/handles/append: deletes or rows that are not those that came."""
     if lost == "deletes":
         genuine = NativeDeleteWriter.write
         monkeypatch.setattr(

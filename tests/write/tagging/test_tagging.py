@@ -10,8 +10,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.bucket import BucketTagging
-from lakeward.write.tagging.choosing import choose_tagging
+from lakeward.write.tagging.choosing import BucketTagging, choose_tagging
 from lakeward.write.tagging.tagging import LookupTagging, NewKeys
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden

@@ -17,7 +17,8 @@ failed backs off whatever its problem was, because a poll does no harm and a tab
 
 Touches: nothing; time and chance are handed in.
 Keeps:   1. every trouble has an end, and a sentence;
-         2. what went well forgets all that went before, apart from what is parked.
+         2. what went well forgets all that went before, apart from what is parked;
+         3. a delay lies between half of and the whole step, so that tables that failed together come back apart.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from lakeward.daemon.scheduling.backoff import delay
 from lakeward.daemon.scheduling.events import Demand, FactKind, JobOutcome, Record, RunningJob, TableState
 from lakeward.daemon.scheduling.tracked_table import HELD_ALONE, OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
@@ -39,6 +39,19 @@ _BLAMES_AT_ONCE = frozenset({ProblemKind.VERIFICATION, ProblemKind.REFUSED})
 """A second try would find the same: wrong rows, or what this release does not merge."""
 _OWN = frozenset({ProblemKind.TEMPORARY, ProblemKind.REFUSED, ProblemKind.FAILED})
 """What a service of `OWN_TROUBLES` keeps to itself."""
+
+
+_DOUBLINGS_MAX = 40
+"""More than any setting needs; a float of more would overflow."""
+
+
+def delay(chance: Random, *, first: float, most: float, failures: int) -> float:
+    """Seconds to wait after that many failures in a row, at least one.
+
+    How long to wait before the next try: twice as long after every failure, up to a most, and never all at once.
+    """
+    step = min(most, first * 2.0 ** min(failures - 1, _DOUBLINGS_MAX))
+    return step * chance.uniform(0.5, 1.0)
 
 
 def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: float, chance: Random) -> list[Record]:

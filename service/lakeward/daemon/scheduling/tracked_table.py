@@ -6,12 +6,13 @@ next is `wanted`, and the state that is shown follows from both (`daemon/schedul
 Touches: nothing; time is handed in.
 Keeps:   1. at most one poll or plan is under way, and at most one job;
          2. no time but a running job's deadline lies further ahead than the setting it was made from, also after the
-            clock was set back.
+            clock was set back;
+         3. a group is parked with a reason and an end, and after the end one more failure parks it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -23,14 +24,15 @@ from lakeward.daemon.scheduling.events import (
     Demand,
     ForeignServiceSeen,
     Hold,
+    ParkedGroup,
     RunningJob,
     Schedule,
     TableState,
 )
 from lakeward.daemon.scheduling.job_traits import TRAITS
-from lakeward.daemon.scheduling.parking import Parking
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.service import ServiceDemand
+from lakeward.table.file_system_view import GroupId
 
 _FLOOR_INTERVALS = 10
 _FLOOR_OBJECTIVE = 0.5
@@ -47,6 +49,46 @@ HELD_ALONE = frozenset({JobKind.PLAN_EXPIRY, JobKind.COMPACTION, JobKind.VERIFIC
 
 OWN_TROUBLES = frozenset({*_METADATA_SERVICES, *TABLE_SERVICES} - {JobKind.COMPACTION})
 """What fails here holds nothing else back: rows are merged also where cleaning is refused."""
+
+
+class Parking:
+    """The file groups of one table that failed, and those that are excluded for a while because of it.
+
+    counted --(failures_max in a row, or a failed verification)--> parked --(its time is over)--> counted, one try
+       ^------------------ a job without it among the problems: forgotten ---------------------------+
+    """
+
+    def __init__(self) -> None:
+        self.parked: dict[GroupId, ParkedGroup] = {}
+        self._failures: dict[GroupId, int] = {}
+
+    def count(self, group: GroupId) -> int:
+        """One more failure; returns how many in a row."""
+        self._failures[group] = self._failures.get(group, 0) + 1
+        return self._failures[group]
+
+    def forgive_all_but(self, groups: Collection[GroupId]) -> None:
+        """A job went well, apart from these."""
+        self._failures = {group: count for group, count in self._failures.items() if group in groups}
+
+    def park(self, group: GroupId, reason: str, until: float) -> None:
+        self.parked[group] = ParkedGroup(group, reason, until)
+
+    def unpark(self, group: GroupId) -> bool:
+        """An operator's word: the group starts without blame. False where it was not parked."""
+        self._failures.pop(group, None)
+        return self.parked.pop(group, None) is not None
+
+    def expire(self, now: float, *, failures_max: int) -> list[ParkedGroup]:
+        """Let those go whose time is over, and return them."""
+        over = [group for group in self.parked.values() if group.until <= now]
+        for group in over:
+            del self.parked[group.file_group]
+            self._failures[group.file_group] = failures_max - 1
+        return over
+
+    def next_expiry(self) -> float | None:
+        return min((group.until for group in self.parked.values()), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from lakeward.base.errors import BrokenFile, Unsupported
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
 KEY_COLUMN = "key"
-"""The column that HFile data blocks do not keep (`hfile_block.py`)."""
+"""The column that HFile data blocks do not keep (`data_block.py`)."""
 
 _SIZE_START = len(MAGIC)
 _FRAME_START = len(MAGIC) + 8  # where S begins to count

@@ -9,6 +9,8 @@
 Only what came first may be folded before it is spilled. The fold is not associative by event time: whether a record
 beats a delete may hang on what came before the run.
 
+The folded logs as a sorted run: the winner of each key, whose rows are fetched only where they win again.
+
 Touches: the files of the runs.
 Keeps:   1. the runs, merged, give the winners that folding all records one after the other gives;
          2. no more than the budget is held, and the batch that came last.
@@ -17,11 +19,12 @@ Keeps:   1. the runs, merged, give the winners that folding all records one afte
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.merge.logs.folded_run import BATCH_ROWS, FoldedRun
 from lakeward.merge.logs.log_fold import LogFold, data_kinds
 from lakeward.merge.rows.log_rows import join_batches
 from lakeward.merge.rules.merge_rules import MergeRules
@@ -30,12 +33,55 @@ from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering, keyless, record_keys
 from lakeward.merge.rules.winner import LogRecordKind, delete_kind
 from lakeward.merge.runs.record_sorter import RecordSorter, spilled_batch_bytes
-from lakeward.merge.runs.sorted_run import SortedRun
+from lakeward.merge.runs.sorted_run import Places, RunBatch, SortedRun
 from lakeward.merge.runs.spilled_run import SpilledRun, data_records, delete_records, record_schema
 
 _NAME = "a run of the logs"
 _LARGE_BLOCK_SHARE = 8
 """A block of more than this share of the memory is worth a run of its own: decoded, it takes a few times as much."""
+
+
+BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class _Winners:
+    fold: LogFold
+    ids: npt.NDArray[np.int64]
+
+    @property
+    def keys(self) -> pa.Array:
+        return self.fold.keys_of(self.ids)
+
+    @property
+    def kinds(self) -> npt.NDArray[np.int8]:
+        return self.fold.kinds(self.ids)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.ids) * self.fold.row_bytes
+
+    def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
+        return self.fold.take(self.ids[places]), np.arange(len(places), dtype=np.int64)
+
+    def ordering(self, places: Places) -> pa.Array | None:
+        return self.fold.ordering(self.ids[places])
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedRun:
+    """The winners of a finished fold."""
+
+    fold: LogFold
+    name: str = "the run of the logs"
+    is_base: bool = False
+    repeats_keys: bool = False
+
+    def batches(self) -> Iterator[RunBatch]:
+        ids = self.fold.ids_by_key()
+        at_once = min(BATCH_ROWS, self.fold.rows_at_once_max)
+        for start in range(0, len(ids), at_once):
+            yield _Winners(self.fold, ids[start : start + at_once])
 
 
 class LogRecords:

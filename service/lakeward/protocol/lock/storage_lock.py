@@ -19,12 +19,18 @@ none of us waiting. The owner is another one with each holding, so a write whose
 The fence reads the object again. It also renews, where little of its time is left: what is published right after the
 fence must have arrived before another process can think that the lock is free.
 
+Hudi's audit of its storage-based lock: who held a table's lock, and when, where an operator turned that on.
+
+    .hoodie/.locks/audit_enabled.json                          {"STORAGE_LOCK_AUDIT_SERVICE_ENABLED": true}
+    .hoodie/.locks/audit/<start, epoch ms>_<owner>.jsonl       one line each for START, every RENEW, and END
+
 Touches: the lock object; where the operator turned Hudi's audit on, one file for each holding beside it.
 Keeps:   1. the lock is ours only until the time in the object, by our clock, less what clocks may differ by, and no
             longer than it was taken for on a clock that is never set;
          2. nothing is written over an object that is not the one we read;
          3. no lock is kept where the store does not refuse what it must; that is tried before the first one counts;
-         4. no step of a clock alone takes a lock from a holder that renews it.
+         4. no step of a clock alone takes a lock from a holder that renews it;
+         5. an audit that cannot be written disturbs no lock.
 See:     docs/decisions/0017-what-clocks-prove.md
 Source:  StorageBasedLockProvider, S3StorageLockClient and StorageLockProviderAuditService, Hudi 1.2.
 """
@@ -34,6 +40,7 @@ from __future__ import annotations
 import threading
 import uuid
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 
 import orjson
 
@@ -49,7 +56,6 @@ from lakeward.base.errors import (
     Refused,
     VersionChanged,
 )
-from lakeward.protocol.lock.audit import AuditState, LockAudit, open_audit
 from lakeward.protocol.lock.table_lock import OnWait, TableLock, wait_silently
 from lakeward.protocol.owner import Owner, Processes, parse_owner
 from lakeward.storage.storage import Version, VersionedStorage, join
@@ -75,6 +81,56 @@ _NO_VERSION = Version("0" * 32, "1")
 """The version of no object there is."""
 _proved: set[str] = set()
 """Stores that are known to refuse what they must."""
+
+
+_SWITCH = "audit_enabled.json"
+_ENABLED = "STORAGE_LOCK_AUDIT_SERVICE_ENABLED"
+
+
+class AuditState(StrEnum):
+    START = "START"
+    RENEW = "RENEW"
+    END = "END"
+
+
+class LockAudit:
+    """Audit of one holding of the lock."""
+
+    def __init__(self, storage: VersionedStorage, path: str, owner: str, started_ms: int) -> None:
+        self._storage = storage
+        self._path = path
+        self._owner = owner
+        self._started_ms = started_ms
+        self._lines = b""
+        self._version: Version | None = None
+
+    def record(self, state: AuditState, *, now_ms: int, validity_ms: int) -> None:
+        self._lines += orjson.dumps(
+            {
+                "ownerId": self._owner,
+                "transactionStartTime": self._started_ms,
+                "timestamp": now_ms,
+                "state": state.value,
+                "lockExpiration": now_ms + validity_ms,
+                "lockHeld": state is not AuditState.END,
+            },
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+        try:
+            self._version = self._storage.replace(self._path, self._lines, expected=self._version)
+        except (LakewardError, OSError):
+            return  # the next record brings these lines along
+
+
+def open_audit(storage: VersionedStorage, locks_folder: str, owner: str, *, started_ms: int) -> LockAudit | None:
+    """None unless the table's audit is on."""
+    try:
+        switch = orjson.loads(storage.read(join(locks_folder, _SWITCH)))
+    except (LakewardError, OSError, ValueError):
+        return None
+    if not isinstance(switch, dict) or switch.get(_ENABLED) is not True:
+        return None
+    return LockAudit(storage, join(locks_folder, "audit", f"{started_ms}_{owner}.jsonl"), owner, started_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,18 @@
     partition_stats  of the partitions of that sample, against the same and the statistics of the logs on top
     bloom_filters    of that sample, against what their footers say
     record_index     of a sample of record keys, both ways (`services/verification/record_index_check.py`)
-    secondary index  of the rows of these keys (`services/verification/secondary_index_check.py`)
+    secondary index  of the rows of these keys (`services/verification/metadata_check.py`)
 
 Writers work meanwhile, and a difference may be a step of theirs. So whatever is found is checked again, on a fresh
 snapshot of the table, and is a problem only if it is found twice.
 
-Touches: reads the table; writes nothing and takes no lock.
+Touches: reads the table; writes nothing and takes no lock; reads base files, merges slices where there are logs
+         (`read/row_lookup.py`), reads the metadata table.
 Keeps:   1. equal tables, numbers and seeds give the same sample;
-         2. a sound table that writers work on has no problem; what could not be checked is said, and is none.
-Memory:  the table's snapshot and the names that the metadata table lists, the sample, and a batch of record keys.
-See:     `read/row_lookup.py` for what a file group holds.
+         2. a sound table that writers work on has no problem; what could not be checked is said, and is none;
+         3. what was compacted, replaced or cleaned since the view was taken is passed over.
+Memory:  the table's snapshot and the names that the metadata table lists, the sample, and a batch of record keys
+See:     `read/row_lookup.py` for what a file group holds
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
 from lakeward.base.quantities import format_share
 from lakeward.format.avro.column_names import has_columns
+from lakeward.format.metadata.key import secondary_index_key
 from lakeward.format.metadata.partition import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -37,12 +40,12 @@ from lakeward.format.metadata.partition import (
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
 )
+from lakeward.format.metadata.record import SecondaryIndexRecord
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.read.row_lookup import HiddenRow, sample_keys
+from lakeward.read.row_lookup import HiddenRow, find_values, sample_keys
 from lakeward.services.verification.check_report import Check, CheckReport, Problem, metadata_remedy
 from lakeward.services.verification.metadata_view import MetadataView, view_metadata
 from lakeward.services.verification.record_index_check import check_index_in_rows, check_rows_in_index, first_entries
-from lakeward.services.verification.secondary_index_check import check_secondary_index
 from lakeward.services.verification.stats_check import check_blooms, check_column_stats, check_partition_stats
 from lakeward.storage.storage import Storage, join
 from lakeward.table.metadata.listing import DifferenceKind, compare_with_storage
@@ -54,6 +57,52 @@ PARTITIONS = "partitions"
 
 _CONFIDENCE_EVENTS = 3.0
 """The rule of three: if none of n records is wrong, with 95% confidence fewer than 3 in n are."""
+
+
+def check_secondary_index(view: MetadataView, name: str, sample: Mapping[str, Collection[str]]) -> list[Problem]:
+    """Raises `Unsupported` for an index whose values cannot be compared.
+
+    Args:
+        name: of the index, which is that of its partition.
+        sample: some keys of base files, by path.
+
+    A secondary index against the rows: what a row holds in the indexed column leads to its record key.
+
+    Only that way round: an entry without such a row makes a query look into a file for nothing, and it filters what it
+    reads. Values whose text is Java's own, of floating point and times, are not compared.
+    """
+    column = _column(view, name)
+    bases = view.base_files
+    problems = []
+    for path, keys in sample.items():
+        base = bases.get(path)
+        if base is None:
+            continue  # compacted or replaced meanwhile
+        group = path.rpartition("/")[0], base.file_id
+        values = find_values(view.storage, view.snapshot, group, keys, column, meter=view.meter)
+        wanted = {secondary_index_key(_text(value, name), key): key for key, value in (values or {}).items()}
+        found = view.reader.lookup(name, wanted)
+        for index_key, key in wanted.items():
+            if not isinstance(found.get(index_key), SecondaryIndexRecord):
+                told = f"{column} = {(values or {})[key]!r}"
+                what = f"Its row has {told}, and the index does not know it: queries for that value miss the row"
+                problems.append(Problem(name, key, what, metadata_remedy(name)))
+    return problems
+
+
+def _column(view: MetadataView, name: str) -> str:
+    definition = view.definitions.by_name.get(name)
+    if definition is None or len(definition.source_fields) != 1:
+        raise Unsupported(f"{name} was not checked.", why="Its definition does not name one column.")
+    return definition.source_fields[0]
+
+
+def _text(value: object, name: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise Unsupported(f"{name} was not checked.", why=f"How Hudi writes a {type(value).__name__} in it is not known.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Logs on a file slice: sorted rows and deletes, in the form of the table's version.
 
-    inline logs    one file with data blocks, then delete blocks           `handles/inline_log`, up to table version 9
-    native logs    a file of rows, a file of deletes, further ones of each `handles/native_logs`, from version 10 on
+    inline logs    one file with data blocks, then delete blocks           up to table version 9
+    native logs    a file of rows, a file of deletes, further ones of each from version 10 on
 
 Of one key there is one record, by the fold of `handles/incoming`: then it does not matter to a reader that deletes come
 behind the rows. A delete by the operation has no ordering value, so it wins over whatever is there; one by a column
@@ -12,22 +12,152 @@ Touches: the files, where `engine/task/operation_output` says, and that of their
 Keeps:   1. records come in the order of their keys, rows and deletes each;
          2. a result is returned only for files that read back as what they were given;
          3. where nothing came there is no file;
-         4. one form only is written, that of the table's version.
-Source:  HoodieAppendHandle (Hudi 1.2 and its master of August 2026); tables of Hudi 1.2.0 and 1.0.2.
+         4. one form only is written, that of the table's version;
+         5. rows are in data blocks, and deletes in delete blocks behind them;
+         6. the file is a result only if it reads back as what it was given;
+         7. each file has a write stat of its own, rows before deletes, and the time that a flush took stands in that of
+            its first file;
+         8. the files are a result only if they read back as what they were given.
+Source:  HoodieAppendHandle (Hudi 1.2 and its master of August 2026); tables of Hudi 1.2.0 and 1.0.2; HoodieAppendHandle
+         (Hudi 1.2); tables of Hudi 1.2.0 and 1.0.2; HoodieNativeLogAppendHandle (Hudi's master of July and August 2026)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import BinaryIO
 
+from lakeward.engine.task.native_log_output import NativeLogFile, NativeLogForm, NativeLogOutput
+from lakeward.engine.task.operation_output import open_operation_output, output_path
+from lakeward.engine.task.waiting_deletes import WaitingDeletes
+from lakeward.format.file_name import LogFileName
+from lakeward.format.log.block import BlockType
+from lakeward.format.log.native_log.footer import NativeLogFooter
+from lakeward.format.log.writer import LogFileStats, LogFileWriter, log_block_schema
+from lakeward.format.metadata.log_stats import log_column_stats
+from lakeward.format.stats.column_range import ColumnRangeAccumulator
+from lakeward.merge.rules.ordering_type import ordering_columns
+from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.storage.storage import Storage
 from lakeward.write.handles.appended_records import AppendedRecords
 from lakeward.write.handles.incoming import IncomingRows
-from lakeward.write.handles.inline_log import write_inline_log
 from lakeward.write.handles.key_changes import open_key_changes
-from lakeward.write.handles.native_logs import write_native_logs
-from lakeward.write.target import TargetResult, WriteContext, WriteTarget
+from lakeward.write.handles.log_check import check_logs
+from lakeward.write.handles.stats import appended_stat
+from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
+
+_VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
+_REMEDY = "Correct the row in the input, and write again."
+
+
+def write_native_logs(
+    storage: Storage, context: WriteContext, target: WriteTarget, records: AppendedRecords, task_attempt: int
+) -> tuple[WrittenFile, ...]:
+    """Write the logs. Raises `VerificationFailed`, and what `AppendedRecords` and `open_operation_output` raise.
+
+    Native logs on a slice: a file of rows and a file of deletes, and the next version of both where one grows too
+    large.
+    """
+    started = time.monotonic()
+    form = NativeLogForm(
+        file_id=target.file_id,
+        schema=records.schema,
+        footer=NativeLogFooter(context.instant, log_block_schema(context.schema)),
+        ordering_fields=tuple(ordering_columns(context.rules, records.schema).names),
+        indexed=context.indexed,
+        file_bytes_max=context.sizes.max_file,
+        row_group_bytes=context.budget.row_group,
+        codec=context.codec,
+    )
+    with NativeLogOutput(storage, context.place(target), form, task_attempt=task_attempt) as output:
+        for part in records:
+            if isinstance(part, Tombstones):
+                output.write_deletes(part)
+            else:
+                output.write_rows(part)
+        files = output.finish()
+    if context.verify:
+        paths = [output_path(storage, context.place(target), file.name.text) for file in files]
+        # What could be written can be read back: pages are no larger than a row group and the batch that filled it.
+        check_logs(storage, context, paths, records, bytes_max=context.budget.row_group + context.budget.batch)
+    return _written(context, target, files, time.monotonic() - started)
+
+
+def _written(
+    context: WriteContext, target: WriteTarget, files: Sequence[NativeLogFile], seconds: float
+) -> tuple[WrittenFile, ...]:
+    flushes = sum(file.begins_flush for file in files)
+    names = [file.name.text for file in files]
+    found = []
+    for number, (file, name) in enumerate(zip(files, names, strict=True)):
+        stat = appended_stat(
+            target,
+            instant=context.instant,
+            name=name,
+            size_bytes=file.size_bytes,
+            rows=file.rows,
+            deletes=file.deletes,
+            seconds=seconds / flushes if file.begins_flush else 0.0,
+            version=file.name.version,
+            names_before=names[:number],
+        )
+        found.append(WrittenFile(name, file.size_bytes, stat, file.column_stats, replaces_base_file=False))
+    return tuple(found)
+
+
+def write_inline_log(
+    storage: Storage, context: WriteContext, target: WriteTarget, records: AppendedRecords, task_attempt: int
+) -> tuple[WrittenFile, ...]:
+    """Write the log. Raises `VerificationFailed`, and what `AppendedRecords` and `open_operation_output` raise.
+
+    An inline log on a slice: rows in data blocks, then the deletes, with the headers that Hudi's writers need.
+    """
+    started = time.monotonic()
+    place, indexed = context.place(target), context.indexed
+    name = LogFileName(target.file_id, context.instant, _VERSION, place.token(task_attempt)).text
+    ranges = ColumnRangeAccumulator(indexed.columns if indexed is not None else (), records.schema)
+    with open_operation_output(storage, place, name) as sink:
+        stats = _write(sink, context, target, records, ranges)
+    if context.verify:
+        check_logs(storage, context, [output_path(storage, place, name)], records, bytes_max=context.budget.batch)
+    stat = appended_stat(
+        target,
+        instant=context.instant,
+        name=name,
+        size_bytes=stats.size_bytes,
+        rows=stats.rows,
+        deletes=stats.deletes,
+        seconds=time.monotonic() - started,
+    )
+    column_stats = []
+    if indexed is not None:
+        column_stats = log_column_stats(name, ranges.ranges, columns=indexed.columns, version=indexed.version)
+    return (WrittenFile(name, stats.size_bytes, stat, tuple(column_stats), replaces_base_file=False),)
+
+
+def _write(
+    sink: BinaryIO, context: WriteContext, target: WriteTarget, records: AppendedRecords, ranges: ColumnRangeAccumulator
+) -> LogFileStats:
+    writer = LogFileWriter(
+        sink,
+        records.schema,
+        instant=context.instant,
+        schema_json=log_block_schema(context.schema),
+        block_type=BlockType.AVRO_DATA,
+        block_bytes=min(context.sizes.log_block, context.budget.log_block),
+        remedy=_REMEDY,
+    )
+    waiting = WaitingDeletes(writer, partition_path=target.partition_path, bytes_max=context.budget.window)
+    for part in records:
+        if isinstance(part, Tombstones):
+            waiting.add(part)
+        else:
+            ranges.add(part)
+            writer.write(part)
+    waiting.write()
+    return writer.close()
 
 
 def append(

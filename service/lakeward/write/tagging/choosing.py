@@ -8,6 +8,9 @@ Touches: storage, reading: whether there is a folder of other kinds of buckets; 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused, UsageError
@@ -23,13 +26,27 @@ from lakeward.storage.storage import Storage, join
 from lakeward.table.new_table import check_buckets
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
+from lakeward.write.keyed_rows import RECORD_KEY
+from lakeward.write.keys.bucket import bucket_places
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.stored_rows import StoredRows
 from lakeward.write.tagging.tagging import LookupTagging, NewKeys, OnePlace, Tagging
 
 OpenIndex = Callable[[TableSnapshot], WritableIndex]
 """Opens a Lakeward index as of a snapshot, without what it has not taken in yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTagging:
+    """Tagging by bucket: the place of a row is the number of its key's bucket, in eight digits; no file is read."""
+
+    fields: tuple[str, ...]
+    """The key fields that are hashed."""
+    buckets: int
+    """A partition has so many."""
+
+    def places(self, batch: pa.RecordBatch) -> pa.Array:
+        return bucket_places(batch.column(RECORD_KEY), self.fields, self.buckets)
 
 
 def check_tagging(

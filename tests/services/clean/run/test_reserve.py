@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.services.clean.run.reserve import PLACE, PLENTY_BYTES, RESERVE_BYTES, keep_reserve
+from lakeward.services.clean.run.cleaner import PLACE, PLENTY_BYTES, RESERVE_BYTES, keep_reserve
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 from tests.processes import ScriptedProcesses
@@ -42,8 +42,8 @@ def reserve(base: Path) -> Path:
 
 
 def test_a_clean_on_a_full_disk_begins_by_its_reserve(tmp_path: Path) -> None:
-    """The clean before left it, where there was room; without it nothing can be written. Keeps 2 of
-    services/clean/run/reserve."""
+    """The clean before left it, where there was room; without it nothing can be written. Keeps 7 of
+    services/clean/run/cleaner."""
     base = compacted("v9", tmp_path / "table")
     cleaner(base, SmallDisk(PLENTY_BYTES)).clean(lambda snapshot: None)
     assert reserve(base).stat().st_size == RESERVE_BYTES
@@ -60,7 +60,7 @@ def test_a_clean_on_a_full_disk_begins_by_its_reserve(tmp_path: Path) -> None:
 
 
 def test_room_is_taken_only_where_there_is_plenty(tmp_path: Path) -> None:
-    """The reserve is let go only where there is no other room. Keeps 1 of services/clean/run/reserve."""
+    """The reserve is let go only where there is no other room. Keeps 6 of services/clean/run/cleaner."""
     base = copy_golden("v9", tmp_path / "table")
     short = SmallDisk(PLENTY_BYTES - 1)
     cleaner(base, short).clean(lambda snapshot: None)

@@ -13,8 +13,8 @@ from lakeward.base.quantities import parse_duration, parse_size
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.services.compaction.plan.explain import explain
-from lakeward.services.compaction.plan.hybrid_compaction import HybridCompactionPlanGenerator
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
 from lakeward.table.file_group import FileGroup, FrozenGroup

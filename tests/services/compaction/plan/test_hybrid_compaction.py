@@ -16,8 +16,8 @@ from lakeward.format.timeline.compaction_plan import (
     write_compaction_plan,
 )
 from lakeward.services.compaction.plan.decision import HYBRID_STRATEGY, LOG_STRATEGY, Choice, Form, PlanOutcome, Reason
-from lakeward.services.compaction.plan.hybrid_compaction import HybridCompactionPlanGenerator
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
 from lakeward.services.compaction.plan.trigger import Trigger
 from tests.golden_tables import copy_golden
 from tests.our_reader import scan
@@ -31,7 +31,7 @@ GIB = 1024**3
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """Keeps 2 of services/compaction/plan/hybrid_compaction, Keeps 2 and 3 of services/compaction/plan/group_rules, and
+    """Keeps 2 of services/compaction/plan/planner, Keeps 2 and 3 of services/compaction/plan/group_rules, and
     Keeps 2 of services/compaction/plan/log_runs: the rule that the case is named for."""
     table = read_table(case.table)
     assert format_outcome(table, table.plan()) == case.expected
@@ -51,7 +51,7 @@ def test_cases_are_written_as_the_code_would_write_them() -> None:
 
 
 def test_every_case_keeps_what_holds_for_every_plan() -> None:
-    """Keeps 1 of services/compaction/plan/hybrid_compaction, Keeps 1 of services/compaction/plan/group_rules, and Keeps
+    """Keeps 1 of services/compaction/plan/planner, Keeps 1 of services/compaction/plan/group_rules, and Keeps
     1 of services/compaction/plan/decision: one decision for each group, operations for exactly those that are not NONE
     and for none with pending work, no log twice, all metrics."""
     for case in read_cases(CASES)[1]:

@@ -25,8 +25,7 @@ from lakeward.protocol.yielding import (
 )
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.compaction.run.compactor import CompactionReport
-from lakeward.services.compaction.run.gap import UNSEEN_SECONDS
-from lakeward.services.compaction.run.scheduling import log_plans
+from lakeward.services.compaction.run.scheduling import UNSEEN_SECONDS, log_plans
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, LOG, check_log_compacted, check_readable, instants
 from tests.golden_tables import copy_golden
@@ -332,7 +331,7 @@ def test_stopped_writers_are_not_searched_for(beside: Beside) -> None:
 
 def test_with_writers_of_1_0_a_full_is_planned_in_a_gap(tmp_path: Path) -> None:
     """Version 8 may have them. Where a write may be at work nothing is planned; the lock was held for a while before
-    that was looked at, for a write that cannot be seen yet. Keeps of services/compaction/run/gap."""
+    that was looked at, for a write that cannot be seen yet. Keeps 5 of services/compaction/run/scheduling."""
     beside = Beside(copy_golden("v8", tmp_path / "table"))
     write = beside.write(ago=4.0).inflight("p0")
     report = beside.compact(FULL, seconds=10.0)

@@ -92,8 +92,8 @@ def decision(base: Path, **options: object) -> RollbackDecision:
     ids=["its heartbeat stopped", "silent", "no writer at work"],
 )
 def test_a_dead_compaction_is_released(base: Path, hours: float | None, stopped: bool, reason: RollbackReason) -> None:
-    """Keeps 1 of services/rollback/run/releasing: its base file, markers, `.inflight` and heartbeat go; its plan stays,
-    as do all logs and what else carries its instant. The next compaction carries the plan out."""
+    """Keeps 11 of services/rollback/run/rolling_back: its base file, markers, `.inflight` and heartbeat go; its plan
+    stays, as do all logs and what else carries its instant. The next compaction carries the plan out."""
     if hours is not None:
         beat(base, hours=hours)
     other = base / "p" / f"99999999-02cc-4e03-aec7-b7450919b7fd-0_0-55-66_{PENDING}.parquet"

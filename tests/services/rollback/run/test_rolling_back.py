@@ -57,7 +57,7 @@ def check_rolled_back(base: Path, instant: str, before: set[str]) -> None:
 @pytest.mark.parametrize("markers", ["none", "direct", "in lists"])
 def test_nothing_of_the_write_is_left(base: Path, markers: str):
     """Its files, its instant, its delta commit of the metadata table, markers and heartbeat; by markers or without.
-    Keeps 2 of services/rollback/run/markers: without any, every partition is listed."""
+    Keeps 10 of services/rollback/run/rolling_back: without any, every partition is listed."""
     instant = fail_last_write(base)
     before = set(everything(base)) - of_write(base, instant)
     if markers != "none":
@@ -199,7 +199,7 @@ def test_markers_of_an_unknown_kind_are_refused(tmp_path: Path):
 
 
 def test_a_marker_that_leads_out_of_the_table_is_refused(tmp_path: Path):
-    """Keeps 1 of services/rollback/run/markers: nothing is listed there, nor deleted."""
+    """Keeps 9 of services/rollback/run/rolling_back: nothing is listed there, nor deleted."""
     base = copy_golden("v9", tmp_path / "table")
     folder = Path(temp_folder(str(base), fail_last_write(base)))
     folder.mkdir(parents=True)

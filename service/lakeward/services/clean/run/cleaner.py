@@ -16,20 +16,33 @@ instant are broken. So a clean of another engine is taken up only when nothing o
 hour, or the operator says that no writer is at work; until then it is that engine's to end, and none is planned beside
 it.
 
-Touches: the table, through `commit`.
+A little room on the table's disk, which a clean lets go where there is no other, so that it can begin.
+
+A clean frees space, and needs some before: a lock, its plan, the claim of its attempt. On a disk that writers have
+filled up to the last byte it could not write them, and nothing could be freed but by hand. So each clean leaves a file
+behind, as long as there is plenty of room, and the next one that finds no room deletes it.
+
+    .hoodie/.lakeward/reserve       1 MiB of chance, which no file system compresses
+
+Touches: the table, through `commit`; the reserve, but in an object store, which has no end.
 Keeps:   1. a clean whose process lives, or another engine's that is younger than an hour, is left alone;
          2. stopped at any call, the plan is not there or the next run ends it, and what is needed is still there;
          3. a clean is completed once; who finds it completed changes nothing;
          4. nothing of the plan is deleted that is needed when the clean is claimed;
-         5. nothing is deleted where the metadata table could not be told of it.
+         5. nothing is deleted where the metadata table could not be told of it;
+         6. room is taken only where there is plenty, and nothing fails because it cannot be taken;
+         7. it is let go only where there is less than it holds.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from lakeward.base.errors import AttemptLost, Refused, TryLater
+from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS
 from lakeward.format.timeline.clean_plan import (
     CleanPlan,
@@ -51,12 +64,12 @@ from lakeward.protocol.transition import ServiceAction
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS
 from lakeward.services.clean.plan.validity import DROPS_CHANGES, find_needed, groups_of_files
 from lakeward.services.clean.run.clean_run import ClaimedClean, CleanRun
-from lakeward.services.clean.run.reserve import keep_reserve, use_reserve
 from lakeward.services.clean.run.undo_run import UndoRun, find_undo
-from lakeward.storage.storage import join
+from lakeward.storage.storage import join, parent
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import hoodie_folder
 from lakeward.table.timeline.cleans import UNDO_OF
 from lakeward.table.timeline.service_instants import PLANNED_BY
 
@@ -65,6 +78,34 @@ Choose = Callable[[TableSnapshot], CleanPlan | None]
 
 Where = Callable[[TableSnapshot], frozenset[str] | None]
 """From a scan of the timeline to the partitions in which something may be dead; None where that may be anywhere."""
+
+
+RESERVE_BYTES: Final = 1024**2
+PLENTY_BYTES: Final = 64 * RESERVE_BYTES
+PLACE: Final = ".lakeward/reserve"
+
+
+def keep_reserve(table: ServicedTable) -> None:
+    """Take the room, if there is plenty and none is taken."""
+    free, path = table.storage.free_bytes(table.base_path), _path(table)
+    if free is None or free < PLENTY_BYTES:
+        return
+    with suppress(LakewardError, OSError):  # what comes next says whether the storage works
+        if table.storage.stat(path) is None:
+            with table.locked() as _:  # only then is what a dead process had begun of it removed (`sweep`)
+                table.storage.make_folder(parent(path))
+                table.storage.create(path, os.urandom(RESERVE_BYTES))
+
+
+def use_reserve(table: ServicedTable) -> None:
+    """Let the room go, if there is no other."""
+    free, path = table.storage.free_bytes(table.base_path), _path(table)
+    if free is not None and free < RESERVE_BYTES and table.storage.delete(path):
+        table.observer.step(f"the disk is full: the reserve of {RESERVE_BYTES // 1024} KiB is let go")
+
+
+def _path(table: ServicedTable) -> str:
+    return join(hoodie_folder(table.base_path), PLACE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,12 @@ import datetime
 import math
 import statistics
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.protocol.times.ages import Ages
-from lakeward.services.compaction.plan.cost import full_cost, log_cost
+from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
 from lakeward.services.compaction.plan.decision import (
     IN_LSM_TREE,
     ROWS_IN_PART,
@@ -43,8 +44,9 @@ from lakeward.services.compaction.plan.decision import (
     Decision,
     Form,
     Reason,
+    full_operation,
+    log_operation,
 )
-from lakeward.services.compaction.plan.group_choice import GroupChoice
 from lakeward.services.compaction.plan.hybrid_options import LOG_NUM_THRESHOLD, LOG_SIZE_THRESHOLD, HybridOptions
 from lakeward.services.compaction.plan.log_runs import (
     WRITES_MIN,
@@ -64,6 +66,28 @@ from lakeward.table.file_group import FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import TableConfig
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChoice:
+    """A file group with what the rules chose for it, before the budget is asked."""
+
+    decision: Decision
+    profile: SliceProfile
+    cost: Cost | None = None
+    """None for NONE."""
+    run: tuple[LogFile, ...] = ()
+    """The files that a LOG names."""
+
+    @property
+    def benefit(self) -> float:
+        return self.cost.benefit if self.cost is not None else 0
+
+    def operation(self) -> CompactionOperation:
+        assert self.cost is not None, "the choice is not NONE"
+        if self.decision.choice is Choice.LOG:
+            return log_operation(self.profile.slice, self.run, self.cost)
+        return full_operation(self.profile.slice, self.profile.log_files, self.cost)
 
 
 class GroupRules:

@@ -1,7 +1,7 @@
 """Carry the operations of a claimed plan out: one task for each file slice, into the attempt's folder.
 
-Touches: through a dispatcher, which reads the slices and writes into the attempt's folder; a replay bundle, where a
-         result was wrong.
+Touches: through a dispatcher, which reads the slices and writes into the attempt's folder; a replay bundle in the
+         state folder of the user, where a result was wrong.
 Keeps:   1. all operations succeed, or the first failure is raised, with the others beside it, and each with the file
             group that it is about;
          2. the guard, which may stop the work, is asked with every report of progress.
@@ -10,10 +10,14 @@ Keeps:   1. all operations succeed, or the first failure is raised, with the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import orjson
 
 from lakeward.base.errors import Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.base.printable import printable
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, own_versions, raise_first
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
 from lakeward.engine.task.work_counters import Counters, WorkCounters
 from lakeward.format.schema_history import read_schema_version
@@ -23,13 +27,32 @@ from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.services.compaction.run.claim import Claim
-from lakeward.services.compaction.run.replay import keep_replay
 from lakeward.services.compaction.run.targets import Target
-from lakeward.storage.storage import join
+from lakeward.storage.storage import Storage, join
 
 RunOperation = Callable[[OperationSpec, int], OperationResult]
 ChooseDispatcher = Callable[[int], Dispatcher]
 """Maps a plan's input bytes to where it runs."""
+
+
+def keep_replay(folder: Path, storage: Storage, spec: OperationSpec, error: VerificationFailed) -> Path:
+    """Write the bundle of one failed operation. Returns its path.
+
+    Keep what is needed to repeat an operation with a wrong result: names, sizes, digests, versions; no row, no secret.
+    """
+    slice_ = spec.slice
+    names = [*([slice_.base_file] if slice_.base_file else []), *slice_.log_files]
+    statuses = {name: storage.stat(join(slice_.base_path, name)) for name in names}
+    bundle = {
+        "error": {"code": error.code, "what": printable(error.what), "why": printable(error.why)},
+        "operation": asdict(spec),
+        "files": {name: status.size if status else None for name, status in statuses.items()},
+        "versions": asdict(own_versions()),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"replay-{slice_.instant}-{slice_.file_id}-{spec.attempt}.json"
+    path.write_bytes(orjson.dumps(bundle, option=orjson.OPT_INDENT_2))
+    return path
 
 
 def merge(

@@ -5,11 +5,20 @@
       yes -> take times, write the plans
       no  -> give the lock back, choose again, look again; after LOOKS_MAX times all of it under the lock
 
-Touches: the table lock; writes `.requested` files.
+A gap between writes in which to plan a FULL, for tables with writers by the rules of Hudi 1.0.
+
+To them a compaction that was requested after a write of theirs is a conflict, pending or completed, and one requested
+before never is. Between its time and its `.requested` such a writer is not seen: it takes the time under the lock
+and writes the file after giving it back. So the lock is held for a while before the scan.
+
+Touches: the table lock; writes `.requested` files; reads the timeline and heartbeats; waits, under the table lock for
+         UNSEEN_SECONDS.
 Keeps:   1. nothing is written before every refusal was considered, on a snapshot that is right under the lock;
          2. a plan says who planned it;
          3. beside writers a log compaction has few partitions, those first in which no write is at work;
-         4. the lock is not held for a scan of the table, unless the table changed at each look.
+         4. the lock is not held for a scan of the table, unless the table changed at each look;
+         5. no FULL is planned in a partition in which a live write may be at work, unless the operator said to go on.
+See:     docs/decisions/0027-writers-are-waited-for.md
 """
 
 from __future__ import annotations
@@ -19,26 +28,75 @@ from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Conflict
 from lakeward.engine.dispatch.dispatcher import make_ready
-from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.protocol.before_writing import check_metadata_table, check_space
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.pending.pending_work import PendingWork
 from lakeward.protocol.progress import Phase
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import ServiceAction
-from lakeward.protocol.yielding import few_partitions_each
-from lakeward.services.compaction.plan.decision import Form, PlanOutcome, Reason
+from lakeward.protocol.yielding import WritersConflict, YieldThen, few_partitions_each
+from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.services.compaction.run.choosing import choose, hold_against_storage
-from lakeward.services.compaction.run.gap import await_gap, groups_at_work, let_unseen_writes_appear, needs_gap
 from lakeward.services.compaction.run.log_checks import CheckedLogs
 from lakeward.services.compaction.run.merging import ChooseDispatcher
 from lakeward.services.compaction.run.preview import Preview, timeline_if_unchanged
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_version import TableVersion
 from lakeward.table.timeline.service_instants import PLANNED_BY
 from lakeward.table.timeline.timeline import Timeline
 
 LOOKS_MAX = 3
 """A commit may come while a calm moment is waited for, and once more while a wide table is scanned."""
+
+
+UNSEEN_SECONDS = 1.0
+"""Ten times what was seen on a local disk from a writer's time to its `.requested`."""
+
+POLL_SECONDS = 0.5
+
+
+def needs_gap(table: ServicedTable, version: TableVersion) -> bool:
+    options = table.options
+    return (
+        not options.writers_stopped
+        and options.yielding.then is not YieldThen.GO_ON
+        and options.yielding.rules_for(version) is WritersConflict.RELEASE_1_0
+    )
+
+
+def await_gap(table: ServicedTable, outcome: PlanOutcome) -> None:
+    """Until no live write may touch a partition in which a FULL is wanted, or it was waited for long enough."""
+    partitions = {operation.partition_path for operation in _full_operations(outcome)}
+    started = table.clock.monotonic()
+    while writes := table.writers.scan().touching(partitions):
+        waited = table.clock.monotonic() - started
+        if waited >= table.options.yielding.seconds:
+            return
+        what = f"write {writes[0].instant} is at work, and would fail for a plan"
+        table.pause(what, waited, seconds=POLL_SECONDS)
+
+
+def let_unseen_writes_appear(table: ServicedTable) -> None:
+    table.clock.sleep(UNSEEN_SECONDS)
+
+
+def groups_at_work(table: ServicedTable, snapshot: TableSnapshot, timeline: Timeline) -> dict[GroupId, Reason]:
+    """The file groups of which nothing may be planned now, with the timeline as it is."""
+    writes = table.writers.scan(timeline)
+    busy = {partition for partition in snapshot.partitions if writes.touching((partition,))}
+    return {slice_.group_id: Reason.WRITE_AT_WORK for slice_ in snapshot.latest_slices if slice_.partition_path in busy}
+
+
+def _full_operations(outcome: PlanOutcome) -> list[CompactionOperation]:
+    """The operations of its plan of compaction, which in the hybrid form are all."""
+    return [
+        operation
+        for operation in outcome.operations
+        if outcome.form is Form.HYBRID or operation.operation_type != Choice.LOG
+    ]
 
 
 @dataclass(frozen=True, slots=True)

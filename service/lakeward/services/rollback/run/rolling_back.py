@@ -1,5 +1,5 @@
 """Roll failed writes back: as if each had never begun, but for a rollback on the timeline that says what went. And what
-the dead attempts at services left (`releasing.py`).
+the dead attempts at services left.
 
     no lock  heartbeats are watched until they can be known
     lock     judge again -> R.rollback.requested (every file by name) -> .inflight -> what the write has in the metadata
@@ -20,51 +20,212 @@ anything is written.
     t0 A is stopped before it deletes; t1 its lock runs out, B ends the rollback; t2 A wakes: its fence fails. What one
     request still deletes, B deleted.
 
-Touches: files of one instant in the table and in its metadata table, and a rollback on the timeline; under the lock.
+Free the file groups of a compaction or log compaction whose process died: what its attempt left goes.
+
+    compaction       its files -> .inflight -> heartbeat; the plan stays, and the next compaction carries it out
+    log compaction   the same, and then its plan
+
+No rollback is on the timeline afterwards: nothing of the attempt counts while the instant is pending, and Hudi needs
+none to carry the plan out. Hudi's own rollback of a compaction deletes every log of the slices that it was about to
+open, those of completed commits too (1.2.0); here a file goes only if its name carries the instant.
+
+Touches: under the table lock: files of one instant in the table and in its metadata table, its heartbeat, its
+         attempt's folder and what its intent names, and a rollback on the timeline. Reads the markers of the instant.
 Keeps:   1. nothing of a write is deleted that is completed, or whose heartbeat beats, as seen under the lock;
          2. a file is deleted only after a plan on the timeline names it;
          3. stopped anywhere in between, the next process ends it, be it Hudi;
          4. when the rollback is completed nothing of the write is left in the metadata table;
          5. a write of Lakeward that had stated its intent is completed, unless another one meets it;
-         6. a rollback is taken away only where its plan cannot be read under the lock, and no writer is at work.
+         6. a rollback is taken away only where its plan cannot be read under the lock, and no writer is at work;
+         7. an attempt of Lakeward that was not complete can publish nothing once this has said False;
+         8. what completed since on a file group of the write keeps it from being completed;
+         9. a partition that leads out of the table is refused (`UntrustedName`);
+         10. where there is no marker the answer is None, never "no partition";
+         11. what goes carries the instant in its name, and lies in a file group of its plan;
+         12. stopped anywhere in between, the plan is still there: the next run does the rest, or, where nothing else is
+            left, a compaction carries it out.
 See:     docs/decisions/0032-what-is-rolled-back.md
+Source:  MarkerBasedRollbackUtils, MarkerUtils, WriteMarkers (Hudi 1.2)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.base.errors import BrokenFile, Refused
+from lakeward.base.errors import BrokenFile, Conflict, Refused
+from lakeward.format.file_name import check_relative_path
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.instant import is_before, parse_instant
 from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata, read_rollback_plan
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan, read_planned_rollback
 from lakeward.protocol.attempts.attempt import Attempt, Publication, rollback_place
-from lakeward.protocol.attempts.heartbeat import Life
-from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
-from lakeward.protocol.attempts.orphan_files import Fate, Left, delete_orphans, forget_failed_write
+from lakeward.protocol.attempts.attempt_files import (
+    COMMIT_FILE,
+    MARKER,
+    MARKERS,
+    MARKERS_IN_LISTS,
+    MARKERS_TYPE,
+    attempt_folder,
+    temp_folder,
+)
+from lakeward.protocol.attempts.heartbeat import Life, find_intent
+from lakeward.protocol.attempts.heartbeat_line import CommitIntent, heartbeat_path
+from lakeward.protocol.attempts.orphan_files import Fate, Left, delete_orphans, find_moved_in, forget_failed_write
 from lakeward.protocol.creation import read_if_there
+from lakeward.protocol.life_cycle import settle
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.delta_commit import DeltaCommit
+from lakeward.protocol.pending.pending_work import PendingWork, pending_work
 from lakeward.protocol.pending.rollback import RollbackDecision, Step, plan_rollback
 from lakeward.protocol.pending.stuck_services import heartbeat_places
 from lakeward.protocol.refusals.eligibility import TableService
-from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import TimelineFiles, UndoAction, WriteAction
 from lakeward.services.rollback.run.failed_writes import is_ours, judge, judge_quiet, watch_writers
-from lakeward.services.rollback.run.finishing import finish_write
-from lakeward.services.rollback.run.markers import marked_partitions
-from lakeward.services.rollback.run.releasing import plan_release, release
 from lakeward.services.rollback.run.taking_over import take_over, tidy
-from lakeward.storage.storage import join, parent
+from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.listing import find_table_partitions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import Timeline
 
 _DELETIONS_A_FENCE = 100
 _RELEASES = frozenset({Step.RELEASE, Step.UNSCHEDULE})
+
+
+def plan_release(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision) -> RollbackPlan:
+    """The files that would go now."""
+    work = _work(snapshot, decision)
+    files: dict[str, list[str]] = {}
+    native = snapshot.config.version.has_native_logs
+    for path in sorted(find_moved_in(table.storage, table.base_path, work.instant, work.groups, native=native)):
+        partition, _, name = path.removeprefix(table.base_path).lstrip("/").rpartition("/")
+        files.setdefault(partition, []).append(name)
+    return RollbackPlan(work.instant, decision.action, {partition: tuple(names) for partition, names in files.items()})
+
+
+def release(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision, fence: Fence) -> bool:
+    """False where the attempt had stated its intent: then it was one of Lakeward's, and is complete now. Under the
+    lock.
+    """
+    work = _work(snapshot, decision)
+    attempt, judged = table.attempt(snapshot, work.instant, work.action), table.liveness(work.instant)
+    fence()
+    if not settle(table, attempt, work.groups, judged.owner, check_intent=_fits, fence=fence):
+        return False
+    what = "released, its plan stays"
+    if decision.step is Step.UNSCHEDULE:
+        fence()
+        attempt.unschedule()
+        what = "unscheduled"
+    table.observer.step(f"{label(work.action)} {work.instant} {what}: {decision.why}")
+    return True
+
+
+def _work(snapshot: TableSnapshot, decision: RollbackDecision) -> PendingWork:
+    return next(work for work in pending_work(snapshot) if work.instant == decision.instant)
+
+
+def _fits() -> None:
+    """The table's own slices are closed by the plan; its metadata table judges for itself."""
+
+
+def marked_partitions(storage: Storage, base_path: str, instant: str) -> frozenset[str] | None:
+    """The partitions that markers of `instant` name. None where it has no markers.
+
+    The markers of a write: which data files it may have put into the table, and so into which partitions.
+
+        .hoodie/.temp/<instant>/<partition>/<file>.marker.<CREATE|MERGE|APPEND>   one file each: direct markers
+        .hoodie/.temp/<instant>/MARKERS<n>                                        the same as lines of lists, where
+        .hoodie/.temp/<instant>/MARKERS.type                                      says TIMELINE_SERVER_BASED
+
+    A writer creates a marker before its data file. They are written for another engine's rollback, so what they name is
+    checked: the partitions only, whose files are then told by the instant in their names.
+    """
+    folder = temp_folder(base_path, instant)
+    entries = {status.name: status for status in storage.list(folder)}
+    if MARKERS_TYPE in entries:
+        kind = storage.read(entries[MARKERS_TYPE].path)
+        if kind.strip() != MARKERS_IN_LISTS:
+            raise BrokenFile(
+                f"{entries[MARKERS_TYPE].path} says {kind[:40]!r}.",
+                why=f"What names the files of the write is {MARKERS_IN_LISTS.decode()}, or nothing says so.",
+                remedy="Find out which program wrote it; nothing was deleted.",
+            )
+        lists = [status.path for name, status in entries.items() if name.startswith(MARKERS) and name != MARKERS_TYPE]
+        named: Iterator[str] = (line for path in lists for line in storage.read(path).decode().splitlines())
+    else:
+        named = _direct_markers(storage, folder)
+    partitions = frozenset(marker.rpartition("/")[0] for marker in named if MARKER in marker)
+    return frozenset(check_relative_path(path) for path in partitions) or None
+
+
+def _direct_markers(storage: Storage, folder: str) -> Iterator[str]:
+    """Their paths below the folder."""
+    folders = [""]
+    while folders:
+        below = folders.pop()
+        for status in storage.list(join(folder, below)):
+            path = join(below, status.name)
+            if status.is_folder:
+                folders.append(path)
+            else:
+                yield path
+
+
+def finish_write(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision, fence: Fence) -> bool:
+    """True where the write is complete now. False: it is another engine's, or was fenced off before it stated an
+    intent. Raises `Conflict`.
+
+    A write of Lakeward whose process died is fenced off; where it had stated its intent it is completed by that, if it
+    fits.
+
+        t0 A checks conflicts, states its intent and dies; t1 its lock runs out, a Hudi writer commits to the same file
+        group; t2 B. Both commits would stand, and of two base files of a group the rows of one would be lost.
+
+    So B compares what A is about to complete with what completed since A stated its intent.
+    """
+    action = next((each for each in WriteAction if each.pending == decision.action), None)
+    judged = table.liveness(decision.instant)
+    if decision.step is not Step.ROLL_BACK or action is None or judged.owner is None:
+        return False
+    attempt = table.write_attempt(snapshot, decision.instant, action)
+    fence()
+    if attempt.fence_off():
+        return False
+    intent = find_intent(table.storage, table.base_path, decision.instant)
+    assert intent is not None, "what cannot be fenced off has stated its intent"
+    _check_fits(table, snapshot, decision.instant, intent)
+    attempt.roll_forward(fence=fence)
+    attempt.clear(judged.owner)
+    table.observer.step(
+        f"{decision.action} {decision.instant} was about to be published when its process died: completed"
+    )
+    return True
+
+
+def _check_fits(table: ServicedTable, snapshot: TableSnapshot, instant: str, intent: CommitIntent) -> None:
+    staged = join(attempt_folder(table.base_path, instant, intent.attempt), COMMIT_FILE)
+    layout = snapshot.config.layout
+    groups = read_commit_metadata(table.storage.read(staged), file=staged, layout=layout).file_groups
+    stated = parse_instant(intent.completed, layout)
+    since = stated.completion_time if stated is not None else None
+    contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
+    for each in snapshot.timeline.completed_writes:
+        if each.completion_time is None or since is None or not is_before(since, each.completion_time):
+            continue
+        theirs = read_commit_metadata(contents.read(each.file_name), file=each.file_name, layout=layout)
+        if met := groups & theirs.file_groups:
+            raise Conflict(
+                f"{instant} was about to be published when its process died, and fits the table no more.",
+                why=f"{each.file_name} wrote to {min(met)[1]} since.",
+                remedy="Let a Hudi writer of the table roll it back, and write its rows again.",
+                file_group=min(met),
+            )
 
 
 class FoundBy(StrEnum):
