@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -158,6 +158,9 @@ compatibility-page: .venv/ready ## Write the matrix of refusals in docs/referenc
 
 metrics-page: .venv/ready ## Write docs/reference/metrics.md from the declarations of the metrics
 	$(BIN)/python -m deploy.metrics_page
+
+service-pages: .venv/ready ## Write settings, metrics, alerts and refusals in docs/services/ from the code
+	$(BIN)/python -m deploy.service_pages
 
 .venv/docs/ready: .venv/ready requirements-docs.lock
 	$(PYTHON) -m venv --clear .venv/docs

@@ -615,7 +615,7 @@ class IndexSettings(_Section):
     verify_keys: Count = 4603
     """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
     the table is, an index of which one in a thousand is wrong is found with a confidence of 99%;
-    docs/services/indexing.md has the formula."""
+    docs/services/index-judges.md has the formula."""
     record: RecordIndexSettings = RecordIndexSettings()
 
     @property
