@@ -16,6 +16,7 @@ import ctypes
 import importlib.util
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -288,20 +289,27 @@ class S3Server(Server):
         if importlib.util.find_spec("moto") is None or importlib.util.find_spec("obstore") is None:
             raise ServiceMissing("The S3 server or its client is not installed: pip install moto[s3] obstore")
         command = [sys.executable, "-m", "tests.s3_server", str(self.port)]
-        with tempfile.TemporaryFile() as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
-            )
-            deadline = time.monotonic() + START_SECONDS
-            while True:
-                try:
-                    urllib.request.urlopen(f"{self.url}/moto-api/").close()
-                    return
-                except OSError as error:
-                    if self._process.poll() is not None or time.monotonic() > deadline:
-                        log.seek(0)
-                        raise ServiceMissing(f"The S3 server does not answer: {error}. {log.read()!r}") from error
-                time.sleep(0.05)
+        self._log = log = tempfile.TemporaryFile()  # noqa: SIM115  it is read as long as the server lives
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                urllib.request.urlopen(f"{self.url}/moto-api/").close()
+                return
+            except OSError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise ServiceMissing(f"The S3 server does not answer: {error}. {self._logged()!r}") from error
+            time.sleep(0.05)
+
+    def _logged(self) -> str:
+        # Without moving the place at which the server writes: it has the same open file.
+        return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
+
+    def requests(self, bucket: str) -> list[tuple[str, str]]:
+        """Method, and path below the bucket with its query, of each request that was answered."""
+        return re.findall(rf'"([A-Z]+) /{bucket}([/?]\S*) HTTP', self._logged())
 
 
 class _Dropping:

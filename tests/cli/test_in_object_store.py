@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -15,7 +16,11 @@ from tests.crash.compacting import check_finished
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA
 from tests.object_tables import bring, fetch
+from tests.s3_policy import check_permitted
 from tests.services.metadata.run.test_compaction import compactions, metadata_leftovers, records
+
+if TYPE_CHECKING:
+    from tests.servers import S3Server
 
 pytestmark = pytest.mark.services
 
@@ -34,8 +39,9 @@ def test_inspect(table: str, capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr()
 
 
-def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Compacted with it, verified, compacted itself, one partition taken away to be rebuilt, and then all of it."""
+def test_a_metadata_table(bucket: str, s3_server: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compacted with it, verified, compacted itself, one partition taken away to be rebuilt, and then all of it. The
+    policy in docs/start/permissions.md permits each request."""
     store = ObjectStore(parse_object_url(bucket))
     url = bring(copy_golden(GOLDEN, tmp_path / "golden"), store, f"{bucket}/a/orders")
     shared = ("--lock", "storage")
@@ -61,6 +67,7 @@ def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert run(["verify", url]) == 0
     assert "has no metadata table" in capsys.readouterr().out
     assert not (fetch(store, url, tmp_path / "disabled") / METADATA).exists()
+    check_permitted(s3_server.requests(bucket.removeprefix("s3://")), prefix="a")
 
 
 def test_a_savepoint(table: str, capsys: pytest.CaptureFixture[str]) -> None:
