@@ -26,11 +26,8 @@ from sqlalchemy import delete
 from lakeward.base.errors import StoreUnavailable
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.settings import (
-    ArchiveSettings,
-    CleanSettings,
     DiscoverySettings,
     LockSettings,
-    RollbackSettings,
     ServiceSettings,
     Settings,
     StateSettings,
@@ -53,10 +50,13 @@ from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.protocol.service import TableFacts
 from lakeward.services.archive.job import ArchiveService
+from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.job import CleanService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
+from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice
+from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.schema import metadata, store_identity
 from lakeward.state.store import Store, open_store

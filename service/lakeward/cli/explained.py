@@ -27,9 +27,11 @@ from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.read.slice_input import MERGED_BY_KEY
 from lakeward.services.archive.plan.archiving import ArchivePlan
 from lakeward.services.archive.run.preview import archive_plan_of
+from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.clean.run.choosing import CleanChoice, find_retention
+from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.savepoint.plan import Pinned
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
@@ -66,21 +68,22 @@ class Explained:
         table's writers keep, and none is planned.
         """
         opened = self._opened
-        options = replace(opened.table.clean.options, policy=self.judged_by.clean)
+        options = replace(opened.table.section(CleanSettings).options, policy=self.judged_by.clean)
         return CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock()).outcome(self.snapshot)
 
     @cached_property
     def judged_by(self) -> JudgedBy:
         """The settings: of the configuration, key by key; what it does not say is as for commands without options."""
         opened, table = self._opened, self._opened.table
-        kept = find_retention(opened.storage, self.snapshot, table.clean.options)
-        because = "the configuration says so" if table.clean.is_given else kept.why
-        is_archive_given = bool(table.archive.by_hudis_keys(table.clean, table.planner))
+        clean, archive = table.section(CleanSettings), table.section(ArchiveSettings)
+        kept = find_retention(opened.storage, self.snapshot, clean.options)
+        because = "the configuration says so" if clean.is_given else kept.why
+        beside = table.as_hudi_has_it
         return JudgedBy(
             kept.policy or CleanPolicy(),
             because if kept.policy is not None else f"that is Hudi's default, and {because}",
-            table.archive.chosen(table.clean, table.planner),
-            "the configuration says so" if is_archive_given else "that is Hudi's default",
+            archive.chosen(beside),
+            "the configuration says so" if archive.by_hudis_keys(beside) else "that is Hudi's default",
         )
 
     @cached_property
@@ -170,7 +173,7 @@ class Explained:
             opened.base_path,
             SystemClock(),
             Processes(),
-            opened.table.rollback.silent_after,
+            opened.table.silent_after,
             writers_stopped=opened.locks.writers is Writers.STOPPED,
         )
         return judge.services(self.snapshot)

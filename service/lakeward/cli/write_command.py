@@ -34,6 +34,7 @@ from lakeward.index.index_type import OWN_TYPES, IndexType
 from lakeward.index.out_of_use import check_in_use
 from lakeward.index.tee import read_tee
 from lakeward.protocol.progress import Engine
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.write.beginning import timeline_snapshot
 from lakeward.write.flow.in_process import InProcessFlow, fits_in_process
 from lakeward.write.flow.parts import InputParts
@@ -232,7 +233,7 @@ def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -
     if kind is None:
         yield None
         return
-    check_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
+    check_in_use(opened.storage, opened.base_path, kind, record_options_of(opened.table))
     with own_index(opened, kind, url) as place:
         yield place.open
 

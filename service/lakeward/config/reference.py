@@ -20,7 +20,8 @@ from pydantic.fields import FieldInfo
 
 from lakeward.base.printable import HIDDEN
 from lakeward.base.quantities import write_duration, write_size
-from lakeward.config.settings import SettingKind, Settings, TableOverride
+from lakeward.config.settings import Settings, TableOverride
+from lakeward.protocol.section import SettingKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from lakeward.config.settings import (
     base_path_of,
 )
 from lakeward.config.window import Window, longest_closed
-from lakeward.services.archive.plan.settings import TRIGGER
 from lakeward.services.compaction.plan.objective import due_from
 from lakeward.services.compaction.plan.planner import planner_of, trigger_of
 from lakeward.services.compaction.plan.selection import GroupFilter
@@ -228,8 +227,7 @@ def _of_a_table(
             f"Add it there: groups = {{ {table.group} = 1 }} under [service].",
         )
     yield from _of_the_planner(at, sources, table)
-    yield from _of_the_cleaner(at, sources, table)
-    yield from _of_the_archiver(at, sources, table)
+    yield from _of_the_services(at, sources, table)
     if ("objective",) in sources and table.objective_kept is not None:
         yield from _of_the_objective(about, sources, table, table.objective_kept)
 
@@ -277,48 +275,15 @@ def _of_the_objective(
         )
 
 
-def _of_the_cleaner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
+def _of_the_services(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
     try:
-        _ = table.clean.chosen, table.clean.is_incremental
-    except LakewardError as error:
-        place = sources.get(("clean", "hudi"), (*at, "clean", "hudi"))
-        yield BrokenRule((place,), error.what, error.why, error.remedy)
-
-
-def _of_the_archiver(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
-    """What stays on the timeline is the most of three numbers; one that can never count is a mistake."""
-    places = tuple(
-        sources.get(("archive", key), (*at, "archive", key))
-        for key in ("min_commits", "max_commits", "hudi")
-        if key in table.archive.model_fields_set
-    )
-    try:
-        options = table.archive.chosen(table.clean, table.planner)
-    except LakewardError as error:
-        # Errors in the cleaner's own settings are reported with them.
-        if places:
-            yield BrokenRule(places, error.what, error.why, error.remedy)
-        return
-    if not places:
-        return
-    needed = options.commits_cleaned + 1
-    if table.clean.is_given and options.commits_min < needed:
-        yield BrokenRule(
-            places,
-            f"{options.commits_min} commits stay at least when a timeline is archived, and cleaning needs {needed}.",
-            f"Cleaning retains what can be read as of the newest {options.commits_cleaned} commits, and one more is "
-            f"where it goes on from: {options.commits_cleaned} + 1 = {needed}. So the smaller number is never reached.",
-            f"Set archive.min_commits to {needed} or more, or let cleaning retain fewer.",
-        )
-    if options.delta_commits > options.commits_max and TRIGGER in table.planner:
-        most, trigger = options.commits_max, options.delta_commits
-        yield BrokenRule(
-            places,
-            f"A compaction needs {trigger} delta commits, and of more than {most} commits the oldest are archived.",
-            f"The newest {trigger} delta commits stay, or no compaction would fall due by {TRIGGER}; so the timeline "
-            f"never gets as short as {most}.",
-            f"Set archive.max_commits to {trigger} or more, or {TRIGGER} to less.",
-        )
+        beside: Mapping[str, str] = table.as_hudi_has_it
+    except LakewardError:
+        beside = table.planner  # the section that is wrong says so
+    for name, section in table.sections().items():
+        for problem in section.problems(beside):
+            places = tuple(sources.get((name, key), (*at, name, key)) for key in problem.keys)
+            yield BrokenRule(places, problem.what, problem.why, problem.remedy)
 
 
 def _of_the_planner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
@@ -340,8 +305,7 @@ def _of_the_planner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: Tabl
 
 def _sources(at: KeyPath, layer: TableSettings) -> dict[KeyPath, KeyPath]:
     planner: dict[KeyPath, KeyPath] = {("planner", key): (*at, "planner", key) for key in layer.planner}
-    clean: dict[KeyPath, KeyPath] = {("clean", key): (*at, "clean", key) for key in layer.clean.model_fields_set}
-    archive: dict[KeyPath, KeyPath] = {
-        ("archive", key): (*at, "archive", key) for key in layer.archive.model_fields_set
+    services: dict[KeyPath, KeyPath] = {
+        (name, key): (*at, name, key) for name, section in layer.sections().items() for key in section.model_fields_set
     }
-    return planner | clean | archive | {(key,): (*at, key) for key in layer.model_fields_set - {"planner"}}
+    return planner | services | {(key,): (*at, key) for key in layer.model_fields_set - {"planner"}}

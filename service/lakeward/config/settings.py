@@ -15,114 +15,64 @@ Keeps:   1. durations are seconds (float) and sizes bytes (int), however they we
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     Strict,
     StringConstraints,
     WithJsonSchema,
+    create_model,
 )
 
-from lakeward.base.errors import UsageError
 from lakeward.base.printable import printable_url
-from lakeward.base.quantities import OPERATION_BYTES_MIN, check_memory, parse_duration, parse_size, write_size
+from lakeward.base.quantities import OPERATION_BYTES_MIN, check_memory, write_size
 from lakeward.base.state_folder import state_folder
 from lakeward.config.codec import Codec
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.format.bloom_size import ROW_BYTES_LIMIT, ROW_BYTES_MAX
-from lakeward.index.record.record_options import LookupMode, LookupOptions, RecordOptions
-from lakeward.index.update_choice import UpdateOptions
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.opening import LockOptions, stopped_writers_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
-from lakeward.protocol.pending.silence import SILENT_AFTER_SECONDS
+from lakeward.protocol.section import (
+    SIZE_SCHEMA,
+    Count,
+    Duration,
+    DurationOrNone,
+    DurationOrOff,
+    Flag,
+    Location,
+    Many,
+    SettingKind,
+    SettingsSection,
+    Size,
+    Text,
+    Verbatim,
+    checked,
+    size_of,
+)
 from lakeward.protocol.yielding import WritersConflict, YieldOptions, YieldThen
-from lakeward.services.archive.plan.settings import (
-    CLEANED,
-    KEEP_MAX,
-    KEEP_MIN,
-    TRIGGER,
-    ArchiveOptions,
-    ArchiveRules,
-    archive_options_of,
-)
-from lakeward.services.clean.plan.consumer import WatermarkPlace, parse_place
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
-from lakeward.services.clean.plan.settings import (
-    CleanRules,
-    clean_policy_of,
-    is_incremental,
-    merge_clean_settings,
-    says_what_is_kept,
-)
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings
 from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
-from lakeward.services.rollback.settings import RollbackRules
+from lakeward.services.rollback.settings import RollbackSettings
+from lakeward.services.services import SERVICES, load_sections
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
 from lakeward.table.timeline.timezone import parse_zone
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class SettingKind:
-    """How values of a key are written, for people: part of its type, shown in the reference and in errors."""
-
-    text: str
-
-
-def _duration(value: object) -> object:
-    if isinstance(value, str):
-        return parse_duration(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("A duration is written like 90s, 15m, 2h or as a number of seconds.")
-    return float(value)
-
-
-def _duration_or_off(value: object) -> object:
-    if value == "none":
-        return None
-    try:
-        return _duration(value)
-    except ValueError as error:
-        raise ValueError(f"{error} Or write none.") from error
-
-
-def _size(value: object) -> object:
-    if isinstance(value, str):
-        return parse_size(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("A size is written like 512MiB, 2GiB or as a number of bytes.")
-    return int(value)
-
-
-def _size_or_off(value: object) -> object:
-    if value == "none":
-        return None
-    try:
-        return _size(value)
-    except ValueError as error:
-        raise ValueError(f"{error} Or write none.") from error
 
 
 def _metadata_after(value: object) -> object:
@@ -133,42 +83,10 @@ def _metadata_after(value: object) -> object:
     return value
 
 
-def _verbatim(value: object) -> object:
-    """A value that another program reads as text: numbers and booleans as TOML writes them."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
-def _one_list(value: object) -> object:
-    if isinstance(value, str):
-        raise ValueError(f"It is a list, so it is written in brackets: [{value!r}].")
-    return value
-
-
-def _checked(parse: Callable[[str], object]) -> AfterValidator:
-    """The text stays as it is written, and is one that `parse` takes."""
-
-    def check(text: str) -> str:
-        try:
-            parse(text)
-        except UsageError as error:
-            raise ValueError(f"{error.why} {error.remedy}") from error
-        return text
-
-    return AfterValidator(check)
-
-
 def _address(text: str) -> None:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535 or (":" in host and not re.fullmatch(r"\[.+\]", host)):
         raise ValueError("An address is written like 127.0.0.1:8490, 0.0.0.0:8490 or [::1]:8490.")
-
-
-def _location(text: str) -> None:
-    if "://" not in text and not text.startswith("/"):
-        raise ValueError("It is neither an absolute path nor a URL; the daemon has no folder that it starts from.")
-    open_storage(text)
 
 
 def _glob(text: str) -> None:
@@ -183,63 +101,42 @@ def _lock_key(text: str) -> None:
         raise ValueError("It is one name, without a slash; the path above it is base_path.")
 
 
-_DURATION_SCHEMA = WithJsonSchema({"type": ["string", "number"], "description": "90s, 15m, 2h; a number is seconds"})
-_SIZE_SCHEMA = WithJsonSchema({"type": ["string", "number"], "description": "512MiB, 2GiB; a number is bytes"})
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 
-Flag = Annotated[bool, Strict(), SettingKind("true or false")]
-Count = Annotated[int, Strict(), Field(ge=1), SettingKind("whole number from 1")]
-Share = Annotated[float, Field(gt=0, le=1), SettingKind("number above 0, up to 1")]
 MetadataAfter = Annotated[
     MetadataCompactAfter,
     BeforeValidator(_metadata_after),
     WithJsonSchema({"type": ["string", "integer"], "description": "auto, off, or a number of delta commits"}),
     SettingKind("auto, off or a whole number"),
 ]
-Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0), _DURATION_SCHEMA, SettingKind("duration above 0")]
-DurationOrNone = Annotated[float, BeforeValidator(_duration), Field(ge=0), _DURATION_SCHEMA, SettingKind("duration")]
-DurationOrOff = Annotated[
-    Annotated[float, Field(gt=0)] | None,
-    BeforeValidator(_duration_or_off),
-    WithJsonSchema({"type": ["string", "number"], "description": "90s, 15m, 2h; a number is seconds; or none"}),
-    SettingKind("duration above 0, or none"),
-]
-Size = Annotated[int, BeforeValidator(_size), Field(gt=0), _SIZE_SCHEMA, SettingKind("size above 0")]
 OperationMemory = Annotated[
     int,
-    BeforeValidator(_size),
+    BeforeValidator(size_of),
     AfterValidator(check_memory),
-    _SIZE_SCHEMA,
+    SIZE_SCHEMA,
     SettingKind(f"size from {write_size(OPERATION_BYTES_MIN)}"),
 ]
-SizeOrOff = Annotated[
-    Annotated[int, Field(ge=0)] | None,
-    BeforeValidator(_size_or_off),
-    WithJsonSchema({"type": ["string", "integer"], "description": "512MiB, 2GiB; a number is bytes; or none"}),
-    SettingKind("size, or none"),
-]
-Text = Annotated[str, Strict(), StringConstraints(min_length=1), SettingKind("text")]
 Name = Annotated[
     str, Strict(), StringConstraints(pattern=f"^{_NAME}$"), SettingKind("name of letters, digits, dots, - and _")
 ]
-Verbatim = Annotated[str, BeforeValidator(_verbatim), SettingKind("text")]
-Glob = Annotated[str, Strict(), _checked(_glob), SettingKind("pattern in which * and ? match")]
-Location = Annotated[str, Strict(), _checked(_location), SettingKind("absolute path or URL")]
+Glob = Annotated[str, Strict(), checked(_glob), SettingKind("pattern in which * and ? match")]
 WindowText = Annotated[
-    str, Strict(), _checked(Window.parse), SettingKind("window like 'Mon-Fri 22:00-06:00 Europe/Berlin'")
+    str, Strict(), checked(Window.parse), SettingKind("window like 'Mon-Fri 22:00-06:00 Europe/Berlin'")
 ]
-Zone = Annotated[str, Strict(), _checked(parse_zone), SettingKind("zone like UTC, +02:00 or Europe/Berlin")]
-Servers = Annotated[str, Strict(), _checked(check_servers), SettingKind("servers like zk1:2181,zk2:2181")]
-NodePath = Annotated[str, Strict(), _checked(check_node_path), SettingKind("path like /hudi/locks")]
+Zone = Annotated[str, Strict(), checked(parse_zone), SettingKind("zone like UTC, +02:00 or Europe/Berlin")]
+Servers = Annotated[str, Strict(), checked(check_servers), SettingKind("servers like zk1:2181,zk2:2181")]
+NodePath = Annotated[str, Strict(), checked(check_node_path), SettingKind("path like /hudi/locks")]
 LockKey = Annotated[
-    str, Strict(), StringConstraints(min_length=1), _checked(_lock_key), SettingKind("name without a slash")
+    str, Strict(), StringConstraints(min_length=1), checked(_lock_key), SettingKind("name without a slash")
 ]
-Address = Annotated[str, Strict(), _checked(_address), SettingKind("host:port")]
+Address = Annotated[str, Strict(), checked(_address), SettingKind("host:port")]
 File = Annotated[Path, SettingKind("path")]
 Secret = Annotated[SecretStr, SettingKind("URL")]
 Token = Annotated[SecretStr, SettingKind("text of 16 characters or more")]
 HostName = Annotated[str, Strict(), StringConstraints(pattern=f"^{_NAME}$"), SettingKind("host name without a port")]
-Many = Annotated[tuple[T, ...], BeforeValidator(_one_list)]
+
+S = TypeVar("S", bound=SettingsSection)
+_SectionType: TypeAlias = type[S]
 
 RESTART: dict[str, Any] = {"restart": True}
 """The mark of a key that cannot change while the daemon runs; part of the JSON schema too."""
@@ -265,22 +162,7 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=False)
-
-    def with_given(self, other: _Section) -> Self:
-        """This one, but for what the other gives and this one has. Tables of other people's keys add up."""
-        given = {key: getattr(other, key) for key in other.model_fields_set & type(self).model_fields.keys()}
-        for key, value in given.items():
-            mine = getattr(self, key)
-            if isinstance(value, _Section) and isinstance(mine, _Section):
-                given[key] = mine.with_given(value)
-            elif key in _ADDED_UP:
-                given[key] = _ADDED_UP[key](mine, value)
-        return self.model_copy(update=given)
-
-
-class ServiceSettings(_Section):
+class ServiceSettings(SettingsSection):
     """The daemon itself, and what all its tables share."""
 
     name: Name = Field(default="lakeward", json_schema_extra=RESTART)
@@ -291,7 +173,7 @@ class ServiceSettings(_Section):
     """The longest time between two checks of what is due."""
     jobs_max: Count = 2
     """Jobs that run at once, over all tables."""
-    groups: dict[Name, Count] = {}
+    groups: dict[Name, Count] = Field(default={})
     """Jobs that run at once in each named group of tables; `group` of a table says which one it is in."""
     engine: Literal["auto", "spark", "local"] = "auto"
     """What runs compactions, verifications, and updates and checks of indexes. `auto`: Spark runs what reads 128 MiB
@@ -312,7 +194,7 @@ class ServiceSettings(_Section):
     """The folder for the service's own files: the embedded store, and bundles of failed verifications."""
 
 
-class HttpSettings(_Section):
+class HttpSettings(SettingsSection):
     """Who may read pages and metrics. Health and readiness are open to everybody who reaches the port."""
 
     token_file: File | None = Field(default=None, json_schema_extra=RESTART)
@@ -327,7 +209,7 @@ class HttpSettings(_Section):
     numbers. A request for another name is refused, which keeps pages of strangers out."""
 
 
-class SparkSettings(_Section):
+class SparkSettings(SettingsSection):
     """The one Spark session that runs the jobs of all tables. It starts with the first job that is for it
     (`service.engine`), and ends after some time without one."""
 
@@ -353,7 +235,7 @@ class SparkSettings(_Section):
         return "Spark Connect" if self.remote is not None else printable_url(self.master)
 
 
-class StateSettings(_Section):
+class StateSettings(SettingsSection):
     """The store. It remembers, and is never the truth about a table: without it nothing is lost but the past."""
 
     url: Secret | None = Field(default=None, json_schema_extra=RESTART)
@@ -365,7 +247,7 @@ class StateSettings(_Section):
     """How long a table stays with a daemon that renews nothing, where several share the store."""
 
 
-class ZooKeeperSettings(_Section):
+class ZooKeeperSettings(SettingsSection):
     """The lock of the provider `zookeeper`: what the writers have as `hoodie.write.lock.zookeeper.*`."""
 
     url: Servers | None = None
@@ -380,7 +262,7 @@ class ZooKeeperSettings(_Section):
     """How long the servers keep the lock of a process that died or that they cannot reach. They set bounds to it."""
 
 
-class LockSettings(_Section):
+class LockSettings(SettingsSection):
     """Your word about the other writers of the tables, which no file of a table can give."""
 
     writers: Writers | None = None
@@ -442,7 +324,7 @@ class LockSettings(_Section):
         )
 
 
-class DiscoverySettings(_Section):
+class DiscoverySettings(SettingsSection):
     """Tables that are found. Those under [[tables]] with a `path` are serviced without being found."""
 
     roots: Many[Location] = ()
@@ -457,204 +339,30 @@ class DiscoverySettings(_Section):
     """How many folders below a root a table may lie."""
 
 
-class CleanSettings(_Section):
-    """How much of a table's past its cleans keep, those of the daemon and of commands that are given this file."""
-
-    policy: CleanPolicyKind | None = None
-    """`commits`: what can be read as of the last commits. `hours`: as of the commits of the last hours. `versions`: the
-    newest slices of each file group. Not given, neither here nor under `hudi`: `commits`, as with Hudi; and where
-    the newest clean of the table's own writers shows that they keep more than that, as much as they do."""
-    retain: Count | None = None
-    """How many of these. Not given: as with Hudi, 10 commits, 24 hours or 3 versions."""
-    hudi: dict[Text, Verbatim] = {}
-    """Settings of Hudi's cleaner by their keys: `hoodie.clean.policy`, `hoodie.clean.commits.retained`,
-    `hoodie.clean.fileversions.retained`, `hoodie.clean.hours.retained`, `hoodie.clean.incremental.enabled` (true: only
-    partitions written to since an earlier clean are looked at), also by their older names, `hoodie.cleaner.*`.
-    `policy` and `retain` win. A table adds to what [defaults] says."""
-    reader_window: DurationOrNone = READER_WINDOW_SECONDS
-    """The longest query that is waited for: what a commit superseded stays for so long after that commit completed. 0,
-    as with Hudi: none is waited for."""
-    consumers: dict[Text, Annotated[Text, _checked(parse_place)]] = {}
-    """Incremental consumers by name, and where each says up to which time it has read: `file:PATH`, `property:KEY` of
-    the table, or `table:PATH` of the table that it writes as a Hudi Streamer. What it has not read stays."""
-    keep_deleted: DurationOrNone = 0.0
-    """What a clean takes away is kept for so long in the quarantine, `.hoodie/.quarantine`, from where
-    `lakeward clean --undo` brings it back. 0, as with Hudi: it is deleted at once. We recommend 1d."""
-    quarantine_max: SizeOrOff = None
-    """What the quarantine of a table may hold. What is more than that is deleted before its time, the oldest first."""
-    after: Count = 5
-    """The daemon cleans once slices could have gone for so many commits. Writers that clean by themselves do so at
-    each commit, so it leaves it to them as long as they do; 1: at once, beside them."""
-
-    @property
-    def places(self) -> dict[str, WatermarkPlace]:
-        """The place of each consumer's watermark, by its name."""
-        return {name: parse_place(place) for name, place in self.consumers.items()}
-
-    @property
-    def is_given(self) -> bool:
-        """Something is said about what is kept."""
-        return self.policy is not None or self.retain is not None or says_what_is_kept(self.hudi)
-
-    @property
-    def options(self) -> CleanOptions:
-        """The options of a clean. Raises `UsageError`."""
-        policy = self.chosen if self.is_given else None
-        return CleanOptions(policy, self.reader_window, self.places, is_incremental(self.hudi))
-
-    @property
-    def chosen(self) -> CleanPolicy:
-        """The effective value. Raises `UsageError`."""
-        return clean_policy_of(self.hudi, kind=self.policy, retain=self.retain)
-
-    @property
-    def is_incremental(self) -> bool:
-        """Cleans look only at what was written to since an earlier one. Raises `UsageError`."""
-        return is_incremental(self.hudi)
+_SERVICES = tuple(line.kind for line in SERVICES)
+if TYPE_CHECKING:
+    _ServiceKind = JobKind
+else:
+    _ServiceKind = Literal[_SERVICES]
 
 
-class RollbackSettings(_Section):
-    """Which failed writes the daemon rolls back, and since when services that were left unfinished count as dead."""
-
-    after: Duration = 600.0
-    """A pending write is looked at once nothing of it has changed on the timeline for so long, and rolled back if its
-    writer is dead: docs/services/rollback.md says what counts as that. Hudi's own writers do so before each write
-    or clean, so it leaves it to them as long as they come."""
-    silent_after: DurationOrOff = SILENT_AFTER_SECONDS
-    """A compaction, log compaction or clustering that another engine began, beside writers that share the lock, and
-    that has no heartbeat, counts as dead once nothing of it has changed for so long, on the timeline or among its
-    markers. It must be more than the longest that one file takes to be written. "none": never, unless writers are
-    stopped. For commands that are given this file, too."""
-
-
-class ArchiveSettings(_Section):
-    """How long the active timeline is, for the daemon and for commands that are given this file."""
-
-    min_commits: Count | None = None
-    """So many commits stay at least (`hoodie.keep.min.commits`); not given: 20. What a clean still needs stays as well,
-    however little this is."""
-    max_commits: Count | None = None
-    """From more commits than this on the oldest go (`hoodie.keep.max.commits`); not given: 30."""
-    hudi: dict[Text, Verbatim] = {}
-    """Settings of Hudi's archiver by their keys: `hoodie.keep.min.commits`, `hoodie.keep.max.commits`,
-    `hoodie.clean.commits.retained`, `hoodie.compact.inline.max.delta.commits`, `hoodie.timeline.compaction.batch.size`,
-    `hoodie.timeline.manifest.retained.versions`. What is given above wins. A table adds to what [defaults] says."""
-    after: Count = 5
-    """The daemon archives once there are so many commits more than may be. Writers that archive by themselves do so at
-    each commit, so it leaves it to them as long as they do; 1: at once, beside them."""
-
-    def by_hudis_keys(self, clean: CleanSettings, planner: Mapping[str, str]) -> dict[str, str]:
-        """What is given here, and elsewhere of what cleaning retains and of what triggers a compaction."""
-        beside = {TRIGGER: planner[TRIGGER]} if TRIGGER in planner else {}
-        if clean.is_given and clean.chosen.kind is CleanPolicyKind.COMMITS:
-            beside[CLEANED] = str(clean.chosen.retain)
-        numbers = {KEEP_MIN: self.min_commits, KEEP_MAX: self.max_commits}
-        given = {key: str(number) for key, number in numbers.items() if number is not None}
-        return merge_clean_settings(beside, self.hudi, given)
-
-    def chosen(self, clean: CleanSettings, planner: Mapping[str, str]) -> ArchiveOptions:
-        """The effective values. Raises `UsageError`."""
-        return archive_options_of(self.by_hudis_keys(clean, planner))
-
-
-class RecordLookupSettings(_Section):
-    """How keys are looked up in the files of Lakeward's record index."""
-
-    mode: Literal["dynamic", "seek", "scan"] = "dynamic"
-    """`seek` reads the blocks that may have a key, `scan` all between the first and the last of them; `dynamic`: one or
-    the other for each file, by the share of its entries that is looked up."""
-    dynamic: Share = 0.35
-    """Keys that are looked up by entries of the file, from which on `dynamic` scans."""
-
-
-class RecordIndexSettings(_Section):
-    """Lakeward's record index, which stands below the table's `.hoodie` (`lakeward index build --type record`)."""
-
-    location: Location | None = None
-    """A folder of the same storage in which the index is kept instead, each table's in one of its own: where nothing
-    may be written below the table."""
-    buckets: Count | None = None
-    """How many buckets an index is made with; not given: a million keys each, and a third more for growth. It does not
-    change until the index is rebuilt.
-    """
-    hash: Literal["java-string", "lakeward-64"] = "java-string"
-    """Which hash spreads keys over the buckets; likewise."""
-    scaling: Literal["group", "seal"] = "group"
-    """What is done when buckets are full: `group` opens a further group of as many buckets as there are, `seal` lets a
-    full bucket go on in another file group; docs/decisions/0079 contrasts them. Likewise."""
-    entries_max: Count = 1_000_000
-    """Entries with which a bucket is full. Likewise."""
-    lookup: RecordLookupSettings = RecordLookupSettings()
-
-    @property
-    def options(self) -> RecordOptions:
-        """The place of the index, and how it is asked."""
-        return RecordOptions(self.location, LookupOptions(LookupMode(self.lookup.mode), self.lookup.dynamic))
-
-
-class IndexSettings(_Section):
-    """How the daemon keeps the indexes of a table: Lakeward's own are brought up to date, and these and Hudi's record
-    index checked.
-    """
-
-    update: Flag = True
-    """Lakeward's indexes that are there, below the table and in the store's database, and its cache of filters, are
-    brought up to date. false: by `lakeward index update` alone, and `lakeward index tee` compares one on trial."""
-    update_after: Duration = 60.0
-    """So long the first of the commits that an index lacks may wait, so that one update takes several in; lookups cover
-    them until then."""
-    update_after_commits: Count = 8
-    """Once an index lacks so many it is brought up to date at once; likewise once they wrote 64 MiB."""
-    verify_every: Duration = 24 * 3600.0
-    """Between two checks of an index, at times that are spread over the tables."""
-    verify_merged: SizeOrOff = 16 * 1024**3
-    """Slices with logs are merged for their keys, up to so many bytes a check; which ones, is chosen again each time.
-    `none`: all of them are."""
-    verify_entries: Count = 20_000_000
-    """No further part of an index is read once so many of its entries were; which parts, is chosen again each time."""
-    verify_keys: Count = 4603
-    """Rows that are drawn and looked up, and entries that are drawn and looked for: with 4603 of each, however large
-    the table is, an index of which one in a thousand is wrong is found with a confidence of 99%;
-    docs/services/index-judges.md has the formula."""
-    record: RecordIndexSettings = RecordIndexSettings()
-
-    @property
-    def update_options(self) -> UpdateOptions:
-        """When an index is brought up to date."""
-        return UpdateOptions(self.update, self.update_after, self.update_after_commits)
-
-
-class TableSettings(_Section):
+class _TableKeys(SettingsSection):
     """How a table is serviced."""
+
+    added_up: ClassVar[Mapping[str, Callable[..., dict[str, str]]]] = {"planner": merge_settings}
 
     enabled: Flag = True
     """false: it is neither polled nor changed, and stays on the page."""
     group: Name = "default"
     """The named group of tables it belongs to; `service.groups` gives the groups their limits."""
-    services: Many[
-        Literal[
-            JobKind.ROLLBACK,
-            JobKind.COMPACTION,
-            JobKind.INDEX,
-            JobKind.CLEAN,
-            JobKind.ARCHIVE,
-            JobKind.VERIFICATION,
-        ]
-    ] = (
-        JobKind.ROLLBACK,
-        JobKind.COMPACTION,
-        JobKind.INDEX,
-        JobKind.CLEAN,
-        JobKind.ARCHIVE,
-        JobKind.VERIFICATION,
-    )
+    services: Many[_ServiceKind] = _SERVICES
     """What is done for it: failed writes rolled back, file groups compacted, indexes held against the rows, old file
     slices cleaned away, the oldest instants archived, a sample of all that verified. Whatever the order here, it is
     done in this one."""
     type: CompactionType = CompactionType.HYBRID
     """What a compaction may choose from: `hybrid`, FULL or LOG or nothing for each file group, whichever pays; `full`;
     `log`."""
-    planner: dict[Text, Verbatim] = {}
+    planner: dict[Text, Verbatim] = Field(default={})
     """Settings of the planner by their keys, Hudi's own verbatim. A table adds to what [defaults] says."""
     partitions: Many[Glob] = ()
     """Only partitions of these paths; none given: all."""
@@ -719,14 +427,6 @@ class TableSettings(_Section):
     job_deadline: Duration = 1800.0
     """The same for a job that reads little; it has one more second for each 8 MiB that it reads. A job of unknown size,
     such as a clean, has four times this."""
-    clean: CleanSettings = CleanSettings()
-    """What is given here overrides what [defaults.clean] says, key by key."""
-    archive: ArchiveSettings = ArchiveSettings()
-    """The same for [defaults.archive]."""
-    rollback: RollbackSettings = RollbackSettings()
-    """The same for [defaults.rollback]."""
-    index: IndexSettings = IndexSettings()
-    """The same for [defaults.index]."""
     locks: LockSettings | None = None
     """For these tables; what is not given here is as under [locks]."""
 
@@ -735,24 +435,48 @@ class TableSettings(_Section):
         """The configuration names the services, so that one which cannot run is refused and not left out."""
         return "services" in self.model_fields_set
 
-    def rules_of(self, service: JobKind) -> object:
-        """The settings of one of `services/services.py`, as it takes them. Raises `UsageError`."""
-        match service:
-            case JobKind.ARCHIVE:
-                return ArchiveRules(self.archive.chosen(self.clean, self.planner), self.archive.after)
-            case JobKind.CLEAN:
-                clean = self.clean
-                return CleanRules(clean.options, clean.after, clean.keep_deleted, clean.quarantine_max)
-            case JobKind.ROLLBACK:
-                return RollbackRules(self.rollback.after)
-            case _:
-                raise AssertionError(f"{service} has no settings of its own")
+    def section(self, of: _SectionType[S]) -> S:
+        """The section of a service."""
+        return next(section for section in self.sections().values() if isinstance(section, of))
+
+    def sections(self) -> dict[str, SettingsSection]:
+        """The sections of services, by their names."""
+        return {name: getattr(self, name) for name in load_sections()}
+
+    @property
+    def as_hudi_has_it(self) -> dict[str, str]:
+        """What it says by Hudi's keys, for services that use what another one is given. Raises `UsageError`."""
+        found = dict(self.planner)
+        for section in self.sections().values():
+            found |= section.as_hudi_has_it
+        return found
+
+    @property
+    def silent_after(self) -> float | None:
+        """Seconds after which a service that is silent counts as dead; None: never."""
+        return self.section(RollbackSettings).silent_after
 
     @property
     def objective_kept(self) -> float | None:
         """The objective, where Lakeward keeps it: no LOG keeps it."""
         is_ours = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG
         return self.objective if is_ours else None
+
+
+if TYPE_CHECKING:
+
+    class TableSettings(_TableKeys):
+        """With the sections of services."""
+else:
+    TableSettings = create_model(
+        "TableSettings",
+        __base__=_TableKeys,
+        __doc__=_TableKeys.__doc__,
+        **{
+            name: (section, Field(default=section(), description=f"What is given here overrides [defaults.{name}]."))
+            for name, section in load_sections().items()
+        },
+    )
 
 
 class TableOverride(TableSettings):
@@ -783,7 +507,7 @@ KeyPath = tuple[str | int, ...]
 """Path to a value in the file: `("tables", 2, "interval")`."""
 
 
-class Settings(_Section):
+class Settings(SettingsSection):
     """The whole configuration."""
 
     service: ServiceSettings = Field(default_factory=ServiceSettings)  # asks the environment where the state folder is
@@ -858,10 +582,6 @@ class Settings(_Section):
             if override.applies_to(name, path)
         ]
         return [(("defaults",), self.defaults), *matching]
-
-
-_ADDED_UP: Mapping[str, Callable[..., dict[str, str]]] = {"planner": merge_settings, "hudi": merge_clean_settings}
-"""How the tables of other people's keys are put together, the first that is given first."""
 
 
 def base_path_of(location: str) -> str:

@@ -44,7 +44,7 @@ from lakeward.protocol.serviced_table import ServicedTable, planned_at
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.services.metadata.run.trigger import scan_trigger
-from lakeward.services.services import SERVICES
+from lakeward.services.services import load_services
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -178,7 +178,7 @@ class TablePlanning:
             base_path,
             self._clock,
             self._processes,
-            table.settings.rollback.silent_after,
+            table.settings.silent_after,
             writers_stopped=table.locks.writers is Writers.STOPPED,
         )
 
@@ -202,10 +202,10 @@ class TablePlanning:
         facts = TableFacts(storage, snapshot, self._clock, may_open)
 
         def of(service: Service[Any]) -> ServiceDemand:
-            return service.demand(facts, table.care_of(service.kind, cache.memory(service.kind), excluded.keys()))
+            return service.demand(facts, table.care_of(service, cache.memory(service.kind), excluded.keys()))
 
         asked: Mapping[JobKind, Callable[[], ServiceDemand]] = {
-            **{service.kind: partial(of, service) for service in SERVICES},
+            **{service.kind: partial(of, service) for service in load_services()},
             JobKind.INDEX: of_index,
         }
         demands: dict[JobKind, ServiceDemand] = {}

@@ -13,7 +13,7 @@ from lakeward.config.settings import LockSettings, Settings, TableSettings, Writ
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import Schedule
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.service import Care
+from lakeward.protocol.service import Care, Service
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
@@ -52,11 +52,15 @@ class ServedTable:
         return GroupFilter(partitions=self.settings.partitions, excluded_partitions=self.settings.exclude_partitions)
 
     def care_of(
-        self, kind: JobKind, memory: object, excluded: Collection[GroupId], planned_by: Mapping[str, str] | None = None
+        self,
+        service: Service[Any],
+        memory: object,
+        excluded: Collection[GroupId],
+        planned_by: Mapping[str, str] | None = None,
     ) -> Care[Any]:
         """How a service goes about this table."""
         selected = self.group_filter.selected_partitions
-        return Care(self.settings.rules_of(kind), memory, excluded, selected, planned_by or {})
+        return Care(service.rules(self.settings), memory, excluded, selected, planned_by or {})
 
     @property
     def planner(self) -> Planner:

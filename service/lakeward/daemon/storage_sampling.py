@@ -24,6 +24,7 @@ from lakeward.services.clean.job import CleanMemory
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.clean.run.choosing import CleanChoice, find_retention
+from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.together.explaining.storage_states import storage_states
 from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import load_quarantine
@@ -43,7 +44,7 @@ def sample_storage(
         cache.put_storage_behind()
         return None
     memory: CleanMemory = cache.memory(JobKind.CLEAN)
-    options, known = table.settings.clean.options, dict(memory.retentions)
+    options, known = table.settings.section(CleanSettings).options, dict(memory.retentions)
     retention = find_retention(storage, snapshot, options, cache=known)
     memory.retentions = known
     outcome = CleanOutcome(CleanPolicy(), None, "", ())

@@ -37,7 +37,7 @@ from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Reason
-from lakeward.services.services import SERVICES
+from lakeward.services.services import load_services
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
@@ -64,7 +64,7 @@ class TableCache:
         self._whole: frozenset[tuple[GroupId, str]] = frozenset()
         self._committed: tuple[str, ...] = ()
         self._metadata_plans: Mapping[str, Any] = {}
-        self._memories = {service.kind: service.new_memory() for service in SERVICES}
+        self._memories = {service.kind: service.new_memory() for service in load_services()}
         self._indexes: tuple[IndexStatus, ...] = ()
         self._index_builds: Mapping[IndexType, BuildProgress] = {}
         self._index_rounds: Mapping[IndexType, int] = {}

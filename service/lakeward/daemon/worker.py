@@ -66,7 +66,7 @@ from lakeward.services.compaction.run.merging import RunOperation
 from lakeward.services.compaction.run.unscheduling import Unscheduled
 from lakeward.services.metadata.plan.trigger import MetadataService
 from lakeward.services.metadata.run.trigger import service_metadata
-from lakeward.services.services import SERVICES
+from lakeward.services.services import load_services
 from lakeward.services.verification.sample_verification import RunCheck, verify_sample
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
@@ -273,7 +273,7 @@ class Worker:
         memory = self.caches.of(table.name).memory(job.service)
         service = _SERVICES[job.service]
         serviced = self._opened_to_write(table, guard, observer)
-        care = table.care_of(job.service, memory, job.excluded.keys(), self._identity.as_metadata())
+        care = table.care_of(service, memory, job.excluded.keys(), self._identity.as_metadata())
         return service.run(serviced, care)
 
     def _index(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
@@ -348,7 +348,7 @@ class Worker:
             lock=table.locks.options,
             yielding=table.locks.yielding,
             wait_seconds=0.0,  # a daemon comes back instead of waiting on a thread
-            silent_after=settings.rollback.silent_after,
+            silent_after=settings.silent_after,
             timezone=settings.timezone,
             listing=listing_source(base_path, settings.listing),
             codec=settings.codec.value,
@@ -438,7 +438,7 @@ class Worker:
             cache.keep_whole(report.whole, slices)
 
 
-_SERVICES: Mapping[JobKind, Service[Any]] = {service.kind: service for service in SERVICES}
+_SERVICES: Mapping[JobKind, Service[Any]] = {service.kind: service for service in load_services()}
 _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], JobReport]] = {
     **dict.fromkeys(_SERVICES, Worker._serve),
     JobKind.RECOVERY: Worker._recover,

@@ -22,12 +22,14 @@ from typing import Any, Generic, Protocol, TypeVar
 from lakeward.base.clock import Clock
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport
+from lakeward.protocol.section import SettingsSection
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 Rules = TypeVar("Rules", covariant=True)
+S = TypeVar("S", bound=SettingsSection)
 Asked = TypeVar("Asked", contravariant=True)
 
 
@@ -88,12 +90,26 @@ class Care(Generic[Rules]):
     """What a plan says of the process that made it."""
 
 
+class TableRules(Protocol):
+    """What the configuration says of a table."""
+
+    def section(self, of: type[S]) -> S:
+        """The section of a service."""
+
+    @property
+    def as_hudi_has_it(self) -> Mapping[str, str]:
+        """What its sections say by Hudi's keys, for a service that uses what another one is given."""
+
+
 class Service(Protocol[Asked]):
     @property
     def kind(self) -> JobKind: ...
 
     @property
     def traits(self) -> JobTraits: ...
+
+    def rules(self, table: TableRules) -> Any:
+        """The settings that it takes, of a table. Raises `UsageError`."""
 
     def new_memory(self) -> object:
         """What it remembers of a table that it has not seen before."""

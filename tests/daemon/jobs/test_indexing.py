@@ -18,6 +18,7 @@ from lakeward.protocol.job_report import JobResult
 from lakeward.protocol.progress import Silent
 from lakeward.protocol.service import ServiceDemand
 from lakeward.services.indexing.run.building import build_index
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.records import Watermark
 from lakeward.storage.local import LocalStorage
 from tests.daemon.test_worker import Bench
@@ -162,7 +163,7 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
     location = tmp_path / "indexes"
     settings = {} if place == "below the table" else {"defaults.index.record.location": str(location)}
     bench = Bench(tmp_path, settings=settings)
-    folder = Path(bench.table.settings.index.record.options.folder(str(bench.path)))
+    folder = Path(record_options_of(bench.table.settings).folder(str(bench.path)))
     assert folder.is_relative_to(bench.path if place == "below the table" else location)
     new_record_index(folder, buckets=3, scaling=Scaling(entries_max=4))
     bench.serving.watermarks = lambda base_path: {"keys": (None, {"1": "1"}, None)}
@@ -185,7 +186,7 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
 
 def test_an_index_that_cannot_be_read_hides_no_other_one(bench: Bench) -> None:
     """Keeps 1 of daemon/jobs/index/statuses: a manifest that is broken is told, and Hudi's index is checked."""
-    folder = Path(bench.table.settings.index.record.options.folder(str(bench.path)))
+    folder = Path(record_options_of(bench.table.settings).folder(str(bench.path)))
     folder.mkdir(parents=True)
     (folder / f"manifest-{0:020}.json").write_text("{}")
     demand(bench)

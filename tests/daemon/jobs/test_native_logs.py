@@ -30,7 +30,7 @@ def sizes_of(base: Path, *kinds: str) -> list[int]:
 def test_it_is_watched_rolled_back_and_archived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the page, the metrics and `inspect` say of logs are the files of rows and of deletes. A failed write
     goes with its own, then the oldest instants go, and the rows stay."""
-    monkeypatch.setattr("lakeward.config.rules._of_the_archiver", lambda *_: ())
+    monkeypatch.setattr("lakeward.services.archive.settings.ArchiveSettings.problems", lambda *_: ())
     bench = Bench(tmp_path, settings=AT_ONCE)
     made_native(bench.path)
     failed = fail_last_write(bench.path)

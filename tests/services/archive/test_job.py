@@ -40,7 +40,7 @@ def demand(bench: Bench) -> ServiceDemand:
 @pytest.fixture(autouse=True)
 def without_min_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """A timeline of one commit is too short for a clean, which the rules of the configuration say."""
-    monkeypatch.setattr("lakeward.config.rules._of_the_archiver", lambda *_: ())
+    monkeypatch.setattr("lakeward.services.archive.settings.ArchiveSettings.problems", lambda *_: ())
 
 
 def test_what_could_go_is_a_demand_and_a_job_archives_it(tmp_path: Path) -> None:

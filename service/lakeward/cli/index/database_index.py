@@ -29,6 +29,7 @@ from lakeward.index.overlay import current_index
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.services.indexing.judge.cost import PutByCommits
 from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.index_entries import create_entries, drop_entries, list_indexes, open_entries
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ def index_opener(
 ) -> Iterator[Callable[[TableSnapshot], Index]]:
     """Opens the index of a type as of a snapshot, for lookups: with what it does not have yet laid over it."""
     if kind is not IndexType.POSTGRES:
-        clock, record = SystemClock(), opened.table.index.record.options
+        clock, record = SystemClock(), record_options_of(opened.table)
         yield lambda snapshot: open_index(
             opened.storage, snapshot, kind, clock=clock, is_judged=is_judged, with_logs=with_logs, record=record
         )
         return
     if not is_judged:
-        check_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
+        check_in_use(opened.storage, opened.base_path, kind, record_options_of(opened.table))
     with index_database(opened, url) as database:
         external = opens_external(opened, database, None)
         yield lambda snapshot: current_index(opened.storage, snapshot, external(snapshot))
@@ -107,7 +108,7 @@ class DatabasePlace:
 
     @property
     def build_folder(self) -> str:
-        return build_folder(self.opened.base_path, IndexType.POSTGRES, self.opened.table.index.record.options)
+        return build_folder(self.opened.base_path, IndexType.POSTGRES, record_options_of(self.opened.table))
 
     def is_there(self) -> bool:
         return any(each.name == self.name for each in list_indexes(self.database, self.opened.base_path))
@@ -139,7 +140,7 @@ class DatabasePlace:
 
 def index_in_use(opened: ConfiguredTable, kind: IndexType) -> None:
     """An index of Lakeward's is another one by now, or there is none: what was found of it holds no more."""
-    put_in_use(opened.storage, opened.base_path, kind, opened.table.index.record.options)
+    put_in_use(opened.storage, opened.base_path, kind, record_options_of(opened.table))
 
 
 def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: str | None) -> tuple[ListedIndex, ...]:
@@ -164,8 +165,8 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
         typer.echo(f"The store does not say which indexes it has of the table: {error}", err=True)
         return ()
     in_use = INDEX_NAME if indexed != Indexed() else None
-    why = why_out_of_use(opened.storage, opened.base_path, IndexType.POSTGRES, opened.table.index.record.options)
-    folder = build_folder(opened.base_path, IndexType.POSTGRES, opened.table.index.record.options)
+    why = why_out_of_use(opened.storage, opened.base_path, IndexType.POSTGRES, record_options_of(opened.table))
+    folder = build_folder(opened.base_path, IndexType.POSTGRES, record_options_of(opened.table))
     under_way = under_way_told(opened, snapshot, folder)
     return tuple(
         ListedIndex(

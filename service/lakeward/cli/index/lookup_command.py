@@ -38,6 +38,7 @@ from lakeward.index.out_of_use import check_in_use
 from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.services.indexing.run.looking_up import look_up_by_job
+from lakeward.services.indexing.settings import record_options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,7 +195,7 @@ def _found_as_of(
             f"The {kind} index knows where keys are, and not where they were.",
             remedy="Name --type record, or ask `lakeward index changes` what commits did.",
         )
-    options = opened.table.index.record.options
+    options = record_options_of(opened.table)
     check_in_use(opened.storage, opened.base_path, kind, options)
     index = RecordIndex.of(opened.storage, snapshot, options.folder(opened.base_path), options=options.lookup)
     return locations_as_of(opened.storage, snapshot, index, keys, instant)

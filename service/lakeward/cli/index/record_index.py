@@ -30,6 +30,7 @@ from lakeward.protocol.index.record_index_writer import (
     moved_record_index,
 )
 from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
+from lakeward.services.indexing.settings import IndexSettings, record_options_of
 from lakeward.storage.storage import join
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class RecordPlace:
 
     @classmethod
     def of(cls, opened: ConfiguredTable) -> RecordPlace:
-        options = opened.table.index.record.options
+        options = record_options_of(opened.table)
         return cls(opened, options, options.folder(opened.base_path))
 
     @property
@@ -65,7 +66,7 @@ class RecordPlace:
         scope = KeyScope.GLOBAL if is_global else KeyScope.PARTITION
         if found is not None and not found[1].files and not found[1].commits and found[1].scope is scope:
             return
-        settings = self.opened.table.index.record
+        settings = self.opened.table.section(IndexSettings).record
         scaling = Scaling(ScalingWay(settings.scaling), settings.entries_max)
         empty = RecordManifest(0, scope, settings.hash, scaling)
         if settings.buckets is not None:

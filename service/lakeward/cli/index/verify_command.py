@@ -27,6 +27,7 @@ from lakeward.protocol.index_out_of_use import put_in_use, take_out_of_use
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
+from lakeward.services.indexing.settings import record_options_of
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -109,7 +110,7 @@ def _put(
     opened: ConfiguredTable, kind: IndexType, found: IndexCheck, cache: FilterCacheCheck | None, *, now: float
 ) -> str:
     """What the index is from now on, `out of use` or `in use`; empty where it is what it was."""
-    options = opened.table.index.record.options
+    options = record_options_of(opened.table)
     if kind is IndexType.METADATA or kind.is_own:
         wrong = found.told if found.wrong else ""
         is_complete = found.is_complete

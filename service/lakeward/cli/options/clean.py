@@ -18,8 +18,8 @@ from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_
 from lakeward.services.clean.plan.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention
 
 if TYPE_CHECKING:
-    from lakeward.config.settings import CleanSettings
     from lakeward.services.clean.plan.options import CleanOptions
+    from lakeward.services.clean.settings import CleanSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def compaction_options(opened: ConfiguredTable, locks: LockSettings, *, timezone
         writers_stopped=locks.writers is Writers.STOPPED,
         lock=locks.options,
         yielding=locks.yielding,
-        silent_after=table.rollback.silent_after,
+        silent_after=table.silent_after,
         timezone=timezone or table.timezone,
         listing=listing_source(opened.base_path, table.listing),
         codec=table.codec.value,

@@ -19,10 +19,10 @@ from lakeward.cli.result import DebugOption, JsonOption, print_json
 from lakeward.cli.services.serviced import serviced_table
 from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
 from lakeward.cli.views.terminal import Terminal
-from lakeward.services.archive.plan.settings import ARCHIVE_SETTINGS, archive_options_of
+from lakeward.services.archive.plan.settings import ARCHIVE_SETTINGS, archive_options_of, merge_archive_settings
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.preview import preview_archive
-from lakeward.services.clean.plan.settings import merge_clean_settings
+from lakeward.services.archive.settings import ArchiveSettings
 
 
 @with_option_groups
@@ -84,9 +84,9 @@ def archive(
     """
     given = parse_pairs(settings, like="--set hoodie.keep.max.commits=30")
     opened = open_table(table, config)
-    configured = opened.table.archive.by_hudis_keys(opened.table.clean, opened.table.planner)
+    configured = opened.table.section(ArchiveSettings).by_hudis_keys(opened.table.as_hudi_has_it)
     options = archive_options_of(
-        merge_clean_settings(configured, given),
+        merge_archive_settings(configured, given),
         commits_min=keep_min,
         commits_max=keep_max,
         commits_cleaned=cleaned,

@@ -29,6 +29,7 @@ from lakeward.cli.views.terminal import Terminal
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.protocol.refusals.refusal import refuse
 from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.selection import matches
 from lakeward.services.metadata.plan.trigger import MetadataService
 from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
@@ -105,10 +106,11 @@ def clean(
         _undo(opened, stated.over(opened, dry_run=dry_run), undo, timezone, dry_run=dry_run, as_json=as_json)
         return
     opened = open_table(table, config)
-    options = kept.over(opened.table.clean)
+    configured = opened.table.section(CleanSettings)
+    options = kept.over(configured)
     locks = stated.over(opened, dry_run=dry_run)
-    keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, opened.table.clean.keep_deleted)
-    bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, opened.table.clean.quarantine_max)
+    keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, configured.keep_deleted)
+    bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, configured.quarantine_max)
 
     choice = CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock())
 

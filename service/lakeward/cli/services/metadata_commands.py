@@ -171,7 +171,7 @@ def abort_indexing(
         opened.base_path,
         SystemClock(),
         Processes(),
-        opened.table.rollback.silent_after,
+        opened.table.silent_after,
         writers_stopped=locks.writers is Writers.STOPPED,
     )
     zone = timezone or opened.table.timezone

@@ -52,9 +52,11 @@ from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.preview import preview_archive
+from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.run.choosing import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner
 from lakeward.services.clean.run.purging import purge_quarantine
+from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
@@ -281,7 +283,7 @@ def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> _Step:
 
 
 def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> _Step:
-    options = opened.table.archive.chosen(opened.table.clean, opened.table.planner)
+    options = opened.table.section(ArchiveSettings).chosen(opened.table.as_hudi_has_it)
     if dry_run:
         timezone = serviced.options.timezone
         plan = preview_archive(serviced.storage, serviced.base_path, options, clock=serviced.clock, timezone=timezone)
@@ -295,8 +297,9 @@ def _clean(
     opened: ConfiguredTable, serviced: ServicedTable, excluded: Mapping[GroupId, Reason], *, dry_run: bool
 ) -> _Step:
     settings = opened.table
+    clean = settings.section(CleanSettings)
     chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
-    choice = CleanChoice(opened.storage, opened.base_path, settings.clean.options, clock=SystemClock())
+    choice = CleanChoice(opened.storage, opened.base_path, clean.options, clock=SystemClock())
 
     def choose(snapshot: TableSnapshot) -> CleanPlan | None:
         return choice.plan(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
@@ -305,9 +308,9 @@ def _clean(
         snapshot = serviced.snapshot(service=TableService.CLEANING)
         outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
         return _Step(clean_as_json(outcome), partial(render_clean, outcome), any(outcome.dead))
-    cleaner = Cleaner(serviced, {}, keep_seconds=settings.clean.keep_deleted)
+    cleaner = Cleaner(serviced, {}, keep_seconds=clean.keep_deleted)
     is_part = bool(excluded) or chosen != GroupFilter()
     report = cleaner.clean(choose, None if is_part else choice.where)
-    purged = purge_quarantine(serviced, bytes_max=settings.clean.quarantine_max)
+    purged = purge_quarantine(serviced, bytes_max=clean.quarantine_max)
     is_any = bool(report.cleans or purged)
     return _Step(cleaned_as_json(report, purged), partial(render_cleaned, report, purged), is_any)

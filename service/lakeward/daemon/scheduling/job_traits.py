@@ -13,10 +13,10 @@ from collections.abc import Mapping
 
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.service import JobTraits
-from lakeward.services.services import SERVICES
+from lakeward.services.services import load_services
 
 TRAITS: Mapping[JobKind, JobTraits] = {
-    **{service.kind: service.traits for service in SERVICES},
+    **{service.kind: service.traits for service in load_services()},
     JobKind.RECOVERY: JobTraits(0),
     JobKind.PLAN_EXPIRY: JobTraits(1),
     JobKind.METADATA_CLEAN: JobTraits(1),

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
-from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts
+from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.plan.archiving import plan_archive
 from lakeward.services.archive.plan.settings import ArchiveRules
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.facts import read_archive_facts
+from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.table.timeline.archived import history_folder, load_history
 
 _LOOK_SECONDS = 600.0
@@ -55,6 +56,10 @@ class ArchiveService:
     def new_memory(self) -> ArchiveMemory:
         return ArchiveMemory()
 
+    def rules(self, table: TableRules) -> ArchiveRules:
+        archive = table.section(ArchiveSettings)
+        return ArchiveRules(archive.chosen(table.as_hudi_has_it), archive.after)
+
     def demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> ServiceDemand:
         """Whether the timeline is too long, and how many instants could go."""
         snapshot, clock = facts.snapshot, facts.clock
@@ -82,3 +87,6 @@ class ArchiveService:
         memory.look = None
         result = JobResult.COMMITTED if report.archived else JobResult.NOTHING
         return JobReport(result, JobFigures(instants_archived=len(report.archived)))
+
+
+SERVICE = ArchiveService()

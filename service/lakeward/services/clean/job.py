@@ -23,12 +23,13 @@ from lakeward.base.quantities import format_size
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
-from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts
+from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, newest_clean
 from lakeward.services.clean.plan.purging import PurgeReason, find_due
 from lakeward.services.clean.plan.settings import CleanRules
 from lakeward.services.clean.run.choosing import CleanChoice, choose_overdue, find_retention
+from lakeward.services.clean.settings import CleanSettings
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import StatedRetention
@@ -82,6 +83,9 @@ class CleanService:
 
     def new_memory(self) -> CleanMemory:
         return CleanMemory()
+
+    def rules(self, table: TableRules) -> CleanRules:
+        return table.section(CleanSettings).rules
 
     def demand(self, facts: TableFacts, care: Care[CleanRules]) -> ServiceDemand:
         """Whether a clean is due, and what could go."""
@@ -162,3 +166,6 @@ def _reported(report: CleanReport, purged: Collection[PurgedRun]) -> JobReport:
     )
     instants = tuple(each.instant for each in report.cleans)
     return JobReport(JobResult.COMMITTED if report.cleans or purged else JobResult.NOTHING, figures, instants)
+
+
+SERVICE = CleanService()

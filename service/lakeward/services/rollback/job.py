@@ -14,11 +14,11 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason
 from lakeward.protocol.pending.stuck import is_begun_service
 from lakeward.protocol.pending.stuck_services import Judge
-from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts
+from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.failed_writes import judge_quiet
 from lakeward.services.rollback.run.rolling_back import find_quiet, roll_back_writes
-from lakeward.services.rollback.settings import RollbackRules
+from lakeward.services.rollback.settings import RollbackRules, RollbackSettings
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -28,6 +28,9 @@ class RollbackService:
 
     def new_memory(self) -> None:
         """Nothing."""
+
+    def rules(self, table: TableRules) -> RollbackRules:
+        return RollbackRules(table.section(RollbackSettings).after)
 
     def demand(self, facts: TableFacts, care: Care[RollbackRules]) -> ServiceDemand:
         """Whether a failed write is to be rolled back, or a service that was left unfinished to be released."""
@@ -70,3 +73,6 @@ def _left(serviced: ServicedTable, snapshot: TableSnapshot) -> str:
         return ""
     until = f", which is at {format_time(maybe[-1].until)}" if maybe[-1].until is not None else ""
     return f"{maybe[-1].action} {maybe[-1].instant} is left: {maybe[-1].why}{until}."
+
+
+SERVICE = RollbackService()

@@ -18,6 +18,7 @@ from lakeward.index.opening import open_index
 from lakeward.index.update_choice import UpdateReason
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.engine import open_database
 from tests.clocks import SkippingClock
 from tests.daemon.jobs.index.test_updating import Kept
@@ -46,7 +47,7 @@ def test_a_record_index_that_is_wrong(tmp_path: Path, place: str) -> None:
     kept.serving.run(ROUND + 60, step=10.0)
     assert kept.index.checked_at is not None and (kept.index.wrong, kept.index.out_of_use) == (0, "")
     assert kept.index.checked == 4 + 4 and kept.index.excluded_rate == 0.0
-    options = kept.serving.settings.table(str(kept.base), str(kept.base)).index.record.options
+    options = record_options_of(kept.serving.settings.table(str(kept.base), str(kept.base)))
     clock = SkippingClock()
     before = sorted(kept.base.rglob("*"))
 

@@ -29,6 +29,7 @@ from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind
 from lakeward.services.indexing.run.building import build_index
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries
 from lakeward.table.listing import ListingSource
@@ -62,7 +63,7 @@ class Kept:
         self.serving = Serving(folder / "tables", folder / "state", settings=given)
         self.base = new_table(folder / "tables" / "orders", table_type=table_type)
         self.write(*FIRST)
-        options = self.serving.settings.table(str(self.base), str(self.base)).index.record.options
+        options = record_options_of(self.serving.settings.table(str(self.base), str(self.base)))
         index = options.folder(str(self.base))
         new_record_index(Path(index), buckets=1)
         opens = partial(RecordIndexWriter.of, STORAGE, folder=index)

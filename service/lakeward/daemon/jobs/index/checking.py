@@ -36,6 +36,7 @@ from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.confidence import excluded_rate
+from lakeward.services.indexing.settings import IndexSettings
 from lakeward.storage.storage import Storage
 
 CONFIDENCE = 0.99
@@ -111,7 +112,7 @@ def check_indexes(
 
 
 def _size(table: ServedTable) -> CheckSize:
-    settings = table.settings.index
+    settings = table.settings.section(IndexSettings)
     number = settings.verify_keys
     rate = excluded_rate(number, number + 1, CONFIDENCE)
     assert rate is not None, "a sample is of one at least"
@@ -125,7 +126,7 @@ def _size(table: ServedTable) -> CheckSize:
 
 
 def _round(table: ServedTable, clock: Clock) -> int:
-    every = table.settings.index.verify_every
+    every = table.settings.section(IndexSettings).verify_every
     return int((clock.now() + zlib.crc32(table.base_path.encode()) % every) // every)
 
 

@@ -38,6 +38,7 @@ from lakeward.index.update_choice import choose_update
 from lakeward.protocol.index.choices import publish_compared
 from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
+from lakeward.services.indexing.settings import IndexSettings
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -72,14 +73,18 @@ def find_tee(
     except (BrokenFile, Refused, Unsupported) as error:
         return TeeStatus(Tee(), against=problem_of(error).text)
     against = _against(tee.primary, tee.shadow, {index.type: index for index in indexes}, table)
-    due = None if against else choose_update(behind, 0, table.settings.index.update_options, now=clock.now())
+    due = (
+        None
+        if against
+        else choose_update(behind, 0, table.settings.section(IndexSettings).update_options, now=clock.now())
+    )
     return TeeStatus(tee, behind, due, against)
 
 
 def _against(primary: IndexType, shadow: IndexType, known: dict[IndexType, IndexStatus], table: ServedTable) -> str:
     if not table.is_serviced:
         return "Nothing is said about the table's writers."
-    if not table.settings.index.update:
+    if not table.settings.section(IndexSettings).update:
         return "index.update is false, so that `lakeward index tee` is left to you."
     for kind in (primary, shadow):
         if kind in _WITHOUT_ENTRIES:

@@ -16,6 +16,7 @@ from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.table.listing import listing_source
 
 S = TypeVar("S")
@@ -24,7 +25,7 @@ R = TypeVar("R")
 
 def index_spec(type_: IndexType, base_path: str, table: ServedTable, store_url: str) -> IndexSpec:
     settings = table.settings
-    listing, record = listing_source(base_path, settings.listing), settings.index.record.options
+    listing, record = listing_source(base_path, settings.listing), record_options_of(settings)
     return IndexSpec(type_, settings.timezone, listing, record, store_url if type_ is IndexType.POSTGRES else "")
 
 

@@ -34,6 +34,7 @@ from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, IndexType
 from lakeward.index.key_changes.unseen_commits import index_staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.record_manifest import find_manifest
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.records import Watermark
 from lakeward.storage.storage import Storage
 from lakeward.table.index_definitions import load_index_definitions
@@ -66,7 +67,7 @@ def find_indexes(
 
 def find_builds(storage: Storage, table: ServedTable, snapshot: TableSnapshot) -> Mapping[IndexType, BuildProgress]:
     """Builds of Lakeward's own indexes that are under way, or were stopped."""
-    record = table.settings.index.record.options
+    record = record_options_of(table.settings)
     folders = {kind: build_folder(snapshot.base_path, kind, record) for kind in OWN_TYPES}
     found = {kind: build_under_way(storage, snapshot, folder) for kind, folder in folders.items()}
     return {kind: build for kind, build in found.items() if build is not None}
@@ -92,7 +93,7 @@ class _Look:
 
     def below(self) -> Iterator[IndexStatus]:
         index = self._known(IndexType.RECORD)
-        folder = self.table.settings.index.record.options.folder(self.snapshot.base_path)
+        folder = record_options_of(self.table.settings).folder(self.snapshot.base_path)
         try:
             found = find_manifest(self.storage, folder)
         except _UNTOLD as error:
@@ -127,7 +128,7 @@ class _Look:
             yield replace(index, behind=coverage.behind, behind_at=now, coverage=coverage, problem="")
 
     def in_use_or_not(self, index: IndexStatus) -> IndexStatus:
-        record = self.table.settings.index.record.options
+        record = record_options_of(self.table.settings)
         why = why_out_of_use(self.storage, self.snapshot.base_path, index.type, record) or ""
         if index.out_of_use and not why:
             index = replace(index, checked_at=None, checked=0, wrong=0, excluded_rate=None)

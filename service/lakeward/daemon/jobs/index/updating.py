@@ -31,6 +31,7 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason, choose_update
 from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
+from lakeward.services.indexing.settings import IndexSettings
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Updates:
 
 def decide_update(index: IndexStatus, table: ServedTable, *, now: float) -> UpdateDecision:
     """Whether an index that Lakeward keeps is to be brought up to date now."""
-    options, behind = table.settings.index.update_options, index.behind or Staleness()
+    options, behind = table.settings.section(IndexSettings).update_options, index.behind or Staleness()
     return choose_update(behind, index.unmerged, options, now=now, against=_against(index, table))
 
 

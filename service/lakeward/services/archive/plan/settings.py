@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
+from lakeward.base.layers import merge_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class ArchiveRules:
 KEEP_MIN = "hoodie.keep.min.commits"
 KEEP_MAX = "hoodie.keep.max.commits"
 CLEANED = "hoodie.clean.commits.retained"
+CLEAN_POLICY = "hoodie.clean.policy"
+"""A configuration that says how much cleaning retains says this, too."""
 TRIGGER = "hoodie.compact.inline.max.delta.commits"
 
 _FIELDS = {
@@ -63,6 +66,11 @@ _OLDER = {"hoodie.cleaner.commits.retained": CLEANED}
 _AT_LEAST = {"level_files": 2}
 
 ARCHIVE_SETTINGS = tuple(_FIELDS)
+
+
+def merge_archive_settings(*layers: Mapping[str, str]) -> dict[str, str]:
+    """The settings of all layers; a later one wins, also over the same setting under its other name."""
+    return merge_layers(*layers, meaning=lambda key: _OLDER.get(key, key))
 
 
 def archive_options_of(settings: Mapping[str, str], **given: int | None) -> ArchiveOptions:

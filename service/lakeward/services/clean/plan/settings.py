@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
+from lakeward.base.layers import merge_layers
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import HUDI_NAMES, RETAINED_BY_DEFAULT, CleanPolicy, CleanPolicyKind
 
@@ -67,6 +68,11 @@ def clean_policy_of(
     return CleanPolicy(chosen, retain or numbers.get(chosen, RETAINED_BY_DEFAULT[chosen]))
 
 
+def settings_of_policy(policy: CleanPolicy) -> dict[str, str]:
+    """The policy by Hudi's keys."""
+    return {_POLICY: HUDI_NAMES[policy.kind], _RETAINED[policy.kind]: str(policy.retain)}
+
+
 def names_retention(settings: Mapping[str, str]) -> bool:
     """Whether any of these says how much is kept."""
     return any(key in (_POLICY, *_RETAINED.values()) for key in _by_newer_names(settings))
@@ -74,11 +80,7 @@ def names_retention(settings: Mapping[str, str]) -> bool:
 
 def merge_clean_settings(*layers: Mapping[str, str]) -> dict[str, str]:
     """The settings of all layers; a later one wins, also over the same setting under its other name."""
-    merged: dict[str, str] = {}
-    for layer in layers:
-        overridden = {name for key in layer for name in (key, _older(key), _newer(key))}
-        merged = {key: value for key, value in merged.items() if key not in overridden} | dict(layer)
-    return merged
+    return merge_layers(*layers, meaning=_newer)
 
 
 def says_what_is_kept(settings: Mapping[str, str]) -> bool:

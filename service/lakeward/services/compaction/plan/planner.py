@@ -22,6 +22,7 @@ from typing import Any
 
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import LakewardError, UsageError
+from lakeward.base.layers import merge_layers
 from lakeward.base.quantities import parse_duration, parse_size
 from lakeward.services.compaction.plan.budget import within_budget
 from lakeward.services.compaction.plan.compaction_type import CompactionType
@@ -196,11 +197,7 @@ assert set(SETTINGS) == {*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTIO
 
 def merge_settings(*layers: Mapping[str, str]) -> dict[str, str]:
     """The settings of all layers; a later one wins, also over the same setting under its other name."""
-    merged: dict[str, str] = {}
-    for layer in layers:
-        overridden = {_meaning(key) for key in layer}
-        merged = {key: value for key, value in merged.items() if _meaning(key) not in overridden} | dict(layer)
-    return merged
+    return merge_layers(*layers, meaning=_meaning)
 
 
 def _meaning(key: str) -> str:
