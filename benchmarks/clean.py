@@ -23,7 +23,7 @@ from datetime import UTC
 from pathlib import Path
 
 from benchmarks.measure import machine, measure, write_report
-from lakeward.cli.views.clean import clean_as_json
+from lakeward.cli.services.clean_view import clean_as_json
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.clean_plan import write_clean_plan
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata, write_commit_metadata

@@ -51,7 +51,6 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
         ("TABLE", "--writers", "stopped", "--debug", *CONF),
         ("TABLE", "--writers", "stopped", "--spark-conf", f"spark.hadoop.fs.s3a.secret.key:{CANARY}-no-equals"),
         ("TABLE", "--lock", "zookeeper", "--lock-zookeeper", f"https://{CANARY}-login@127.0.0.1:x"),
-        ("TABLE", "--metadata", "--writers", "stopped"),
         ("TABLE", "--dry-run", *CONF),
     ],
     "unschedule": [("TABLE", "--writers", "stopped")],

@@ -59,7 +59,7 @@ def test_a_metadata_table(bucket: str, s3_server: S3Server, tmp_path: Path, caps
     assert printed["compactions"] == [], "its services alone were due"
     assert compactions(itself)[-1] == printed["metadata_compaction"]["instant"] and metadata_leftovers(itself) == []
     assert records(itself) == before
-    assert run(["compact", url, "--metadata", *shared, "--exit-code"]) == 3
+    assert run(["metadata", "compact", url, *shared, "--exit-code"]) == 3
     assert run(["verify", url, "--all"]) == 0
     assert run(["metadata", "drop", url, "column_stats", *shared]) == 0
     assert run(["metadata", "disable", url, *shared]) == 0

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LakewardError
-from lakeward.cli.interrupts import interruptible
+from lakeward.cli.serviced import interruptible
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.operation import run_operation
 from lakeward.protocol.lock.opening import LockOptions

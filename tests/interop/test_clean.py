@@ -96,7 +96,7 @@ def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compact
     config.write_text('[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n')
 
     def verdicts(names: set[str]) -> dict[str, FileExplanation]:
-        explained = Explained(open_table(str(table.path), config), timezone="UTC")
+        explained = Explained(open_table(str(table.path), config, timezone="UTC"))
         return {name: explained.file(name) for name in names}
 
     files = data_files(table.path)

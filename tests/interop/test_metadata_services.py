@@ -73,8 +73,9 @@ def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pyte
     upsert(spark, before, 2990, 3010, "more", **LEAVES_METADATA, **cleaning)
     by_hudi, by_us = before.copy_to(folder / "hudi"), before.copy_to(folder / "ours")
     upsert(spark, by_hudi, 0, 1, "theirs", **COMPACTS_METADATA)
-    exit_code, printed = lakeward("compact", str(by_us.path), "--metadata", "--writers", "stopped")
-    assert exit_code == 0, printed
+    for service in ("clean", "compact"):
+        exit_code, printed = lakeward("metadata", service, str(by_us.path), "--writers", "stopped")
+        assert exit_code == 0, printed
     return Twins(before, by_hudi, by_us, printed["metadata_compaction"])
 
 

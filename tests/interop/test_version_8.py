@@ -196,7 +196,7 @@ def test_a_metadata_table_that_we_compacted_and_cleaned(
     table = copy_of(indexed.table, tmp_path / "table")
     expected = dict(indexed.expected)
     assert compact_in_this_process(table) == [indexed.instant]
-    service_metadata(table, "metadata_compaction")
+    service_metadata(table, "compact")
     assert list((table.path / ".hoodie" / "metadata" / "record_index").glob("*.hfile"))
     assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
     for number, index in enumerate(("RECORD_INDEX", "BLOOM")):
@@ -205,15 +205,19 @@ def test_a_metadata_table_that_we_compacted_and_cleaned(
         table.write(rows_of(keys.start, keys.stop, 20 + number, index), "upsert", **by_metadata, **by_index(index))
         expected |= {f"k{key}": index for key in keys}
         assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
-        service_metadata(table, "metadata_clean", "metadata_compaction")
+        service_metadata(table, "clean", "compact")
         assert values(table, **ON) == expected
     assert_verified(table)
 
 
 def service_metadata(table: OtherTable, *services: str) -> None:
     """The metadata table's own, which must be due."""
-    exit_code, printed = lakeward("compact", str(table.path), "--metadata", "--writers", "stopped")
-    assert exit_code == 0 and all(printed[service] is not None for service in services), printed
+    for service in services:
+        exit_code, printed = lakeward("metadata", service, str(table.path), "--writers", "stopped")
+        assert exit_code == 0 and printed[SERVICED[service]] is not None, printed
+
+
+SERVICED = {"clean": "metadata_clean", "compact": "metadata_compaction"}
 
 
 @pytest.mark.wide

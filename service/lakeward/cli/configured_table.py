@@ -66,11 +66,14 @@ TimezoneOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTable:
+    config: Path | None
+    """The file of its configuration."""
     storage: Storage
     base_path: str
     settings: Settings
     """Settings of the configuration, else all defaults."""
     table: TableSettings
+    """How it is serviced; --timezone is in it already."""
 
     @property
     def locks(self) -> LockSettings:
@@ -78,18 +81,45 @@ class ConfiguredTable:
         assert self.table.locks is not None, "Settings.table completes the locks"
         return self.table.locks
 
-    def snapshot(self, *, timezone: str | None) -> TableSnapshot:
+    def snapshot(self) -> TableSnapshot:
         """A scan of the whole table, listed by what its configuration says."""
         return take_snapshot(
             self.storage,
             self.base_path,
-            timezone=timezone or self.table.timezone,
+            timezone=self.table.timezone,
             clock=SystemClock(),
             listing=listing_source(self.base_path, self.table.listing),
         )
 
 
-def open_table(text: str, config: Path | None) -> ConfiguredTable:
+@dataclass(frozen=True, slots=True)
+class GivenTable:
+    """Which table a command line is about: a group of options."""
+
+    table: TableArgument
+    config: ConfigOption = None
+
+    def resolved(self) -> ConfiguredTable:
+        return open_table(self.table, self.config)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenZonedTable:
+    """The same where instants become moments."""
+
+    table: TableArgument
+    config: ConfigOption = None
+    timezone: TimezoneOption = None
+
+    def resolved(self) -> ConfiguredTable:
+        return open_table(self.table, self.config, timezone=self.timezone)
+
+
+OpenedTable = Annotated[ConfiguredTable, GivenTable]
+ZonedTable = Annotated[ConfiguredTable, GivenZonedTable]
+
+
+def open_table(text: str, config: Path | None, *, timezone: str | None = None) -> ConfiguredTable:
     """Raises `UsageError`, `NotATable` too, and `ConfigurationError` for a configuration with a problem."""
     settings = None if config is None else load_settings(config, os.environ)
     storage, base_path = open_storage(resolve_table(text, settings))
@@ -98,7 +128,9 @@ def open_table(text: str, config: Path | None) -> ConfiguredTable:
     table = given.table(given.name_of(base_path), base_path)
     if settings is None:
         table = table.model_copy(update={"objective": None})  # it is a daemon's promise, and nothing tells of a daemon
-    return ConfiguredTable(storage, base_path, given, table)
+    if timezone is not None:
+        table = table.model_copy(update={"timezone": timezone})
+    return ConfiguredTable(config, storage, base_path, given, table)
 
 
 def resolve_table(text: str, settings: Settings | None) -> str:

@@ -6,47 +6,43 @@ Touches: stdout; the table and the store, reading only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.base.quantities import format_iso_time, format_size
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.explained import Explained
-from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.plan import StatedPlan
-from lakeward.cli.preview import engine_rule_of, preview, show_preview
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.views.explained import (
-    file_as_json,
-    instant_as_json,
-    judged_by_as_json,
-    render_storage,
-    storage_as_json,
-)
-from lakeward.cli.views.plan import explanations_as_json, render_explanations
-from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.preview import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
+from lakeward.cli.result import NOTHING_EXIT, Result
+from lakeward.cli.services.clean_view import keeper_as_json
+from lakeward.cli.services.savepoint_commands import explain_pinned, savepoints_as_json
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
 from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.services.archive.plan.archiving import ArchivePlan
+from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.compaction.plan.decision import PlanOutcome
-from lakeward.services.together.explaining.file_explanation import Gone
+from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences
-from lakeward.services.together.explaining.instant_explanation import instant_in_sentences
+from lakeward.services.together.explaining.instant_explanation import InstantExplanation, instant_in_sentences
+from lakeward.services.together.explaining.judged_by import JudgedBy
+from lakeward.services.together.explaining.storage_states import StorageStates
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.services.metadata.plan.trigger import MetadataTrigger
 
 
-@with_option_groups
 def explain(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     file: Annotated[
         str | None,
         typer.Option(
@@ -59,12 +55,8 @@ def explain(
         str | None,
         typer.Option(metavar="T", help="Explain one instant of the timeline instead, by the digits of its time."),
     ] = None,
-    config: ConfigOption = None,
     stated: StatedPlan,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Explain for each file group in one sentence what would happen to it, why, and when that would change; and what
     holds the table's storage and its timeline.
 
@@ -72,67 +64,58 @@ def explain(
     pending plan, a savepoint, the quarantine; or what happened to it. With --instant: what it is, what happened to the
     files that it wrote, and what keeps it out of the archive. Exit code 3 if nothing is known of the file or instant.
     """
-    opened = open_table(table, config)
     if file is None and instant is None:
-        _explain_table(opened, config, stated, timezone, as_json=as_json)
-        return
+        return _explain_table(opened, stated)
     if (file is not None and instant is not None) or not stated.is_silent:
         raise UsageError(
             "--file and --instant go with nothing that is about a plan, nor with each other.",
             remedy="Ask for one of them, without --partition, --file-group, --type and --set.",
         )
-    is_known = (
-        _explain_file(opened, file, timezone, as_json=as_json)
-        if file is not None
-        else _explain_instant(opened, instant or "", timezone, as_json=as_json)
-    )
-    if not is_known:
-        raise typer.Exit(3)
+    return _explain_file(opened, file) if file is not None else _explain_instant(opened, instant or "")
 
 
-def _explain_file(opened: ConfiguredTable, given: str, timezone: str | None, *, as_json: bool) -> bool:
-    explained = Explained(opened, timezone=timezone)
+def _explain_file(opened: ConfiguredTable, given: str) -> Result:
+    explained = Explained(opened)
     found = explained.file(given)
-    if as_json:
-        print_json({**file_as_json(found), "judged_by": judged_by_as_json(explained.judged_by)})
-    else:
-        sentences = explain_in_sentences(found, now=SystemClock().now(), zone=explained.snapshot.zone.zone)
-        _print([*sentences, explained.judged_by.sentence])
-    return found.verdict is not Gone.UNKNOWN
+    sentences = explain_in_sentences(found, now=SystemClock().now(), zone=explained.snapshot.zone.zone)
+    is_known = found.verdict is not Gone.UNKNOWN
+    return _sentences_result(explained, file_as_json(found), sentences, is_known=is_known)
 
 
-def _explain_instant(opened: ConfiguredTable, time: str, timezone: str | None, *, as_json: bool) -> bool:
-    explained = Explained(opened, timezone=timezone)
+def _explain_instant(opened: ConfiguredTable, time: str) -> Result:
+    explained = Explained(opened)
     found = explained.instant(time)
-    if as_json:
-        print_json({**instant_as_json(found), "judged_by": judged_by_as_json(explained.judged_by)})
-    else:
-        sentences = instant_in_sentences(found, explained.snapshot, now=SystemClock().now())
-        _print([*sentences, explained.judged_by.sentence])
-    return found.is_known
+    sentences = instant_in_sentences(found, explained.snapshot, now=SystemClock().now())
+    return _sentences_result(explained, instant_as_json(found), sentences, is_known=found.is_known)
 
 
-def _print(sentences: list[str]) -> None:
-    console = Terminal()
-    for sentence in sentences:
-        console.print(sentence, highlight=False, markup=False)
+def _sentences_result(
+    explained: Explained, document: dict[str, Any], sentences: Sequence[str], *, is_known: bool
+) -> Result:
+    def render(console: Terminal) -> None:
+        for sentence in (*sentences, explained.judged_by.sentence):
+            console.print(sentence, highlight=False, markup=False)
+
+    return Rendered(
+        document={**document, "judged_by": judged_by_as_json(explained.judged_by)},
+        render=render,
+        exit_code=0 if is_known else NOTHING_EXIT,
+    )
 
 
-def _explain_table(
-    opened: ConfiguredTable, config: Any, stated: StatedPlan, timezone: str | None, *, as_json: bool
-) -> None:
+def _explain_table(opened: ConfiguredTable, stated: StatedPlan) -> Result:
     trigger: MetadataTrigger | None = None
     beside_writers = opened.locks.writers is Writers.SHARE
     try:
-        found, trigger = preview(opened, config, stated, timezone)
+        found, trigger = preview(opened, stated)
         planned, snapshot = found.outcome, found.snapshot
     except Refused:
-        planned, snapshot = PlanOutcome((), ()), opened.snapshot(timezone=timezone)
+        planned, snapshot = PlanOutcome((), ()), opened.snapshot()
         standing = standing_of(opened.table, snapshot, beside_writers=beside_writers)
         if not stated.is_silent or standing.may(TableService.COMPACTION) or not standing.may(TableService.CLEANING):
             raise  # there is nothing else that could be said
     standing = standing_of(opened.table, snapshot, beside_writers=beside_writers)
-    explained = Explained(opened, timezone=timezone, snapshot=snapshot)
+    explained = Explained(opened, snapshot=snapshot)
     states, archiving, now = explained.storage_states, explained.archiving, SystemClock().now()
     pinned = explained.pinned
 
@@ -158,5 +141,112 @@ def _explain_table(
         explain_pinned(pinned, console, now=now)
         render_storage(states, explained.clean, archiving, explained.judged_by, console)
 
-    rule = engine_rule_of(opened, config, stated)
-    show_preview(planned, trigger, rule, as_json=as_json, document=document, render=render)
+    rule = engine_rule_of(opened, stated)
+    return preview_result(planned, trigger, rule, document=document, render=render)
+
+
+def file_as_json(file: FileExplanation) -> dict[str, Any]:
+    written, place = file.written_by, file.place
+    return {
+        "path": file.path,
+        "verdict": file.verdict.value,
+        "bytes": file.size,
+        "file_group": file.file_id,
+        "instant": file.instant,
+        "written_by": None
+        if written is None
+        else {"action": written.action, "state": written.state.value, "completion_time": written.completion_time},
+        "is_archived": file.is_archived,
+        "slice": None
+        if place is None
+        else {"base_instant": place.base_instant, "number": place.number, "of": place.slices},
+        "superseded_by": place and place.superseded_by,
+        "replaced_by": file.replaced_by,
+        "merged_by": file.merged_by,
+        "kept_by": [keeper_as_json(keeper) for keeper in file.keepers],
+        "dead_by": list(file.dead_by),
+        "hindrance": file.hindrance,
+        "frozen_because": file.frozen and file.frozen.why,
+        "savepoints": [each.savepoint.instant for each in file.pinned],
+        "plans": list(file.plans),
+        "cleaned_by": file.cleaned_by,
+        "cleaning_by": file.cleaning_by,
+        "quarantine_run": file.quarantine_run,
+        "quarantined_until": None if file.quarantined_until is None else format_iso_time(file.quarantined_until),
+        "rolled_back_by": file.rolled_back_by,
+    }
+
+
+def instant_as_json(instant: InstantExplanation) -> dict[str, Any]:
+    facts = instant.facts
+    return {
+        "instant": instant.time,
+        "on_timeline": [
+            {"action": each.action, "state": each.state.value, "completion_time": each.completion_time}
+            for each in instant.instants
+        ],
+        "is_archived": instant.is_archived,
+        "archived_completion_time": facts.archived_at,
+        "operation": facts.operation,
+        "merged_by": facts.merged_by,
+        "rolled_back_by": facts.rolled_back_by,
+        "rolls_back": list(facts.rolls_back),
+        "planned_groups": instant.planned_groups,
+        "rollback": None
+        if facts.decision is None
+        else {
+            "step": facts.decision.step.value,
+            "reason": facts.decision.reason.value,
+            "explanation": facts.decision.why,
+            "until": facts.decision.until,
+        },
+        "deleted": None
+        if facts.clean is None
+        else {partition: list(names) for partition, names in facts.clean.deleted.items()},
+        "files": [{"path": file.path, "verdict": file.verdict.value, "bytes": file.size} for file in facts.files],
+        "archiving": {
+            "goes_next": instant.goes_next,
+            "kept_by": [{"reason": limit.reason.value, "explanation": limit.why} for limit in instant.limits],
+        },
+    }
+
+
+def judged_by_as_json(judged_by: JudgedBy) -> dict[str, Any]:
+    clean, archive = judged_by.clean, judged_by.archive
+    return {
+        "clean": {"policy": clean.kind.value, "retain": clean.retain, "because": judged_by.clean_because},
+        "archive": {
+            "commits_min": archive.commits_min,
+            "commits_max": archive.commits_max,
+            "because": judged_by.archive_because,
+        },
+    }
+
+
+def storage_as_json(states: StorageStates) -> dict[str, Any]:
+    return {state.value: {"files": total.files, "bytes": total.bytes} for state, total in states.items()}
+
+
+def render_storage(
+    states: StorageStates,
+    clean: CleanOutcome,
+    archiving: ArchivePlan | None,
+    judged_by: JudgedBy,
+    console: Console,
+) -> None:
+    """What holds the storage, what a clean would take, what blocks the archiver."""
+    told = (f"{format_size(total.bytes)} {state}" for state, total in states.items() if total.files)
+    console.print(f"Storage: {', '.join(told) or 'nothing'}.", highlight=False)
+    dead = tuple(clean.dead)
+    files, size = sum(len(each.file_names) for each in dead), format_size(sum(each.bytes for each in dead))
+    goes = f"would take {files:,} file{'' if files == 1 else 's'} of {size}" if dead else "would take nothing"
+    console.print(f"A clean {goes}; `lakeward clean --dry-run` says which, and what keeps the rest.", highlight=False)
+    if archiving is not None and archiving.blocked_by is not None:
+        console.print(
+            f"Archiving is held ({archiving.blocked_by.reason}): {archiving.blocked_by.why}",
+            highlight=False,
+            markup=False,
+        )
+    elif archiving is not None and archiving.archived:
+        console.print(f"The archiver would take {len(archiving.archived):,} instants.", highlight=False)
+    console.print(judged_by.sentence, highlight=False, markup=False)

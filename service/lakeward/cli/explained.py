@@ -52,7 +52,6 @@ class Explained:
         self,
         opened: ConfiguredTable,
         *,
-        timezone: str | None,
         snapshot: TableSnapshot | None = None,
     ) -> None:
         """
@@ -60,7 +59,7 @@ class Explained:
             snapshot: one that was taken just now; else one is taken.
         """
         self._opened = opened
-        self.snapshot = snapshot or opened.snapshot(timezone=timezone)
+        self.snapshot = snapshot or opened.snapshot()
 
     @cached_property
     def clean(self) -> CleanOutcome:

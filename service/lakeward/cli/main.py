@@ -53,7 +53,7 @@ def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
     import orjson
 
     from lakeward.base.printable import printable
-    from lakeward.cli.views.terminal import shown
+    from lakeward.cli.result import shown
 
     known = _known_secrets(arguments)
     if "--debug" in arguments:
@@ -83,7 +83,7 @@ def _print_traceback(
     import traceback
 
     from lakeward.base.printable import printable
-    from lakeward.cli.views.terminal import shown
+    from lakeward.cli.result import shown
 
     print(shown(printable("".join(traceback.format_exception(kind, error, trace)), known)), file=sys.stderr)
 

@@ -13,7 +13,6 @@ Keeps:   1. a group is parked for what it holds, never for a storage, a lock or 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from lakeward.base.clock import Clock
@@ -21,7 +20,7 @@ from lakeward.base.errors import BrokenFile, LakewardError, Unsupported, Verific
 from lakeward.base.printable import printable
 from lakeward.base.quantities import format_iso_time, format_time
 from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store
+from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.state.records import ParkedRecord
 from lakeward.table.file_system_view import GroupId
@@ -35,18 +34,15 @@ KIND = "parked"
 class ParkedGroups:
     """The parked file groups of one table."""
 
-    def __init__(
-        self, opened: ConfiguredTable, config: Path | None, clock: Clock, *, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, opened: ConfiguredTable, clock: Clock, *, say: Callable[[str], None]) -> None:
         """
         Args:
             say: takes a note for the operator.
         """
         self._settings = opened.settings
-        self._url = opened.settings.store_url
         self._table = opened.settings.name_of(opened.base_path)
         self._parked_for = opened.table.parked_for
-        self._config = config
+        self._config = opened.config
         self._clock = clock
         self._say = say
 
@@ -54,14 +50,9 @@ class ParkedGroups:
         """What is parked now, but for groups whose file id is `named`; nothing without a store."""
         if not has_store(self._settings):
             return ()
-        from lakeward.state.store import open_store
-
         try:
-            store = open_store(self._url, clock=self._clock, timeout=TIMEOUT_SECONDS)
-            try:
+            with opened_store(None, self._settings, self._clock, timeout=TIMEOUT_SECONDS) as store:
                 parked = store.controls.parked(self._clock.now())
-            finally:
-                store.close()
         except AWAY as error:
             self._say(f"The store does not say which file groups are parked: {error}")
             return ()
@@ -87,17 +78,10 @@ class ParkedGroups:
         ]
         if not records:
             return
-        from lakeward.state.migration import migrate
-        from lakeward.state.store import open_store
-
         try:
-            migrate(self._url)
-            store = open_store(self._url, clock=self._clock, timeout=TIMEOUT_SECONDS)
-            try:
+            with opened_store(None, self._settings, self._clock, timeout=TIMEOUT_SECONDS, migrates=True) as store:
                 for record in records:
                     store.controls.park(record)
-            finally:
-                store.close()
         except AWAY as away:
             error.add_note(f"The file group could not be parked, so the next run fails on it again: {away}")
             return

@@ -17,9 +17,8 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LakewardError, UsageError
-from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
-from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.result import Result
 from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.parquet.columns import read_columns
@@ -60,7 +59,6 @@ class NewLayout(StrEnum):
     LSM_TREE = "lsm_tree"
 
 
-@with_option_groups
 def create(
     *,
     table: Annotated[
@@ -108,9 +106,7 @@ def create(
     paths: StatedPaths,
     stated: StatedIndexes,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Dry run: show its properties, write nothing.")] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Make a new table, without rows.
 
     It is as Hudi's Spark writer makes one; what writers say of key, partition and ordering fields, and of an index that
@@ -148,13 +144,12 @@ def create(
     except TableThere as there:
         there.add_note(_rows_of(storage, base_path))
         raise
-    if as_json:
-        print_json({"table": base_path, "name": new.name, "dry_run": dry_run, "properties": new.properties})
-        return
-    typer.echo(f"{'Would make' if dry_run else 'Made'} the table {new.name} in {base_path}.")
+    lines = [f"{'Would make' if dry_run else 'Made'} the table {new.name} in {base_path}."]
     if dry_run:
-        for key, value in new.properties.items():
-            typer.echo(f"  {key}={value}")
+        lines += [f"  {key}={value}" for key, value in new.properties.items()]
+    return Result(
+        document={"table": base_path, "name": new.name, "dry_run": dry_run, "properties": new.properties}, lines=lines
+    )
 
 
 def _rows_of(storage: Storage, base_path: str) -> str:

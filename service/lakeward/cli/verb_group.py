@@ -1,34 +1,43 @@
 """The frame of the command line: a group knows its verbs by name, and loads the module of the one that is called.
 
     words -> group -> `Verb`, which is data -> its module is imported -> options are read -> the verb is carried out
+                                                                     -> its `Result` is printed -> exit code
 
 So the module of a verb imports all that its work needs at its top, and neither `lakeward --help` nor another verb loads
-it. What the command-line library would do otherwise is here too: its slips, Ctrl-C, and options not given.
+it. A parameter of a verb that is a dataclass stands for its fields, which are options in this place of `--help`:
 
-Touches: nothing before a verb is carried out.
+    def unschedule(*, opened: ZonedTable, stated: StatedLocks, dry_run: ... = False) -> Result
+
+takes TABLE, --config, --timezone and what `StatedLocks` has, and is called with the table opened. What the command-line
+library would do otherwise is here too: its slips, Ctrl-C, and options not given.
+
+Touches: nothing before a verb is carried out; then stdout and stderr, through its result.
 Keeps:   1. Ctrl-C anywhere in a verb, or while it is loaded, comes out as `Cancelled`, with what was rolled back as its
             notes;
          2. a flag of the library's, such as --help, that is not given is false, not absent: the library would load
             Pydantic to look at what is absent;
-         3. no verb is loaded to list the verbs: not for the help of a group, nor to complete a word in a shell.
+         3. no verb is loaded to list the verbs: not for the help of a group, nor to complete a word in a shell;
+         4. a result is printed before the error or the exit code that it ends with.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from textwrap import wrap
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from lakeward.base.errors import Cancelled, UsageError
+from lakeward.cli.result import NOTHING_EXIT, DebugOption, ExitCodeOption, JsonOption, Result, Show, print_json
 
 _ENGINE = "--engine"
 _RETIRED = {
@@ -56,6 +65,8 @@ class Verb:
     """The verbs of a group."""
     example: str = ""
     """What is written behind its name, in the example of its help."""
+    has_exit_code: bool = False
+    """It takes --exit-code."""
     is_hidden: bool = False
     """An old name, which takes any words and says what it is called now."""
 
@@ -188,8 +199,84 @@ def _command_of(verb: Verb) -> Any:
         hidden=verb.is_hidden,
         epilog=None if verb.is_hidden else verb.example,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True} if verb.is_hidden else None,
-    )(getattr(import_module(module), function))
+    )(as_command(getattr(import_module(module), function), has_exit_code=verb.has_exit_code))
     return get_command(alone)
+
+
+def as_command(verb: Callable[..., Result | None], *, has_exit_code: bool = False) -> Callable[..., None]:
+    """The verb as the library sees it: without groups, and with the options of a result where it returns one. Two
+    options of one name are a programming error."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, type[Any]] = {}
+    parameters: list[Parameter] = []
+    shows = None
+    for parameter in signature(verb).parameters.values():
+        hint = hints[parameter.name]
+        if (group := _group_in(hint)) is not None:
+            groups[parameter.name] = group
+            parameters += _options(group)
+        elif hint == Show:
+            shows = parameter.name
+        else:
+            parameters.append(parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY))
+    if hints["return"] is Result:
+        if has_exit_code:
+            parameters.append(_flag("exit_code", ExitCodeOption))
+        parameters += [_flag("as_json", JsonOption), _flag("debug", DebugOption)]
+
+    def command(**given: Any) -> None:
+        as_json, codes = given.pop("as_json", False), given.pop("exit_code", False)
+        if hints["return"] is Result:
+            del given["debug"]  # `main` reads it where there is an error
+        made = {name: _value(group, given) for name, group in groups.items()}
+        if shows is not None:
+            made[shows] = lambda part: None if as_json else part.show()
+        result = verb(**given, **made)
+        if result is not None:
+            _end(result, as_json=as_json, tells_nothing=codes)
+
+    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _end(result: Result, *, as_json: bool, tells_nothing: bool) -> None:
+    if as_json:
+        print_json(result.document)
+    else:
+        result.show()
+    if result.error is not None:
+        raise result.error
+    if code := result.exit_code or (NOTHING_EXIT if tells_nothing and result.is_nothing else 0):
+        raise typer.Exit(code)
+
+
+def _group_in(hint: Any) -> type[Any] | None:
+    """The group that a parameter stands for: its type, or what its type is made from."""
+    return next((each for each in (hint, *get_args(hint)[1:]) if isinstance(each, type) and is_dataclass(each)), None)
+
+
+def _value(group: type[Any], given: dict[str, Any]) -> Any:
+    made = group(**{field.name: given.pop(field.name) for field in fields(group)})
+    return made.resolved() if hasattr(made, "resolved") else made
+
+
+def _options(group: type[Any]) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
+
+
+def _flag(name: str, option: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=option)
 
 
 def _false_unless_given(parameters: list[Any]) -> list[Any]:

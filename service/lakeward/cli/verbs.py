@@ -50,18 +50,21 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
             "do, in this order.",
             "lakeward.cli.services.service_command:service",
             example="/data/orders --writers stopped",
+            has_exit_code=True,
         ),
         Verb(
             "compact",
             "Finish pending compactions, then plan and carry out a new one.",
             "lakeward.cli.services.compact_command:compact",
             example="/data/orders --writers stopped",
+            has_exit_code=True,
         ),
         Verb(
             "clean",
             "Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.",
             "lakeward.cli.services.clean_command:clean",
             example="/data/orders --retain 10 --dry-run",
+            has_exit_code=True,
         ),
         Verb(
             "archive",
@@ -69,6 +72,7 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
             "Hudi's writers do.",
             "lakeward.cli.services.archive_command:archive",
             example="/data/orders --dry-run",
+            has_exit_code=True,
         ),
         Verb(
             "rollback",
@@ -203,19 +207,19 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
                 Verb(
                     "upgrade",
                     "Give a table of version 9 the version 10, in which new logs are files of the base files' format.",
-                    "lakeward.cli.services.version_commands:upgrade",
+                    "lakeward.cli.services.change_commands:upgrade",
                     example="/data/orders --to 10 --dry-run",
                 ),
                 Verb(
                     "downgrade",
                     "Give a table of version 10 the version 9, so that released Hudi reads it and writes on.",
-                    "lakeward.cli.services.version_commands:downgrade",
+                    "lakeward.cli.services.change_commands:downgrade",
                     example="/data/orders --to 9 --dry-run",
                 ),
                 Verb(
                     "convert",
                     "Give a table of version 10 another layout.",
-                    "lakeward.cli.services.layout_command:convert",
+                    "lakeward.cli.services.change_commands:convert",
                     example="/data/orders --layout lsm_tree --dry-run",
                 ),
             ),
@@ -229,6 +233,7 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
                     "Merge the logs of the metadata table into new base files, all of its partitions together.",
                     "lakeward.cli.services.metadata_commands:compact",
                     example="/data/orders --writers stopped",
+                    has_exit_code=True,
                 ),
                 Verb(
                     "clean",
@@ -236,6 +241,7 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
                     "any more.",
                     "lakeward.cli.services.metadata_commands:clean",
                     example="/data/orders --dry-run",
+                    has_exit_code=True,
                 ),
                 Verb(
                     "disable",
@@ -379,19 +385,19 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
                     "list",
                     "Show what the quarantine holds: the files of each clean, their bytes, their age and until when "
                     "they stay.",
-                    "lakeward.cli.services.quarantine_commands:list_runs",
+                    "lakeward.cli.services.set_aside_commands:list_runs",
                     example="/data/orders",
                 ),
                 Verb(
                     "purge",
                     "Delete for good the files of the quarantine that are due.",
-                    "lakeward.cli.services.quarantine_commands:purge",
+                    "lakeward.cli.services.set_aside_commands:purge",
                     example="/data/orders --older-than 7d --dry-run",
                 ),
                 Verb(
                     "restore",
                     "Put orphan files that were set aside back into their places.",
-                    "lakeward.cli.services.quarantine_commands:restore",
+                    "lakeward.cli.services.set_aside_commands:restore",
                     example="/data/orders orphans-20260101120000000 --writers stopped",
                 ),
             ),
@@ -405,14 +411,14 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
                     "list",
                     "List every data file that no reader sees: whether it is an orphan file, with the proof, or "
                     "what keeps it.",
-                    "lakeward.cli.services.orphan_commands:list_orphans",
+                    "lakeward.cli.services.set_aside_commands:list_orphans",
                     example="/data/orders",
                 ),
                 Verb(
                     "set-aside",
                     "Record the orphan files that there are, and set those aside that an earlier call recorded long "
                     "enough ago.",
-                    "lakeward.cli.services.orphan_commands:set_aside",
+                    "lakeward.cli.services.set_aside_commands:set_aside",
                     example="/data/orders --writers stopped",
                 ),
             ),
@@ -420,13 +426,13 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
         Verb(
             "warm",
             "Compile Lakeward's kernels, once on a machine, so that no command has to.",
-            "lakeward.cli.warm_command:warm",
+            "lakeward.cli.install_commands:warm",
             example="",
         ),
         Verb(
             "version",
             "Print the versions of Lakeward and of what must agree on every machine.",
-            "lakeward.cli.version_command:version",
+            "lakeward.cli.install_commands:version",
             example="",
         ),
         Verb(

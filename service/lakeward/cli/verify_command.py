@@ -5,24 +5,27 @@ Touches: stdout; the table, reading only.
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.views.terminal import Terminal
-from lakeward.cli.views.verify import render_verification, verification_as_json
+from lakeward.base.quantities import format_size
+from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.result import PROBLEMS_EXIT, Result
+from lakeward.cli.terminal import Rendered
+from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.services.verification.check_report import Check, CheckReport
 from lakeward.services.verification.metadata_check import SampleSize
 from lakeward.services.verification.table_verification import verify_table
 
-PROBLEMS_EXIT = 6
-
 
 def verify(
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     files: Annotated[
         int,
         typer.Option(
@@ -37,24 +40,57 @@ def verify(
         int, typer.Option(min=0, metavar="N", help="Also read N file slices as a query does, and judge their rows.")
     ] = 0,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample.")] = 0,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Check a table and its metadata table against its files. Reads only; exit 6 if anything is wrong."""
-    opened = open_table(table, config)
     report = verify_table(
         opened.storage,
         opened.base_path,
         size=SampleSize(None if every else files, keys, seed),
         merge_sample=merge_sample,
         clock=SystemClock(),
-        timezone=timezone or opened.table.timezone,
+        timezone=opened.table.timezone,
     )
-    if as_json:
-        document = verification_as_json(opened.base_path, report)
-        print_json(document)
-    else:
-        render_verification(report, Terminal())
-    if report.problems:
-        raise typer.Exit(PROBLEMS_EXIT)
+    return Rendered(
+        document=verification_as_json(opened.base_path, report),
+        render=partial(render_verification, report),
+        exit_code=PROBLEMS_EXIT if report.problems else 0,
+    )
+
+
+def verification_as_json(base_path: str, report: CheckReport) -> dict[str, Any]:
+    return {
+        "base_path": base_path,
+        "ok": not report.problems,
+        "checks": [asdict(check) for check in report.checks],
+        "problems": [asdict(problem) for problem in report.problems],
+        "notes": list(report.notes),
+    }
+
+
+def render_verification(report: CheckReport, console: Console) -> None:
+    for check in report.checks:
+        found = sum(problem.check == check.name for problem in report.problems)
+        console.print(Text(_line(check, found)))
+    for problem in report.problems:
+        console.print(Text(f"{problem.check}: {problem.subject}", style="bold"))
+        console.print(Text(f"  {problem.what.rstrip('.')}. {problem.remedy}"))
+    for note in report.notes:
+        console.print(Text(note))
+    count = len(report.problems)
+    console.print(f"{count} problem{'' if count == 1 else 's'} found." if count else "No problem found.")
+
+
+def _line(check: Check, problems: int) -> str:
+    of = f" of {check.of:,}" if check.of is not None and check.of != check.checked else ""
+    state = f"{problems} wrong" if problems else "right"
+    notes = [check.note] if check.note else []
+    if check.read is not None:
+        notes.append(_amount(check.read))
+    note = f" ({'; '.join(notes)})" if notes else ""
+    return f"{check.name}: {check.checked:,}{of} {check.unit}, {state}{note}"
+
+
+def _amount(read: ReadMeter) -> str:
+    groups = read.row_groups + read.row_groups_skipped
+    of_groups = f", {read.row_groups:,} of {groups:,} row groups" if groups else ""
+    return f"read {format_size(read.bytes_read)} of {format_size(read.bytes_stored)}{of_groups}, {read.rows:,} rows"

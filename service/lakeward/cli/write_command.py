@@ -10,24 +10,22 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.base.errors import Refused, UsageError
-from lakeward.base.quantities import parse_memory, parse_size
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.base.quantities import format_instant, format_size, parse_memory, parse_size
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.own_index import own_index
-from lakeward.cli.options.bloom_filter import StatedBloomFilter
+from lakeward.cli.options.bloom_filter import StatedBloomFilter, bounded_filters
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.options.lock import StatedLocks, parse_option
+from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.new_table import column_names
-from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import AWAY
-from lakeward.cli.result import DebugOption, JsonOption
-from lakeward.cli.services.serviced import serviced_table
-from lakeward.cli.views.written import tell_assigned, tell_written
+from lakeward.cli.options.values import parse_option, parse_pairs
+from lakeward.cli.result import Result
+from lakeward.cli.serviced import serviced_table
 from lakeward.engine.dispatch.engine_rule import EngineSetting
 from lakeward.format.avro.schema import block_schema
 from lakeward.index.index_type import OWN_TYPES, IndexType
@@ -41,7 +39,8 @@ from lakeward.write.flow.parts import InputParts
 from lakeward.write.index_choice import KIND_OF, choose_index
 from lakeward.write.input.files import STANDARD_INPUT, open_rows
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
-from lakeward.write.writing import known_schema, preview_rows, write_rows
+from lakeward.write.target import Assignment, HandleKind, rows_of_targets
+from lakeward.write.writing import WriteReport, known_schema, preview_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,11 +55,9 @@ if TYPE_CHECKING:
     from lakeward.write.tagging.choosing import OpenIndex
 
 
-@with_option_groups
 def write(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     rows: Annotated[
         list[str] | None,
         typer.Option(
@@ -147,10 +144,7 @@ def write(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: list which file groups would take how many rows; write nothing.")
     ] = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Write rows into a table, as one commit that Hudi's readers and writers can continue from.
 
     The table says what its keys, partitions and merge mode are; rows are sorted by key, so that later merges need not.
@@ -163,9 +157,8 @@ def write(
             f"{operation} takes {'rows: there is no --input' if takes_rows else 'partitions and no rows'}.",
             remedy="Name files with --input, or - for standard input." if takes_rows else "Leave --input out.",
         )
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    with serviced_table(opened, locks, timezone=timezone) as serviced:
+    with serviced_table(opened, locks) as serviced:
         memory_bytes = parse_option(parse_memory, "--memory", memory, serviced.options.memory_bytes)
         options = serviced.options
         options = replace(
@@ -207,23 +200,19 @@ def write(
             extra_metadata=parse_pairs(commit_metadata, like="--commit-metadata source=orders"),
             conflict_retries=retries,
         )
-        engines = engine.over(opened.settings, memory_bytes=memory_bytes)
-        try:
-            with (
-                _index_of(opened, request, index_url) as open_index,
-                _shadow_of(opened, tee.shadow, index_url) as shadow,
-                _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns),
-            ):
-                if dry_run:
-                    assignment = preview_rows(serviced, request, flow, columns, open_index)
-                else:
-                    report = write_rows(serviced, request, flow, columns, open_index, shadow)
-        finally:
-            engines.stop()
+        with (
+            engine.over(opened.settings, memory_bytes=memory_bytes) as engines,
+            _index_of(opened, request, index_url) as open_index,
+            _shadow_of(opened, tee.shadow, index_url) as shadow,
+            _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns),
+        ):
+            if dry_run:
+                assignment = preview_rows(serviced, request, flow, columns, open_index)
+            else:
+                report = write_rows(serviced, request, flow, columns, open_index, shadow)
     if dry_run:
-        tell_assigned(assignment, as_json=as_json)
-    else:
-        tell_written(report, as_json=as_json)
+        return Result(document=assigned_as_json(assignment), lines=list(_assigned_lines(assignment)))
+    return Result(document=written_as_json(report), lines=list(_written_lines(report)))
 
 
 @contextmanager
@@ -282,7 +271,7 @@ def _open_rows(
             remedy="Write with --engine local, or with another index.",
         )
     else:
-        from lakeward.write.flow.spark import SparkFlow
+        from lakeward.write.flow.spark import SparkFlow  # PySpark, a second of loading
 
         spark = engines.spark(moves_rows=True)
         table.observer.step(f"rows are sorted by {spark.name}")
@@ -299,3 +288,80 @@ def _is_here(files: Sequence[str], engines: CommandEngines, *, memory_bytes: int
         return True
     size = sum(Path(file).stat().st_size for file in files if file != STANDARD_INPUT)
     return engines.rule.choose(size).engine is not Engine.SPARK and fits_in_process(size, memory_bytes=memory_bytes)
+
+
+def _written_lines(report: WriteReport) -> Iterator[str]:
+    done = [
+        f"{number:,} {what}"
+        for number, what in (
+            (report.inserted, "inserted"),
+            (report.updated, "updated"),
+            (report.deleted, "deleted"),
+        )
+        if number
+    ]
+    groups = sum(len(file_ids) for file_ids in report.replaced.values())
+    if groups:
+        done.append(f"{_count(groups, 'file group')} replaced")
+    yield (
+        f"{report.operation} {report.instant} complete at {format_instant(report.completion_time)}: "
+        f"{', '.join(done) or 'no rows'}; {_count(report.files, 'file')} of {format_size(report.size_bytes)} "
+        f"in {_count(len(report.partitions), 'partition')}."
+    )
+    if report.bloom_error_rates:
+        yield (bounded_filters(report.bloom_error_rates))
+    if report.tries > 1:
+        yield (f"It conflicted with other writers and tried {report.tries} times.")
+
+
+def written_as_json(report: WriteReport) -> dict[str, Any]:
+    return {
+        "operation": str(report.operation),
+        "instant": report.instant,
+        "completion_time": report.completion_time,
+        "inserted": report.inserted,
+        "updated": report.updated,
+        "deleted": report.deleted,
+        "files": report.files,
+        "bytes": report.size_bytes,
+        "partitions": list(report.partitions),
+        "replaced": {path: list(file_ids) for path, file_ids in sorted(report.replaced.items())},
+        "tries": report.tries,
+        "bloom_error_rates": list(report.bloom_error_rates),
+    }
+
+
+def _assigned_lines(assignment: Assignment) -> Iterator[str]:
+    """What a write would do."""
+    rows = rows_of_targets(assignment.places)
+    if not assignment.targets and not assignment.replaced:
+        yield ("Would write nothing.")
+    for target in assignment.targets:
+        where = f"partition '{target.partition_path}'" if target.partition_path else "the table"
+        yield (f"Would {_DOES[target.kind]} {target.file_id} in {where}: {_count(rows[target.index], 'row')}")
+    for path, file_ids in sorted(assignment.replaced.items()):
+        yield (f"Would replace {_count(len(file_ids), 'file group')} in partition '{path}'")
+
+
+_DOES = {HandleKind.CREATE: "begin", HandleKind.MERGE: "write anew", HandleKind.APPEND: "append to"}
+
+
+def assigned_as_json(assignment: Assignment) -> dict[str, Any]:
+    rows = rows_of_targets(assignment.places)
+    return {
+        "dry_run": True,
+        "file_groups": [
+            {
+                "partition": each.partition_path,
+                "file_id": each.file_id,
+                "kind": str(each.kind),
+                "rows": rows[each.index],
+            }
+            for each in assignment.targets
+        ],
+        "replaced": {path: list(file_ids) for path, file_ids in sorted(assignment.replaced.items())},
+    }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ import pytest
 
 from lakeward.cli.main import run
 from lakeward.index.index_type import IndexType
+from tests.golden_tables import copy_golden
 
 LISTED = """  --type record    hash buckets of record keys below the table's .hoodie, or in the configured location
   --type postgres  record keys in a PostgreSQL database, that of the store or --url
@@ -20,13 +21,14 @@ def test_without_a_type_they_list_what_can_be_built(
     verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Each type has a line of text, and none has what Hudi keeps; with --json it is in the error's document."""
-    assert run(["index", verb, str(tmp_path)]) == 2
+    table = copy_golden("v9", tmp_path / "table")
+    assert run(["index", verb, str(table)]) == 2
     told = capfd.readouterr().err
     assert told == (
         f"LW-USAGE: Say with --type which index to {verb}.\n{LISTED}\n"
         "`lakeward index list TABLE` shows what the table has already.\n"
     )
-    assert run(["index", verb, str(tmp_path), "--json"]) == 2
+    assert run(["index", verb, str(table), "--json"]) == 2
     captured = capfd.readouterr()
     error = json.loads(captured.err)["error"]
     assert (error["code"], error["why"], captured.out) == ("LW-USAGE", LISTED, "")

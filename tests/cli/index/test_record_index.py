@@ -157,7 +157,7 @@ def test_two_that_build_it_anew_at_once(table: Path) -> None:
     assert run(["index", "build", str(table), "--type", "record"]) == 0
     opened = open_table(str(table), None)
     place = RecordPlace.of(opened)
-    snapshot = opened.snapshot(timezone=None)
+    snapshot = opened.snapshot()
     first = place.beside()
     first.create(is_global=True)
     second = place.beside()

@@ -110,7 +110,7 @@ def test_nothing_builds_that_of_version_10_anew(tmp_path: Path, capfd: pytest.Ca
 def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A dry run says what there is and writes nothing; then it is done, and done once."""
     before = everything(table)
-    compact = ["compact", str(table), "--metadata", "--timezone", "UTC"]
+    compact = ["metadata", "compact", str(table), "--timezone", "UTC"]
     assert run([*compact, "--dry-run"]) == 0
     assert "Would compact the metadata table" in capfd.readouterr().out
     assert run(compact) == 2
@@ -128,45 +128,42 @@ def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.C
     assert run(["verify", str(table), "--timezone", "UTC", "--all"]) == 0
 
 
-def test_what_compactions_left_behind_is_cleaned_first(
+def test_what_compactions_left_behind_is_cleaned(
     table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Named by `--dry-run`, and said in both forms; with `--exit-code` it is something to do."""
     monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
-    compact = ["compact", str(table), "--metadata", "--timezone", "UTC"]
-    assert run([*compact, "--dry-run", "--json"]) == 0
-    clean = json.loads(capfd.readouterr().out)["clean"]
-    assert len(clean["files"]) == 2 and clean["bytes"] > 0 and clean["earliest_retained"]
-    assert run([*compact, "--dry-run"]) == 0
+    clean, compact = (["metadata", each, str(table), "--timezone", "UTC"] for each in ("clean", "compact"))
+    assert run([*clean, "--dry-run", "--json"]) == 0
+    would = json.loads(capfd.readouterr().out)["clean"]
+    assert len(would["files"]) == 2 and would["bytes"] > 0 and would["earliest_retained"]
+    assert run([*clean, "--dry-run"]) == 0
     assert "Would clean the metadata table: 2 files" in " ".join(capfd.readouterr().out.split())
 
-    assert run([*compact, *STOPPED, "--json"]) == 0
+    assert run([*clean, *STOPPED, "--json"]) == 0
     done = json.loads(capfd.readouterr().out)
-    assert done["metadata_clean"]["files"] == len(clean["files"])
-    assert not any((table / ".hoodie" / "metadata" / name).exists() for name in clean["files"])
-    assert done["metadata_compaction"] is not None
+    assert done["metadata_clean"]["files"] == len(would["files"])
+    assert not any((table / ".hoodie" / "metadata" / name).exists() for name in would["files"])
+    assert run([*compact, *STOPPED]) == 0
+    capfd.readouterr()
 
-    assert run([*compact, *STOPPED, "--exit-code"]) == 0
-    shown = " ".join(capfd.readouterr().out.split())
-    assert "of the metadata table: 20 files deleted" in shown and "Nothing to compact" in shown
-    assert run([*compact, *STOPPED, "--exit-code"]) == 3
+    assert run([*clean, *STOPPED, "--exit-code"]) == 0
+    assert "of the metadata table: 20 files deleted" in " ".join(capfd.readouterr().out.split())
+    assert run([*clean, *STOPPED, "--exit-code"]) == 3
 
 
 def test_each_service_has_a_command_of_its_own(
     table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does that and nothing else, and prints what `compact --metadata` prints of it, which says on stderr that it
-    is the old way."""
+    """It does that and nothing else."""
     monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
     clean, compact = (["metadata", each, str(table), "--timezone", "UTC"] for each in ("clean", "compact"))
     before = everything(table)
     documents = []
-    for command in (clean, compact, ["compact", str(table), "--metadata", "--timezone", "UTC"]):
+    for command in (clean, compact):
         assert run([*command, "--dry-run", "--json"]) == 0
-        printed = capfd.readouterr()
-        documents.append(json.loads(printed.out))
-        assert ("lakeward metadata compact" in printed.err) is ("--metadata" in command)
-    assert documents[0] | documents[1] == documents[2] and documents[0].keys() == {"clean"}
+        documents.append(json.loads(capfd.readouterr().out))
+    assert documents[0].keys() == {"clean"} and not documents[0].keys() & documents[1].keys()
     assert run(compact) == run(clean) == 2
     capfd.readouterr()
     assert everything(table) == before
@@ -182,14 +179,6 @@ def test_each_service_has_a_command_of_its_own(
     assert run([*compact, *STOPPED, "--exit-code"]) == run([*compact, "--dry-run", "--exit-code"]) == 3
     assert capfd.readouterr().out.count("Nothing to compact") == 2
     assert len(list(timeline.glob("*.clean"))) == 1
-
-
-def test_what_says_how_rows_are_merged_does_not_go_with_it(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """It would be passed over."""
-    assert run(["compact", str(table), "--metadata", "--type", "full", *STOPPED]) == 2
-    assert "--type does not go with --metadata" in capfd.readouterr().err
-    assert run(["compact", str(table), "--metadata", "--partition", "p", *STOPPED]) == 2
-    assert "--partition does not go with --metadata" in capfd.readouterr().err
 
 
 def test_a_compaction_services_the_metadata_table_before_its_writers_have_to(

@@ -19,7 +19,7 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_time, parse_duration
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
-from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.result import Result
 from lakeward.config.short_name import find_by_short_name, names_of
 from lakeward.state.records import (
     ControlKind,
@@ -65,16 +65,14 @@ def pause(
     ] = None,
     config: ConfigOption = None,
     url: UrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Start nothing new for a table, a group of tables or one file group. What runs goes on; `cancel` stops it."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         kind, target, key = _target(store, settings, table, group, file_group, clock.now())
         until = None if lasting is None else clock.now() + _seconds(lasting)
         control = ControlRecord(ControlKind.PAUSE, kind, target, reason, _who(), clock.now(), key, until)
-        _ask(store, control, as_json=as_json, done="Paused")
+        return _ask(store, control, done="Paused")
 
 
 def resume(
@@ -84,9 +82,7 @@ def resume(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why.")] = "",
     config: ConfigOption = None,
     url: UrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """End a pause, release what is parked, and let a table in shadow be serviced again.
 
     This also confirms that you know of the other services seen on the table so far.
@@ -95,7 +91,7 @@ def resume(
     with opened_store(url, settings, clock) as store:
         kind, target, key = _target(store, settings, table, group, file_group, clock.now())
         control = ControlRecord(ControlKind.RESUME, kind, target, reason, _who(), clock.now(), key)
-        _ask(store, control, as_json=as_json, done="Resumed")
+        return _ask(store, control, done="Resumed")
 
 
 def cancel(
@@ -105,9 +101,7 @@ def cancel(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason; shown with the job's result.")],
     config: ConfigOption = None,
     url: UrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Stop what runs; nothing half-done stays visible. It may be started again later: `pause` prevents that."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
@@ -127,7 +121,7 @@ def cancel(
         control = ControlRecord(
             ControlKind.CANCEL, kind, target, reason, _who(), clock.now(), until=clock.now() + CANCEL_SECONDS
         )
-        _ask(store, control, as_json=as_json, done="Asked to cancel")
+        return _ask(store, control, done="Asked to cancel")
 
 
 def _target(
@@ -191,14 +185,15 @@ def _base_path(location: str) -> str:
     return open_storage(location)[1]
 
 
-def _ask(store: Store, control: ControlRecord, *, as_json: bool, done: str) -> None:
+def _ask(store: Store, control: ControlRecord, *, done: str) -> Result:
     control_id = store.controls.add(control)
-    if as_json:
-        print_json({**with_times(control), "id": control_id})
-        return
     what = control.target if control.file_group is None else f"{control.target} {'/'.join(control.file_group)}"
     until = f" until {format_time(control.until)}" if control.until and control.kind is ControlKind.PAUSE else ""
-    typer.echo(f"{done}: {control.target_kind.value.replace('_', ' ')} {what}{until}. A daemon sees it within seconds.")
+    kind = control.target_kind.value.replace("_", " ")
+    return Result(
+        document={**with_times(control), "id": control_id},
+        lines=[f"{done}: {kind} {what}{until}. A daemon sees it within seconds."],
+    )
 
 
 def _seconds(text: str) -> float:

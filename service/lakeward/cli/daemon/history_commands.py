@@ -5,6 +5,7 @@ Touches: stdout; the store, reading only.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,9 +16,8 @@ from lakeward.base.quantities import format_iso_time, format_time
 from lakeward.cli.configured_table import ConfigOption
 from lakeward.cli.daemon.control_commands import TableArgument, table_name
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, new_table
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.result import Result
+from lakeward.cli.terminal import WIDE_CELLS, Column, NameCell, Rendered, Terminal, new_table
 from lakeward.config.job_summary import summarise_job
 from lakeward.protocol.job_kind import JobKind
 from lakeward.state.records import (
@@ -38,22 +38,22 @@ def jobs(
     limit: LimitOption = 20,
     config: ConfigOption = None,
     url: UrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Show what the daemons run and ran."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         name = None if table is None else table_name(store, settings, table, clock.now())
         found = store.jobs.latest(name, limit)
         cleans = {job.id: store.jobs.progress(job.id) for job in found if job.service == JobKind.CLEAN}
-    if as_json:
-        print_json([with_times(job) | _progress_as_json(job) | _deletions_as_json(cleans.get(job.id)) for job in found])
-        return
+    document = [with_times(job) | _progress_as_json(job) | _deletions_as_json(cleans.get(job.id)) for job in found]
     if not found:
-        typer.echo("No job is known.")
-        return
-    console = Terminal()
+        return Result(document=document, lines=["No job is known."])
+    return Rendered(document=document, render=partial(_render_jobs, found, cleans))
+
+
+def _render_jobs(
+    found: Sequence[JobRecord], cleans: Mapping[str, Sequence[CleanerProgress]], console: Terminal
+) -> None:
     ended = ("ended",) if console.width >= WIDE_CELLS else ()
     columns = dict.fromkeys(("job", "table", "service", "began", *ended, "result"), Column.FIXED)
     view = new_table(columns | {"table": Column.ELASTIC})
@@ -123,22 +123,17 @@ def events(
     limit: LimitOption = 50,
     config: ConfigOption = None,
     url: UrlOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Show what happened, the newest first."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         name = None if table is None else table_name(store, settings, table, clock.now())
         found = store.events.latest(name, limit)
-    if as_json:
-        print_json([with_times(event) for event in found])
-        return
+    document = [with_times(event) for event in found]
     if not found:
-        typer.echo("Nothing is known to have happened.")
-        return
+        return Result(document=document, lines=["Nothing is known to have happened."])
     fixed, elastic = Column.FIXED, Column.ELASTIC
     view = new_table({"at": fixed, "kind": fixed, "table": elastic, "what": elastic})
     for event in found:
         view.add_row(format_time(event.at), Text(event.kind), NameCell(event.table or ""), Text(event.text))
-    Terminal().print(view)
+    return Rendered(document=document, render=lambda console: console.print(view))

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-import typer
-
 from lakeward.base.errors import ConfigurationError, LakewardError
 from lakeward.cli.configured_table import ConfigOption
 from lakeward.cli.options.store import read_settings
-from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.result import Result
 from lakeward.config.listen_address import local_address
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 30.0
 
 
-def reload(config: ConfigOption = None, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+def reload(config: ConfigOption = None) -> Result:
     """Let the daemon on this machine reload its configuration. If the new one has a problem, nothing changes."""
     settings = read_settings(config)
     answer = _ask(settings)
@@ -37,10 +35,10 @@ def reload(config: ConfigOption = None, as_json: JsonOption = False, debug: Debu
         for problem in answer.get("problems", ()):
             error.add_note(str(problem))
         raise error
-    if as_json:
-        print_json({"reloaded": True, "address": settings.service.listen})
-    else:
-        typer.echo(f"The daemon at {settings.service.listen} has reloaded its configuration.")
+    return Result(
+        document={"reloaded": True, "address": settings.service.listen},
+        lines=[f"The daemon at {settings.service.listen} has reloaded its configuration."],
+    )
 
 
 def _ask(settings: Settings) -> dict[str, Any]:

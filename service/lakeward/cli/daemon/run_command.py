@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from lakeward.cli.options.pairs import parse_pairs
+from lakeward.cli.options.values import parse_pairs
+from lakeward.daemon.app import App
 from lakeward.engine.dispatch.engine_rule import EngineSetting
 
 
@@ -42,8 +43,6 @@ def run(
     SIGHUP reloads the configuration. SIGTERM or Ctrl-C lets running jobs end within service.grace and stops;
     a second one stops now. With --once the exit code is 4 when a table could not be serviced.
     """
-    from lakeward.daemon.app import App
-
     overrides = parse_pairs(settings, like="--set service.listen=0.0.0.0:8490")
     if engine is not None:
         overrides |= {"service.engine": engine.value}

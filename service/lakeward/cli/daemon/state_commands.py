@@ -5,7 +5,7 @@ Touches: stdout; the store; with rebuild the tables, reading only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,9 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.options.store import UrlOption, read_settings, store_url
-from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.result import PARTIAL_EXIT, Result
+from lakeward.daemon.rebuild import rebuild_store
+from lakeward.state.migration import migrate, schema_status
 from lakeward.storage.opening import open_storage
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from lakeward.daemon.rebuild import RebuildReport
     from lakeward.state.migration import SchemaStatus
 
-
-_PARTIAL = 4
 
 _SAID = {
     "empty": "The store is empty; `lakeward state migrate`, or the daemon as it starts, gives it its schema.",
@@ -36,34 +36,28 @@ _SAID = {
 }
 
 
-def show_status(
-    config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
-) -> None:
+def show_status(config: ConfigOption = None, url: UrlOption = None) -> Result:
     """Show which schema the store has and whether this release may use it. Changes nothing."""
-    from lakeward.state.migration import schema_status
-
     status = schema_status(store_url(url, read_settings(config)))
-    if as_json:
-        print_json(_status_as_json(status))
-        return
-    typer.echo(status.store)
-    typer.echo(f"revision {status.revision or 'none'}, this release has {status.head}")
-    typer.echo(_SAID[status.state])
+    return Result(
+        document=_status_as_json(status),
+        lines=[
+            status.store,
+            f"revision {status.revision or 'none'}, this release has {status.head}",
+            _SAID[status.state],
+        ],
+    )
 
 
-def bring_forward(
-    config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
-) -> None:
+def bring_forward(config: ConfigOption = None, url: UrlOption = None) -> Result:
     """Bring the store to this release's schema. Only ever forward; the previous release runs on it too."""
-    from lakeward.state.migration import migrate
-
     migrated = migrate(store_url(url, read_settings(config)))
-    if as_json:
-        print_json({"applied": list(migrated.applied), "before": _status_as_json(migrated.before)})
-    elif migrated.applied:
-        typer.echo(f"{migrated.before.store}: applied {', '.join(migrated.applied)}.")
-    else:
-        typer.echo(f"{migrated.before.store}: nothing to do. {_SAID[migrated.before.state]}")
+    before = migrated.before
+    did = f"applied {', '.join(migrated.applied)}." if migrated.applied else f"nothing to do. {_SAID[before.state]}"
+    return Result(
+        document={"applied": list(migrated.applied), "before": _status_as_json(before)},
+        lines=[f"{before.store}: {did}"],
+    )
 
 
 def rebuild(
@@ -79,16 +73,12 @@ def rebuild(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: report what would be found, change nothing.")
     ] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Fill the store again from the timelines: after it was lost or damaged, or when an old backup came back.
 
     Controls and parked groups stay if they can be read. A damaged file is renamed, never deleted; stop the daemons
     that use it first. Exit 4 when a table could not be read.
     """
-    from lakeward.daemon.rebuild import rebuild_store
-
     settings = read_settings(config)
     report = rebuild_store(
         store_url(url, settings),
@@ -97,9 +87,12 @@ def rebuild(
         clock=SystemClock(),
         dry_run=dry_run,
     )
-    print_json(_report_as_json(report)) if as_json else _render(report)
-    if report.problems:
-        raise typer.Exit(_PARTIAL)
+    return Result(
+        document=_report_as_json(report),
+        lines=list(_report_lines(report)),
+        notes=[f"{table.name}: not readable. {table.problem}" for table in report.tables if table.problem is not None],
+        exit_code=PARTIAL_EXIT if report.problems else 0,
+    )
 
 
 def _named(tables: list[str], settings: Settings) -> Mapping[str, str]:
@@ -110,27 +103,25 @@ def _named(tables: list[str], settings: Settings) -> Mapping[str, str]:
     return named
 
 
-def _render(report: RebuildReport) -> None:
+def _report_lines(report: RebuildReport) -> Iterator[str]:
     if report.damage is not None:
-        typer.echo(report.damage)
+        yield (report.damage)
     if report.salvaged is not None:
         kept = report.salvaged
-        typer.echo(
+        yield (
             f"It is kept as {kept.kept_as}. Taken from it: controls {len(kept.controls)}, parked {len(kept.parked)}, "
             f"tables {len(kept.tables)}."
         )
         if kept.unreadable:
-            typer.echo(f"Not readable there: {', '.join(kept.unreadable)}.")
+            yield (f"Not readable there: {', '.join(kept.unreadable)}.")
     found = "would find" if report.dry_run else "found"
     for table in report.tables:
         if table.problem is None:
-            typer.echo(f"{table.name}: {found} pending plans {table.plans}, finished jobs {table.jobs}.")
-        else:
-            typer.echo(f"{table.name}: not readable. {table.problem}", err=True)
+            yield (f"{table.name}: {found} pending plans {table.plans}, finished jobs {table.jobs}.")
     if not report.tables:
-        typer.echo("No table is known: name some, or give a configuration.")
+        yield ("No table is known: name some, or give a configuration.")
     done = "Nothing was changed." if report.dry_run else f"{report.store} is rebuilt."
-    typer.echo(f"{done} Decisions come with the next planning.")
+    yield (f"{done} Decisions come with the next planning.")
 
 
 def _status_as_json(status: SchemaStatus) -> dict[str, Any]:

@@ -8,21 +8,19 @@ Keeps:   nothing is written with --dry-run.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from lakeward.base.errors import UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_in_use
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.result import DebugOption, JsonOption, print_json
+from lakeward.cli.result import Result
 from lakeward.index.index_type import IndexType
 from lakeward.index.settling import check_not_built
 from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
@@ -40,10 +38,9 @@ _CAN_BE_BUILT = {
 }
 
 
-@with_option_groups
 def build(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     index_type: OwnTypeOption = None,
     by_partition: Annotated[
         bool, typer.Option("--by-partition", help="Keys are unique in a partition, not in the whole table.")
@@ -62,11 +59,7 @@ def build(
         bool, typer.Option("--dry-run", help="Dry run: report what would be read, write nothing.")
     ] = False,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Build an index of a table from its rows. The table's rows and timeline are read only; no lock is taken.
 
     An index of type record is below the table's .hoodie, or in the configured location; one of type postgres is in the
@@ -78,9 +71,8 @@ def build(
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
     """
     index_type = _said(index_type, "build")
-    opened = open_table(table, config)
     stated = StatedBuild(engine, bytes_per_second)
-    take = partial(opened.snapshot, timezone=timezone)
+    take = opened.snapshot
     if index_type is IndexType.BLOOM:
         if by_partition or dry_run or stated.is_said:
             raise UsageError(
@@ -88,8 +80,7 @@ def build(
                 why="It holds the footers of base files, and is read in this process.",
                 remedy="Leave --by-partition, --dry-run and the options of tasks out.",
             )
-        build_cache(opened, take(), with_logs=with_logs, as_json=as_json)
-        return
+        return build_cache(opened, take(), with_logs=with_logs)
     if with_logs:
         raise UsageError(
             f"The {index_type} index has the keys of logs anyway.",
@@ -103,43 +94,33 @@ def build(
         if dry_run:
             rule = stated.rule(opened)
             document = {"base_path": opened.base_path, "type": index_type.value, "dry_run": True}
-            if as_json:
-                print_json(document | state_as_json(state, rule))
-            else:
-                typer.echo(state_told(state, rule))
-            return
+            return Result(document=document | state_as_json(state, rule), lines=[state_told(state, rule)])
         with stated.work(opened, index_type, place.build_folder, on_step) as work:
             place.create(is_global=not by_partition)
             index_in_use(opened, index_type)
             built = build_index(opened.storage, place.open, take, work)
         remove_checkpoints(opened.storage, place.build_folder)
         updated = update_and_tidy(opened.storage, place.open, take)
-    if as_json:
-        print_json(
-            {
-                "base_path": opened.base_path,
-                "type": index_type.value,
-                "instant": built.instant,
-                "file_groups": built.groups,
-                "file_groups_resumed": built.resumed,
-                "entries": built.entries,
-                "commits": list(updated.commits),
-            }
-        )
-        return
-    typer.echo(f"Built from {built.entries:,} keys in {built.groups:,} file groups. {_told(updated.commits)}")
+    return Result(
+        document={
+            "base_path": opened.base_path,
+            "type": index_type.value,
+            "instant": built.instant,
+            "file_groups": built.groups,
+            "file_groups_resumed": built.resumed,
+            "entries": built.entries,
+            "commits": list(updated.commits),
+        },
+        lines=[f"Built from {built.entries:,} keys in {built.groups:,} file groups. {_told(updated.commits)}"],
+    )
 
 
 def update(
-    table: TableArgument,
+    opened: ZonedTable,
     index_type: OwnTypeOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Take in what was committed since, in the order in which it completed. The table is read only; no lock is taken.
 
     Until then a lookup reads what these commits wrote, up to 256 MiB. Stopped midway, it goes on where it was.
@@ -147,17 +128,12 @@ def update(
     The cache of --type bloom gets the base files that came, and loses those that are gone.
     """
     index_type = _said(index_type, "update")
-    opened = open_table(table, config)
     if index_type is IndexType.BLOOM:
-        update_cache(opened, opened.snapshot(timezone=timezone), as_json=as_json)
-        return
+        return update_cache(opened, opened.snapshot())
     with own_index(opened, index_type, url, keys_per_second) as place:
-        updated = update_and_tidy(opened.storage, place.open, partial(opened.snapshot, timezone=timezone))
-    if as_json:
-        document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
-        print_json(document | {"read_anew": updated.read_anew})
-        return
-    typer.echo(_told(updated.commits))
+        updated = update_and_tidy(opened.storage, place.open, opened.snapshot)
+    document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
+    return Result(document=document | {"read_anew": updated.read_anew}, lines=[_told(updated.commits)])
 
 
 def _said(index_type: IndexType | None, verb: str) -> IndexType:

@@ -7,22 +7,28 @@ Touches: the folder of the build; processes of this machine or a Spark session, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeward.base.clock import SystemClock
+from lakeward.base.clock import Clock, SystemClock
+from lakeward.base.errors import Cancelled
 from lakeward.base.quantities import format_size, parse_size
-from lakeward.cli.index.remembered_build import remembered_build
-from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.lock import parse_option
-from lakeward.cli.views.engines import engine_as_json, engine_told
+from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
+from lakeward.cli.options.values import parse_option
+from lakeward.cli.preview import engine_as_json, engine_told
+from lakeward.cli.serviced import interruptible
+from lakeward.engine.task.entry import make_checkpoint_at
 from lakeward.index.build_state import build_under_way
+from lakeward.index.key_checkpoints import FORM_VERSION
 from lakeward.protocol.progress import Pace
+from lakeward.services.indexing.run.build_work import BuildWork
+from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -30,7 +36,9 @@ if TYPE_CHECKING:
     from lakeward.index.build_state import BuildState
     from lakeward.index.index_type import IndexType
     from lakeward.services.indexing.run.build_work import BuildWork
+    from lakeward.state.store import Store
     from lakeward.table.snapshot import TableSnapshot
+
 
 ByteRateOption = Annotated[
     str | None,
@@ -61,13 +69,8 @@ class StatedBuild:
         self, opened: ConfiguredTable, kind: IndexType, folder: str, on_step: Callable[[str, int, int], None]
     ) -> Iterator[BuildWork]:
         """The work of one build. Raises `UsageError`."""
-        from lakeward.engine.task.entry import make_checkpoint_at
-        from lakeward.services.indexing.run.build_work import BuildWork
-
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
         clock = SystemClock()
-        engines = self.engine.over(opened.settings, memory_bytes=opened.table.memory)
-        engines.check()
         read, pace = "", Pace()
 
         def on_read(read_bytes: int) -> None:
@@ -78,22 +81,24 @@ class StatedBuild:
         def on_group(done: int, of: int) -> None:
             on_step(f"read the keys of {{}} of {{}} file groups{read}", done, of)
 
-        try:
-            with interruptible() as guard, remembered_build(opened, kind, clock) as on_state:
-                yield BuildWork(
-                    folder,
-                    engines.choose,
-                    partial(make_checkpoint_at, opened.base_path),
-                    memory_bytes=opened.table.memory,
-                    bytes_per_second=rate,
-                    clock=clock,
-                    guard=guard,
-                    on_group=on_group,
-                    on_read=on_read,
-                    on_state=on_state,
-                )
-        finally:
-            engines.stop()
+        with (
+            self.engine.over(opened.settings, memory_bytes=opened.table.memory) as engines,
+            interruptible() as guard,
+            remembered_build(opened, kind, clock) as on_state,
+        ):
+            engines.check()
+            yield BuildWork(
+                folder,
+                engines.choose,
+                partial(make_checkpoint_at, opened.base_path),
+                memory_bytes=opened.table.memory,
+                bytes_per_second=rate,
+                clock=clock,
+                guard=guard,
+                on_group=on_group,
+                on_read=on_read,
+                on_state=on_state,
+            )
 
 
 def _parse_rate(text: str) -> int | None:
@@ -126,3 +131,95 @@ def state_told(state: BuildState, rule: EngineRule) -> str:
     if state.made:
         told += f" What {len(state.made):,} others hold is there from a build that was stopped."
     return told
+
+
+@contextmanager
+def remembered_build(opened: ConfiguredTable, kind: IndexType, clock: Clock) -> Iterator[Callable[[BuildState], None]]:
+    """Takes how far the build is. One that its process ends in the middle of goes on when it is begun again."""
+    if not has_store(opened.settings):
+        yield lambda state: None
+        return
+    with ExitStack() as held:
+        try:
+            store = held.enter_context(opened_store(None, opened.settings, clock, timeout=TIMEOUT_SECONDS))
+        except AWAY as error:
+            _say(error)
+            yield lambda state: None
+            return
+        rows = _Rows(store, opened.settings.name_of(opened.base_path), kind, clock)
+        try:
+            yield rows.take
+        except Cancelled:
+            raise
+        except Exception as error:
+            rows.end("failed", str(error))
+            raise
+        rows.end("built", None)
+
+
+def _say(error: Exception) -> None:
+    typer.echo(f"The store does not remember how far the build is: {error}", err=True)
+
+
+@dataclass(slots=True)
+class _Rows:
+    store: Store
+    table: str
+    kind: IndexType
+    clock: Clock
+    build_id: str | None = None
+    is_away: bool = False
+    known: set[str] = field(default_factory=set)
+    """The digests of the checkpoints that are in the store."""
+
+    def take(self, state: BuildState) -> None:
+        # All that another build needs to go on with what this one read.
+        settings = f"checkpoints of form {FORM_VERSION}"
+        if self.is_away or state.commit is None:
+            return
+        now = self.clock.now()
+        try:
+            builds = self.store.index_builds
+            if self.build_id is None:
+                going_on = builds.going_on(self.table, self.kind.value, settings)
+                self.build_id = token_hex(8) if going_on is None else going_on.id
+                builds.begin(
+                    IndexBuildRecord(
+                        self.build_id,
+                        self.table,
+                        self.kind.value,
+                        self.kind.value,
+                        settings,
+                        began_at=now,
+                        instant=state.commit.instant,
+                        file_groups=len(state.slices),
+                    )
+                )
+            new = [(each, state.slices[digest]) for digest, each in state.made.items() if digest not in self.known]
+            builds.record(
+                self.build_id,
+                [
+                    IndexCheckpoint(
+                        slice_.partition_path,
+                        slice_.file_id,
+                        slice_.base_instant,
+                        each.rows,
+                        each.bytes,
+                        (each.name,),
+                        now,
+                    )
+                    for each, slice_ in new
+                ],
+            )
+            self.known |= state.made.keys()
+        except AWAY as error:
+            self.is_away = True
+            _say(error)
+
+    def end(self, result: str, error: str | None) -> None:
+        if self.is_away or self.build_id is None:
+            return
+        try:
+            self.store.index_builds.end(self.build_id, result, error, at=self.clock.now())
+        except AWAY as away:
+            _say(away)

@@ -5,21 +5,24 @@ Touches: stdout, stderr; the table, reading only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.views.index.changed import changes_as_json, render_changes
-from lakeward.cli.views.terminal import Terminal
-from lakeward.services.indexing.judge.key_change_listing import changes_between
+from lakeward.cli.result import Result
+from lakeward.cli.terminal import Column, NameCell, Rendered, id_cell, new_table
+from lakeward.services.indexing.judge.key_change_listing import ChangesOfCommit, changes_between
 
 
 def changes(
-    table: TableArgument,
+    opened: ZonedTable,
     after: Annotated[
         str | None,
         typer.Option(
@@ -38,18 +41,13 @@ def changes(
         bool, typer.Option("--by-partition", help="Keys are unique in a partition, not in the whole table.")
     ] = False,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="How many changes to list; all are counted.")] = 100,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """List which record keys each commit added to which file group, and which it removed. Reads only.
 
     The answer comes from the commits and their files, not from an index. A compaction moves no key. Where a clean
     deleted files of a commit, their file groups are reported as they are now.
     """
-    opened = open_table(table, config)
-    snapshot = opened.snapshot(timezone=timezone)
+    snapshot = opened.snapshot()
     with work_watched() as on_step:
         found = changes_between(
             opened.storage,
@@ -60,7 +58,40 @@ def changes(
             kept=limit,
             on_commit=partial(on_step, "read {} of {} commits"),
         )
-    if as_json:
-        print_json(changes_as_json(opened.base_path, found))
-    else:
-        render_changes(found, Terminal())
+    return Rendered(document=changes_as_json(opened.base_path, found), render=partial(render_changes, found))
+
+
+_COLUMNS = {
+    "commit": Column.FIXED,
+    "key": Column.ELASTIC,
+    "": Column.FIXED,
+    "partition": Column.ELASTIC,
+    "file group": Column.FIXED,
+}
+
+
+def changes_as_json(base_path: str, commits: Sequence[ChangesOfCommit]) -> dict[str, Any]:
+    return {"base_path": base_path, "commits": [asdict(commit) for commit in commits]}
+
+
+def render_changes(commits: Sequence[ChangesOfCommit], console: Console) -> None:
+    listed = [(commit, change) for commit in commits for change in commit.changes]
+    if listed:
+        table = new_table(_COLUMNS)
+        for commit, change in listed:
+            table.add_row(
+                Text(commit.instant),
+                NameCell(change.key),
+                Text("in" if change.is_there else "no more in"),
+                NameCell(change.partition_path),
+                id_cell(change.file_id, console),
+            )
+        console.print(table)
+    total = sum(commit.there + commit.gone for commit in commits)
+    if len(listed) < total:
+        console.print(f"… and {total - len(listed):,} more; --limit lists them.")
+    for commit in commits:
+        anew = f"; {commit.read_anew} file groups reported as they are now" if commit.read_anew else ""
+        console.print(f"{commit.action} {commit.instant}: {commit.there:,} keys in, {commit.gone:,} gone{anew}.")
+    if not commits:
+        console.print("No commit in between.")

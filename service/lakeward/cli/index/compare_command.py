@@ -5,37 +5,38 @@ Touches: stdin where the keys come from it; stdout, stderr; the table, reading o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.base.quantities import format_size
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.database_index import DatabaseOption, index_opener, listed_in_database, put_in_database
-from lakeward.cli.index.group import (
-    KeysFileOption,
-    PartitionsOption,
-    WithLogsOption,
-    given_keys,
-    work_watched,
-)
+from lakeward.cli.index.group import KeysFileOption, PartitionsOption, WithLogsOption, given_keys, work_watched
 from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.cli.views.index.compared import compared_as_json, render_compared
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.index.view import places, told_places
+from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
+from lakeward.cli.terminal import Column, Rendered, new_table
 from lakeward.index.index_type import IndexType
 from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
 from lakeward.services.indexing.judge.comparison import given_keys as keys_given
 from lakeward.services.indexing.judge.cost import index_cost
 from lakeward.services.indexing.judge.listing import list_indexes
 
+if TYPE_CHECKING:
+    from lakeward.services.indexing.judge.comparison import Answers, Comparison
+
 
 def compare(
-    table: TableArgument,
+    opened: ZonedTable,
     types: Annotated[list[IndexType], typer.Option("--type", help="The two indexes to compare; give it twice.")],
     keys_file: KeysFileOption = None,
     sample: Annotated[
@@ -48,11 +49,7 @@ def compare(
     partition: PartitionsOption = None,
     with_logs: WithLogsOption = False,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Ask two indexes for the same keys: which answers differ, which of them are right, and what each takes.
 
     Reads only; exit 6 where answers differ. Some differences are right: the simple index still finds a key that a log
@@ -63,8 +60,7 @@ def compare(
             f"{len(types)} index{'' if len(types) == 1 else 'es'} named, and two are compared.",
             remedy="Give --type twice: --type A --type B.",
         )
-    opened = open_table(table, config)
-    snapshot, clock = opened.snapshot(timezone=timezone), SystemClock()
+    snapshot, clock = opened.snapshot(), SystemClock()
 
     folder = RecordPlace.of(opened).folder
     listed = [*list_indexes(opened.storage, snapshot, clock=clock)]
@@ -107,9 +103,87 @@ def compare(
             partitions=partition,
             on_part=partial(on_step, "looked into {} of {} parts of an index"),
         )
-    if as_json:
-        print_json(compared_as_json(opened.base_path, compared))
-    else:
-        render_compared(compared, Terminal())
-    if compared.differing:
-        raise typer.Exit(PROBLEMS_EXIT)
+    return Rendered(
+        document=compared_as_json(opened.base_path, compared),
+        render=partial(render_compared, compared),
+        exit_code=PROBLEMS_EXIT if compared.differing else 0,
+    )
+
+
+_NAMED = 20
+"""How many keys with different answers are named on a terminal; JSON has more."""
+
+
+def compared_as_json(base_path: str, compared: Comparison) -> dict[str, Any]:
+    return {
+        "base_path": base_path,
+        "keys": compared.keys,
+        "absent_keys": compared.absent,
+        "equal": compared.equal,
+        "differing": compared.differing,
+        "indexes": [
+            asdict(each) | {"hit_rate": each.keys_found / compared.keys if compared.keys else 0.0}
+            for each in (compared.first, compared.second)
+        ],
+        "differences": [
+            {"key": each.key, "said": [places(each.first), places(each.second)], "rows": places(each.rows)}
+            for each in compared.differences
+        ],
+        "notes": list(compared.notes),
+    }
+
+
+def render_compared(compared: Comparison, console: Console) -> None:
+    both = (compared.first, compared.second)
+    table = new_table({"": Column.FIXED, both[0].name: Column.NUMBER, f"{both[1].name} ": Column.NUMBER})
+    for label, told in _LINES.items():
+        table.add_row(label, *(told(each, compared.keys) for each in both))
+    console.print(table)
+    for each in compared.differences[:_NAMED]:
+        said = f"{both[0].name} says {told_places(each.first)}, {both[1].name} says {told_places(each.second)}"
+        truth = f"its row is in {told_places(each.rows)}" if each.rows else "no row of it was found"
+        console.print(Text(shown(f"{each.key}: {said}; {truth}.")))
+    if compared.differing > _NAMED:
+        console.print(f"… and {compared.differing - _NAMED:,} more.")
+    for note in compared.notes:
+        console.print(Text(shown(f"Not judged: {note}")))
+    console.print(
+        f"{compared.keys:,} keys, {compared.absent:,} of them of no row: {compared.equal:,} answers are equal, "
+        f"{compared.differing:,} differ."
+    )
+
+
+def _rate(each: Answers, keys: int) -> str:
+    return f"{each.keys_found / keys:.2%}" if keys else ""
+
+
+def _per_key(each: Answers, keys: int) -> str:
+    return f"{each.seconds / keys * 1e6:,.1f} µs" if keys else ""
+
+
+def _commit_bytes(each: Answers, keys: int) -> str:
+    told = None if each.cost is None else each.cost.commit_bytes
+    return "" if told is None else format_size(told)
+
+
+def _commit_entries(each: Answers, keys: int) -> str:
+    told = None if each.cost is None else each.cost.commit_entries
+    return "" if told is None else f"{told:,}"
+
+
+_LINES: Final[dict[str, Callable[[Answers, int], str]]] = {
+    "keys found": lambda each, keys: f"{each.keys_found:,}",
+    "hit rate": _rate,
+    "locations": lambda each, keys: f"{each.locations:,}",
+    "false locations": lambda each, keys: f"{each.false_locations:,}",
+    "missed rows": lambda each, keys: f"{each.missed:,}",
+    "seconds to open": lambda each, keys: f"{each.open_seconds:.3f}",
+    "seconds to look up": lambda each, keys: f"{each.seconds:.3f}",
+    "time a key": _per_key,
+    "files opened": lambda each, keys: f"{each.files_opened:,}",
+    "bytes read": lambda each, keys: format_size(each.bytes_read),
+    "stored for it alone": lambda each, keys: "" if each.stored_bytes is None else format_size(each.stored_bytes),
+    "read to build it": lambda each, keys: "" if each.cost is None else format_size(each.cost.build_bytes),
+    "written a commit": _commit_bytes,
+    "entries a commit": _commit_entries,
+}

@@ -30,6 +30,7 @@ from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.services.indexing.judge.cost import PutByCommits
 from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
 from lakeward.services.indexing.settings import record_options_of
+from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries, drop_entries, list_indexes, open_entries
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ RateOption = Annotated[
 
 @contextmanager
 def index_database(opened: ConfiguredTable, url: str | None) -> Iterator[Database]:
-    from lakeward.state.engine import open_database
-
     database = open_database(store_url(url, opened.settings), create=False)
     try:
         yield database

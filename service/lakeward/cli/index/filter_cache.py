@@ -8,11 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import typer
-
 from lakeward.base.quantities import format_size
 from lakeward.cli.index.group import dropped, work_watched
-from lakeward.cli.result import print_json
+from lakeward.cli.result import Result
 from lakeward.index.bloom.cache_manifest import cache_folder
 from lakeward.index.bloom.data_files import data_files
 from lakeward.index.bloom.filter_cache import FilterCache
@@ -28,57 +26,53 @@ if TYPE_CHECKING:
 _READ = "read {} of {} footers and logs"
 
 
-def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, with_logs: bool, as_json: bool) -> None:
+def build_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, with_logs: bool) -> Result:
     with work_watched() as on_step:
         change = build_filter_cache(opened.storage, snapshot, with_logs=with_logs, on_file=partial(on_step, _READ))
-    _tell(opened, change, as_json=as_json)
+    return _changed(opened, change)
 
 
-def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, as_json: bool) -> None:
+def update_cache(opened: ConfiguredTable, snapshot: TableSnapshot) -> Result:
     with work_watched() as on_step:
         change = update_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
-    _tell(opened, change, as_json=as_json)
+    return _changed(opened, change)
 
 
-def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: bool, as_json: bool) -> None:
+def rebuild_cache(opened: ConfiguredTable, snapshot: TableSnapshot, *, dry_run: bool) -> Result:
     if not dry_run:
         with work_watched() as on_step:
             change = rebuild_filter_cache(opened.storage, snapshot, on_file=partial(on_step, _READ))
-        _tell(opened, change, as_json=as_json)
-        return
+        return _changed(opened, change)
     cache = FilterCache.of(opened.storage, cache_folder(opened.base_path))
     files = len(data_files(snapshot, with_logs=cache is not None and cache.manifest.with_logs))
-    if as_json:
-        print_json({"base_path": opened.base_path, "type": IndexType.BLOOM.value, "dry_run": True, "read": files})
-    else:
-        typer.echo(f"Would read {files:,} footers and logs, and then leave the cache that there is.")
+    return Result(
+        document={"base_path": opened.base_path, "type": IndexType.BLOOM.value, "dry_run": True, "read": files},
+        lines=[f"Would read {files:,} footers and logs, and then leave the cache that there is."],
+    )
 
 
-def drop_cache(opened: ConfiguredTable, *, dry_run: bool, as_json: bool) -> None:
+def drop_cache(opened: ConfiguredTable, *, dry_run: bool) -> Result:
     folder = cache_folder(opened.base_path)
     is_there = bool(opened.storage.list(folder)) if dry_run else drop_filter_cache(opened.storage, opened.base_path)
-    dropped(opened, IndexType.BLOOM, "cache of filters", is_there=is_there, dry_run=dry_run, as_json=as_json)
+    return dropped(opened, IndexType.BLOOM, "cache of filters", is_there=is_there, dry_run=dry_run)
 
 
-def _tell(opened: ConfiguredTable, change: CacheChange, *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "base_path": opened.base_path,
-                "type": IndexType.BLOOM.value,
-                "covered": change.covered,
-                "read": change.read,
-                "gone": change.gone,
-                "files": change.files,
-                "bytes": change.bytes,
-                "broken": list(change.told),
-            }
-        )
-        return
-    for line in change.told:
-        typer.echo(line, err=True)
+def _changed(opened: ConfiguredTable, change: CacheChange) -> Result:
     files = f"{change.files:,} file{'' if change.files == 1 else 's'}"
-    typer.echo(
-        f"The cache has filters and ranges of {change.covered:,} of the table's files in {files} of "
-        f"{format_size(change.bytes)}; {change.read:,} were read, {change.gone:,} entries went."
+    return Result(
+        document={
+            "base_path": opened.base_path,
+            "type": IndexType.BLOOM.value,
+            "covered": change.covered,
+            "read": change.read,
+            "gone": change.gone,
+            "files": change.files,
+            "bytes": change.bytes,
+            "broken": list(change.told),
+        },
+        lines=[
+            f"The cache has filters and ranges of {change.covered:,} of the table's files in {files} of "
+            f"{format_size(change.bytes)}; {change.read:,} were read, {change.gone:,} entries went."
+        ],
+        notes=change.told,
     )

@@ -16,9 +16,9 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.cli.result import print_json
-from lakeward.cli.views.progress import open_view
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.progress import open_view
+from lakeward.cli.result import Result
+from lakeward.cli.terminal import Terminal
 from lakeward.index.index_type import IndexType
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ def given_keys(keys: list[str] | None, keys_file: Path | None) -> pa.Array:
     return pa.array(dict.fromkeys(found), pa.string())
 
 
-def dropped(
-    opened: ConfiguredTable, kind: IndexType, what: str, *, is_there: bool, dry_run: bool, as_json: bool
-) -> None:
+def dropped(opened: ConfiguredTable, kind: IndexType, what: str, *, is_there: bool, dry_run: bool) -> Result:
     """Report that an index is gone, or would go. Raises `UsageError` where there was none."""
     if not is_there:
         raise UsageError(
@@ -79,10 +77,10 @@ def dropped(
             remedy="`lakeward index list TABLE` shows what the table has; one of another database or location, the "
             "configuration (--config) or --url names.",
         )
-    if as_json:
-        print_json({"base_path": opened.base_path, "type": kind.value, "is_there": True, "dry_run": dry_run})
-    else:
-        typer.echo(f"Would remove the {what}." if dry_run else f"Removed the {what}.")
+    return Result(
+        document={"base_path": opened.base_path, "type": kind.value, "is_there": True, "dry_run": dry_run},
+        lines=[f"Would remove the {what}." if dry_run else f"Removed the {what}."],
+    )
 
 
 @contextmanager

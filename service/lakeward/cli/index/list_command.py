@@ -5,36 +5,38 @@ Touches: stdout, stderr; the table and the database of its index, reading only.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.base.quantities import format_duration, format_size
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.database_index import DatabaseOption, listed_in_database
 from lakeward.cli.index.record_index import listed_in_folder
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.views.index.listed import listed_as_json, render_listed
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.index.view import render_tee, tee_as_json
+from lakeward.cli.result import Result, shown
+from lakeward.cli.terminal import Column, Rendered, new_table
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
-from lakeward.index.tee import read_tee
+from lakeward.index.tee import Tee, read_tee
+from lakeward.services.indexing.judge.listing import ListedIndex
+from lakeward.services.indexing.judge.listing import list_indexes as list_hudis
 
 
 def list_indexes(
-    table: TableArgument,
+    opened: ZonedTable,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """List the indexes of a table: coverage, commits behind, size. Reads only."""
-    from lakeward.services.indexing.judge.listing import list_indexes
-
-    opened = open_table(table, config)
-    snapshot = opened.snapshot(timezone=timezone)
+    snapshot = opened.snapshot()
     found = (
-        *list_indexes(opened.storage, snapshot, clock=SystemClock()),
+        *list_hudis(opened.storage, snapshot, clock=SystemClock()),
         *listed_in_folder(opened, snapshot),
         *listed_in_database(opened, snapshot, url),
     )
@@ -44,7 +46,60 @@ def list_indexes(
     left = 0
     if tee.shadow is not None:
         left = staleness(opened.storage, snapshot, Indexed(tee.through), clock=SystemClock()).commits
-    if as_json:
-        print_json(listed_as_json(opened.base_path, found, tee, left))
-    else:
-        render_listed(found, tee, left, Terminal())
+    return Rendered(
+        document=listed_as_json(opened.base_path, found, tee, left), render=partial(render_listed, found, tee, left)
+    )
+
+
+_COLUMNS = {
+    "type": Column.FIXED,
+    "name": Column.FIXED,
+    "state": Column.FIXED,
+    "keys are one in": Column.FIXED,
+    "covers": Column.FIXED,
+    "behind": Column.FIXED,
+    "takes": Column.NUMBER,
+    "": Column.ELASTIC,
+}
+
+
+def listed_as_json(base_path: str, indexes: Sequence[ListedIndex], tee: Tee, left: int) -> dict[str, Any]:
+    """
+    Args:
+        left: commits that are still to be compared for the index on trial, if there is one.
+    """
+    on_trial = None if tee.shadow is None else tee_as_json(tee, left)
+    return {"base_path": base_path, "indexes": [asdict(index) for index in indexes], "tee": on_trial}
+
+
+def render_listed(indexes: Sequence[ListedIndex], tee: Tee, left: int, console: Console) -> None:
+    table = new_table(_COLUMNS)
+    for index in indexes:
+        cells = (
+            index.type,
+            index.name,
+            f"{index.state}, {index.role}" if index.role else index.state.value,
+            f"the {index.scope}" if index.scope == "table" else index.scope and f"a {index.scope}",
+            _covers(index),
+            _behind(index),
+            "" if index.bytes is None else format_size(index.bytes),
+            index.note,
+        )
+        table.add_row(*(Text(shown(cell)) for cell in cells))
+    console.print(table)
+    if tee.shadow is not None:
+        render_tee(tee, left, console)
+
+
+def _covers(index: ListedIndex) -> str:
+    if index.of is None:
+        return "keys" if index.locates else "files"
+    covered = "?" if index.covered is None else f"{index.covered:,}"
+    return f"{covered} of {index.of:,} {index.unit}"
+
+
+def _behind(index: ListedIndex) -> str:
+    if not index.behind_commits:
+        return "" if index.behind_commits is None else "nothing"
+    commits = f"{index.behind_commits:,} commit{'' if index.behind_commits == 1 else 's'}"
+    return f"{commits}, {format_size(index.behind_bytes)}, {format_duration(index.behind_seconds)}"

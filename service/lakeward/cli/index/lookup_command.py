@@ -6,14 +6,18 @@ Touches: stdin where the keys come from it; stdout, stderr; the table, reading o
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.base.quantities import format_share
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import (
     KeysFileOption,
@@ -23,16 +27,15 @@ from lakeward.cli.index.group import (
     given_keys,
     work_watched,
 )
-from lakeward.cli.interrupts import interruptible
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.views.index.looked_up import looked_up_as_json, plan_as_json, render_looked_up, render_plan
-from lakeward.cli.views.terminal import Terminal
-from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.cli.result import Result, shown
+from lakeward.cli.serviced import interruptible
+from lakeward.cli.terminal import Column, NameCell, Rendered, id_cell, new_table
+from lakeward.index.bloom.bloom_index import BloomIndex, LookupPlan
+from lakeward.index.bloom.key_spans import RULED_OUT_MIN
 from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_type import IndexType
-from lakeward.index.location import LOCATIONS
+from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.opening import type_of_choice
 from lakeward.index.out_of_use import check_in_use
 from lakeward.index.record.as_of import locations_as_of
@@ -48,10 +51,9 @@ if TYPE_CHECKING:
     from lakeward.table.snapshot import TableSnapshot
 
 
-@with_option_groups
 def lookup(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     keys: Annotated[
         list[str] | None,
         typer.Argument(
@@ -82,11 +84,7 @@ def lookup(
     with_logs: WithLogsOption = False,
     engine: StatedEngine,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Show in which partition and file group each record key is, and which commit put it there. Reads only.
 
     The simple index reads the keys of base files, all of them but for --partition, and knows no key that is in logs
@@ -99,15 +97,13 @@ def lookup(
     wanted = given_keys(keys, keys_file)
     if not len(wanted):
         raise UsageError("No record key is given.", remedy="Name keys behind the table, or a file with --keys-file.")
-    opened = open_table(table, config)
-    snapshot = opened.snapshot(timezone=timezone)
+    snapshot = opened.snapshot()
     chosen = index_type or type_of_choice(snapshot)
     by_job = [name for name, said in engine.by_option().items() if said]
     if by_job:
         _check_by_job(chosen, by_job, as_of=as_of, explain=explain)
     if explain:
-        _explain(opened, snapshot, chosen, wanted, partition, as_json=as_json)
-        return
+        return _explain(opened, snapshot, chosen, wanted, partition)
     if as_of is not None:
         found = _found_as_of(opened, snapshot, chosen, wanted, as_of)
     else:
@@ -118,10 +114,10 @@ def lookup(
             else:
                 on_part = partial(on_step, "looked into {} of {} parts of the index")
                 found = record_locations(opened.storage, index, wanted, partition, on_part=on_part)
-    if as_json:
-        print_json(looked_up_as_json(opened.base_path, chosen, wanted, found))
-    else:
-        render_looked_up(chosen, wanted, found, Terminal())
+    return Rendered(
+        document=looked_up_as_json(opened.base_path, chosen, wanted, found),
+        render=partial(render_looked_up, chosen, wanted, found),
+    )
 
 
 def _check_by_job(kind: IndexType, options: list[str], *, as_of: str | None, explain: bool) -> None:
@@ -154,16 +150,10 @@ def _found_by_job(
     on_step: Callable[[str, int, int], None],
 ) -> pa.Table:
     assert isinstance(index, HashedIndex), "of these types each is one"
-    engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
     on_run = partial(on_step, "looked up {} of {} runs of keys")
-    try:
-        with interruptible() as guard:
-            found = look_up_by_job(
-                opened.base_path, index, keys, partitions, engines.choose, guard=guard, on_run=on_run
-            )
-            return pa.Table.from_batches(found, LOCATIONS)
-    finally:
-        engines.stop()
+    with engine.over(opened.settings, memory_bytes=opened.table.memory) as engines, interruptible() as guard:
+        found = look_up_by_job(opened.base_path, index, keys, partitions, engines.choose, guard=guard, on_run=on_run)
+        return pa.Table.from_batches(found, LOCATIONS)
 
 
 def _explain(
@@ -172,19 +162,14 @@ def _explain(
     kind: IndexType,
     keys: pa.Array,
     partitions: list[str] | None,
-    *,
-    as_json: bool,
-) -> None:
+) -> Result:
     if kind is not IndexType.BLOOM:
         raise UsageError(
             f"The {kind} index does not plan its lookups by ranges.", remedy="Name --type bloom, or leave it out."
         )
     index = BloomIndex.of(opened.storage, snapshot, clock=SystemClock())
     plan = index.plan(opened.storage, index.parts(partitions), keys)
-    if as_json:
-        print_json(plan_as_json(opened.base_path, plan))
-    else:
-        render_plan(plan, Terminal())
+    return Rendered(document=plan_as_json(opened.base_path, plan), render=partial(render_plan, plan))
 
 
 def _found_as_of(
@@ -199,3 +184,87 @@ def _found_as_of(
     check_in_use(opened.storage, opened.base_path, kind, options)
     index = RecordIndex.of(opened.storage, snapshot, options.folder(opened.base_path), options=options.lookup)
     return locations_as_of(opened.storage, snapshot, index, keys, instant)
+
+
+_COLUMNS = {
+    "key": Column.ELASTIC,
+    "partition": Column.ELASTIC,
+    "file group": Column.FIXED,
+    "commit": Column.FIXED,
+    "found by": Column.FIXED,
+}
+
+
+def looked_up_as_json(base_path: str, asked: IndexType, keys: pa.Array, found: pa.Table) -> dict[str, Any]:
+    return {
+        "base_path": base_path,
+        "type": asked.value,
+        "keys": len(keys),
+        "locations": [
+            {
+                "key": row[RECORD_KEY],
+                "partition_path": row[PARTITION_PATH],
+                "file_id": row[FILE_ID],
+                "commit": row[INSTANT],
+                "found_by": asked.value,
+            }
+            for row in _sorted(found)
+        ],
+        "not_found": not_found(keys, found).to_pylist(),
+    }
+
+
+def render_looked_up(asked: IndexType, keys: pa.Array, found: pa.Table, console: Console) -> None:
+    missing = not_found(keys, found)
+    if found.num_rows:
+        table = new_table(_COLUMNS)
+        for row in _sorted(found):
+            table.add_row(
+                NameCell(row[RECORD_KEY]),
+                NameCell(row[PARTITION_PATH]),
+                id_cell(row[FILE_ID], console),
+                Text(row[INSTANT] or ""),
+                Text(asked.value),
+            )
+        console.print(table)
+    for key in missing.to_pylist():
+        console.print(Text(shown(f"{key}: not found by the {asked} index.")))
+    console.print(f"{len(keys) - len(missing):,} of {len(keys):,} key{'' if len(keys) == 1 else 's'} found.")
+
+
+def not_found(keys: pa.Array, found: pa.Table) -> pa.Array:
+    return keys.filter(pc.invert(pc.is_in(keys, found.column(RECORD_KEY).combine_chunks())))
+
+
+def _sorted(found: pa.Table) -> list[dict[str, Any]]:
+    by = [(name, "ascending") for name in (RECORD_KEY, PARTITION_PATH, FILE_ID)]
+    rows: list[dict[str, Any]] = found.sort_by(by).to_pylist()
+    return rows
+
+
+def plan_as_json(base_path: str, plan: LookupPlan) -> dict[str, Any]:
+    return {
+        "base_path": base_path,
+        "type": IndexType.BLOOM.value,
+        "keys": len(plan.spans.keys),
+        "files": len(plan.parts),
+        "ranges_known": plan.ranges,
+        "separates": plan.spans.separates,
+        "files_left": plan.files_left,
+        "pairs": plan.pairs,
+        "pairs_of": plan.pairs_of,
+    }
+
+
+def render_plan(plan: LookupPlan, console: Console) -> None:
+    console.print(f"The ranges of keys of {plan.ranges:,} of {len(plan.parts):,} base files are known unopened.")
+    if plan.spans.separates:
+        console.print(
+            f"They leave {plan.pairs:,} of {plan.pairs_of:,} pairs of a file and a key, in {plan.files_left:,} files, "
+            "whose filters are asked."
+        )
+    else:
+        console.print(
+            f"They rule out less than {format_share(RULED_OUT_MIN)} of the pairs of a file and a key, so that the "
+            "filter of each file is asked for all keys."
+        )

@@ -19,17 +19,15 @@ from typing import Annotated
 import typer
 
 from lakeward.base.errors import LakewardError, UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild
 from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_opener
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import own_index
+from lakeward.cli.index.verify_command import checked_as_json, render_checked
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.cli.views.index.checked import checked_as_json, render_checked
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.result import PROBLEMS_EXIT, Result
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_type import OWN_TYPES, IndexType
 from lakeward.index.overlay import current_index
 from lakeward.index.settling import check_not_built
@@ -43,10 +41,9 @@ _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 """What `lakeward index verify` draws where nothing is said."""
 
 
-@with_option_groups
 def migrate(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     source: Annotated[IndexType, typer.Option("--from", help="Index to copy from.")],
     target: Annotated[IndexType, typer.Option("--to", help="Index to fill: record or postgres.")],
     by_partition: Annotated[
@@ -65,11 +62,7 @@ def migrate(
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Copy an existing index into a Lakeward index, once; the existing one stays. The table is read only.
 
     From simple and bloom only where the table has no logs, of which they know nothing: of all of it, or of the
@@ -90,8 +83,7 @@ def migrate(
             why="All of them are taken from the other index, by the command itself.",
             remedy="Leave the options out that say where tasks run, and how fast they read, or name --partition.",
         )
-    opened = open_table(table, config)
-    take = partial(opened.snapshot, timezone=timezone)
+    take = opened.snapshot
     size = CheckSize(_ERROR_RATE, _CONFIDENCE)
     with (
         index_opener(opened, source, url) as open_source,
@@ -127,26 +119,27 @@ def migrate(
             beside.take_place()
         if partition:
             remove_checkpoints(opened.storage, place.build_folder)
-    if as_json:
-        print_json(
-            {
-                "base_path": opened.base_path,
-                "from": source.value,
-                "to": target.value,
-                "instant": filled.instant,
-                "partitions": sorted(set(partition or ())),
-                "entries": filled.entries,
-                "file_groups_read": filled.groups,
-                "commits": list(updated.commits),
-                "check": checked_as_json(opened.base_path, target, size, check),
-                "is_dropped": bool(check.wrong),
-            }
-        )
-    else:
+
+    def render(console: Terminal) -> None:
         rows = f" and the rows of {filled.groups:,} file groups" if partition else ""
-        typer.echo(f"{filled.entries:,} locations taken from the {source} index{rows}.")
-        render_checked(target, check, Terminal())
+        console.print(f"{filled.entries:,} locations taken from the {source} index{rows}.", highlight=False)
+        render_checked(target, check, console)
         if check.wrong:
-            typer.echo("The new index was dropped.")
-    if check.wrong:
-        raise typer.Exit(PROBLEMS_EXIT)
+            console.print("The new index was dropped.", highlight=False)
+
+    return Rendered(
+        document={
+            "base_path": opened.base_path,
+            "from": source.value,
+            "to": target.value,
+            "instant": filled.instant,
+            "partitions": sorted(set(partition or ())),
+            "entries": filled.entries,
+            "file_groups_read": filled.groups,
+            "commits": list(updated.commits),
+            "check": checked_as_json(opened.base_path, target, size, check),
+            "is_dropped": bool(check.wrong),
+        },
+        render=render,
+        exit_code=PROBLEMS_EXIT if check.wrong else 0,
+    )

@@ -1,29 +1,26 @@
 """`lakeward index rebuild TABLE` and `lakeward index drop TABLE`: an index is rebuilt or removed.
 
-Touches: stdout, stderr; the table, through `cli/services/metadata_removal.py`; the folder or the database of an index.
+Touches: stdout, stderr; the table, through `cli/services/metadata_commands.py`; the folder or the database of an index.
 Keeps:   nothing of the table is written without a statement about the table's other writers, nor with --dry-run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.base.errors import UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, work_watched
 from lakeward.cli.index.own_index import check_not_chosen, own_index
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.metadata_removal import remove_partition
+from lakeward.cli.result import Result
+from lakeward.cli.services.metadata_commands import remove_partition
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index_type import IndexType
 from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
@@ -31,33 +28,26 @@ from lakeward.services.indexing.run.building import build_index, update_and_tidy
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.config.settings import LockSettings
-    from lakeward.table.snapshot import TableSnapshot
 
 KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="Index type.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
 
 
-@with_option_groups
 def rebuild(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     index_type: KeptTypeOption,
     engine: StatedEngine,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
     # Of old command lines with --type metadata, which end with a hint and not with an option that is not known.
     writers: Annotated[str | None, typer.Option(hidden=True)] = None,
     lock: Annotated[str | None, typer.Option(hidden=True)] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: report what would be read, write nothing.")
     ] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Rebuild an index of Lakeward's own, because it is wrong or damaged.
 
     An index of Lakeward's own, record or postgres, is rebuilt beside the existing one from the rows as they are, with
@@ -74,7 +64,6 @@ def rebuild(
             why="It only removes the record index; the next Hudi writer whose options keep it rebuilds it.",
             remedy="Run `lakeward index drop TABLE --type metadata`, with the same options.",
         )
-    opened = open_table(table, config)
     build = StatedBuild(engine, bytes_per_second)
     if not index_type.is_own and build.is_said:
         raise UsageError(
@@ -83,27 +72,20 @@ def rebuild(
             remedy="Leave the options out that say where tasks run, and how fast they read.",
         )
     if index_type is IndexType.BLOOM:
-        rebuild_cache(opened, opened.snapshot(timezone=timezone), dry_run=dry_run, as_json=as_json)
-        return
+        return rebuild_cache(opened, opened.snapshot(), dry_run=dry_run)
     if index_type.is_own:
-        take = partial(opened.snapshot, timezone=timezone)
-        _rebuild_own(opened, index_type, url, take, keys_per_second, build, dry_run=dry_run, as_json=as_json)
-        return
+        return _rebuild_own(opened, index_type, url, keys_per_second, build, dry_run=dry_run)
     raise _no_index_of_its_own(index_type)
 
 
-@with_option_groups
 def drop(
     *,
-    table: TableArgument,
+    opened: OpenedTable,
     index_type: KeptTypeOption,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Remove an index.
 
     The record index of the metadata table comes back with the next Hudi writer whose options keep it
@@ -111,27 +93,29 @@ def drop(
     Lakeward's own, record or postgres, and the cache of --type bloom are not part of the table's timeline and
     properties: no lock is needed.
     """
-    opened = open_table(table, config)
     if index_type is IndexType.BLOOM:
-        drop_cache(opened, dry_run=dry_run, as_json=as_json)
-        return
+        return drop_cache(opened, dry_run=dry_run)
     if index_type.is_own:
-        _drop_own(opened, index_type, url, dry_run=dry_run, as_json=as_json)
-        return
-    _remove(opened, index_type, stated.over(opened, dry_run=dry_run), dry_run=dry_run, as_json=as_json)
+        check_not_chosen(opened, index_type)
+        with own_index(opened, index_type, url) as place:
+            is_there = place.is_there() if dry_run else place.drop()
+        return dropped(opened, index_type, "index", is_there=is_there, dry_run=dry_run)
+    locks = stated.over(opened, dry_run=dry_run)
+    if index_type is not IndexType.METADATA:
+        raise _no_index_of_its_own(index_type)
+    return remove_partition(opened, RECORD_INDEX, locks, dry_run=dry_run)
 
 
 def _rebuild_own(
     opened: ConfiguredTable,
     kind: IndexType,
     url: str | None,
-    take: Callable[[], TableSnapshot],
     rate: float | None,
     stated: StatedBuild,
     *,
     dry_run: bool,
-    as_json: bool,
-) -> None:
+) -> Result:
+    take = opened.snapshot
     document: dict[str, Any] = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
     with own_index(opened, kind, url, rate) as place, work_watched() as on_step:
         snapshot = take()
@@ -139,11 +123,8 @@ def _rebuild_own(
         state = build_state(opened.storage, snapshot, place.build_folder)
         if dry_run:
             rule = stated.rule(opened)
-            if as_json:
-                print_json(document | state_as_json(state, rule))
-            else:
-                typer.echo(f"{state_told(state, rule)} The index that there is would be dropped then.")
-            return
+            would = f"{state_told(state, rule)} The index that there is would be dropped then."
+            return Result(document=document | state_as_json(state, rule), lines=[would])
         with stated.work(opened, kind, place.build_folder, on_step) as work:
             beside = place.beside()
             beside.create(is_global=is_global)
@@ -151,24 +132,9 @@ def _rebuild_own(
             update_and_tidy(opened.storage, beside.open, take)
             beside.take_place()
         remove_checkpoints(opened.storage, place.build_folder)
-    if as_json:
-        figures = {"file_groups": built.groups, "file_groups_resumed": built.resumed, "entries": built.entries}
-        print_json(document | figures)
-    else:
-        typer.echo(f"Rebuilt from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone.")
-
-
-def _drop_own(opened: ConfiguredTable, kind: IndexType, url: str | None, *, dry_run: bool, as_json: bool) -> None:
-    check_not_chosen(opened, kind)
-    with own_index(opened, kind, url) as place:
-        is_there = place.is_there() if dry_run else place.drop()
-    dropped(opened, kind, "index", is_there=is_there, dry_run=dry_run, as_json=as_json)
-
-
-def _remove(opened: ConfiguredTable, kind: IndexType, locks: LockSettings, *, dry_run: bool, as_json: bool) -> None:
-    if kind is not IndexType.METADATA:
-        raise _no_index_of_its_own(kind)
-    remove_partition(opened, RECORD_INDEX, locks, dry_run=dry_run, as_json=as_json)
+    figures = {"file_groups": built.groups, "file_groups_resumed": built.resumed, "entries": built.entries}
+    did = f"Rebuilt from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone."
+    return Result(document=document | figures, lines=[did])
 
 
 def _no_index_of_its_own(kind: IndexType) -> UsageError:

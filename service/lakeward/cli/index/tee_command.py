@@ -17,13 +17,12 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Conflict, TryLater, UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.cli.views.index.teed import render_teed, teed_as_json
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.index.view import render_teed, teed_as_json
+from lakeward.cli.result import PROBLEMS_EXIT, Result
+from lakeward.cli.terminal import Rendered
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import check_can_be_followed, check_tells_commits, newest_change
 from lakeward.index.tee import Tee, cut_back, read_tee
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def tee(
-    table: TableArgument,
+    opened: ZonedTable,
     primary: Annotated[
         IndexType | None, typer.Option(help="Begin: the index that writes use unless they name one.")
     ] = None,
@@ -53,11 +52,7 @@ def tee(
         ),
     ] = False,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Try a second index (the shadow) beside the one that writes use (the primary): each write updates both, and their
     answers are compared.
 
@@ -71,10 +66,9 @@ def tee(
             "--primary without --shadow, or options that exclude each other.",
             remedy="Give --primary and --shadow, or --end, or --forget, or none of them to compare.",
         )
-    opened = open_table(table, config)
     held = read_tee(opened.storage, opened.base_path)
     if primary is not None and shadow is not None:
-        snapshot = opened.snapshot(timezone=timezone)
+        snapshot = opened.snapshot()
         check_can_be_followed(snapshot)
         check_tells_commits(snapshot)
         _check_go_together(opened, snapshot, primary, shadow, url)
@@ -87,16 +81,13 @@ def tee(
         choice = Tee() if forget else Tee(primary=held.primary)
         held = publish_choice(opened.storage, opened.base_path, held, choice)
     elif held.shadow is not None:
-        held, found = _compared(opened, held, url, timezone)
-        _tell(opened, held, found, as_json=as_json)
-        if any(not commit.is_clean for commit in found.commits):
-            raise typer.Exit(PROBLEMS_EXIT)
-        return
-    _tell(opened, held, as_json=as_json)
+        held, found = _compared(opened, held, url)
+        return _result(opened, held, found)
+    return _result(opened, held)
 
 
 def cut_over(
-    table: TableArgument,
+    opened: ZonedTable,
     after_clean: Annotated[
         int | None,
         typer.Option(
@@ -105,11 +96,7 @@ def cut_over(
     ] = None,
     back: Annotated[bool, typer.Option("--back", help="Make the earlier primary the primary again.")] = False,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Make the shadow index the primary, and the primary the shadow; or back, in one step.
 
     Commits since the last comparison are compared first. Refused with exit 2 if fewer commits in a row were clean than
@@ -120,10 +107,9 @@ def cut_over(
             "Neither or both of --after-clean and --back are given.",
             remedy="Give --after-clean N to cut over, or --back to go back.",
         )
-    opened = open_table(table, config)
     held = read_tee(opened.storage, opened.base_path)
     if after_clean is not None and held.shadow is not None:
-        held, found = _compared(opened, held, url, timezone)
+        held, found = _compared(opened, held, url)
         if found.left:
             raise TryLater(
                 f"{found.left:,} commits are still to be compared.",
@@ -132,7 +118,7 @@ def cut_over(
             )
     choice = cut_back(held) if after_clean is None else cut_over_of(held, after_clean=after_clean)
     held = publish_choice(opened.storage, opened.base_path, held, choice)
-    _tell(opened, held, as_json=as_json)
+    return _result(opened, held)
 
 
 def _check_go_together(
@@ -168,7 +154,7 @@ def _both(
         yield lambda snapshot: TeeMoment(snapshot, first(snapshot), second(snapshot))
 
 
-def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str | None) -> tuple[Tee, TeeCheck]:
+def _compared(opened: ConfiguredTable, held: Tee, url: str | None) -> tuple[Tee, TeeCheck]:
     """Compare both for all commits since, and record it: what holds then, and what was found."""
     assert held.primary is not None and held.shadow is not None, "there is a tee"
     all_found = TeeCheck()
@@ -176,7 +162,7 @@ def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str
         while True:
             found = check_tee(
                 opened.storage,
-                lambda: moment_of(opened.snapshot(timezone=timezone)),
+                lambda: moment_of(opened.snapshot()),
                 after=held.through,
                 seed=held.number,
                 clock=SystemClock(),
@@ -193,9 +179,10 @@ def _compared(opened: ConfiguredTable, held: Tee, url: str | None, timezone: str
                 return held, all_found
 
 
-def _tell(opened: ConfiguredTable, held: Tee, found: TeeCheck | None = None, *, as_json: bool) -> None:
+def _result(opened: ConfiguredTable, held: Tee, found: TeeCheck | None = None) -> Result:
     found = found or TeeCheck()
-    if as_json:
-        print_json(teed_as_json(opened.base_path, held, found))
-    else:
-        render_teed(held, found, Terminal())
+    return Rendered(
+        document=teed_as_json(opened.base_path, held, found),
+        render=partial(render_teed, held, found),
+        exit_code=0 if all(commit.is_clean for commit in found.commits) else PROBLEMS_EXIT,
+    )

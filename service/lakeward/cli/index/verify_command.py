@@ -8,35 +8,34 @@ Keeps:   an index is put back in use only by a check that left nothing unlooked 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_iso_time
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.base.quantities import format_iso_time, format_share
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import TypeOption, WithLogsOption, work_watched
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.verify_command import PROBLEMS_EXIT
-from lakeward.cli.views.index.checked import checked_as_json, render_cache_checked, render_checked
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_type import IndexType
 from lakeward.index.opening import type_of_choice
 from lakeward.protocol.index_out_of_use import put_in_use, take_out_of_use
 from lakeward.services.indexing.judge.check import Moment, check_index
-from lakeward.services.indexing.judge.check_result import CheckSize
-from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
+from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, IndexCheck
+from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck, check_filter_cache
 from lakeward.services.indexing.settings import record_options_of
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.services.indexing.judge.check_result import IndexCheck
-    from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck
 
 
 def verify(
-    table: TableArgument,
+    opened: ZonedTable,
     index_type: TypeOption = None,
     error_rate: Annotated[
         float,
@@ -59,11 +58,7 @@ def verify(
     ] = False,
     with_logs: WithLogsOption = False,
     url: DatabaseOption = None,
-    config: ConfigOption = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Look rows up in an index, and its entries up among the rows; exit 6, and out of use, if the index is wrong.
 
     The sample is large enough to find a share of --error-rate with --confidence: by default 4,603 rows and as many
@@ -76,34 +71,36 @@ def verify(
     With --type bloom the cache of filters is compared with the footers too; a wrong one is out of use until it is
     rebuilt (`lakeward index rebuild`), and footers are read instead.
     """
-    opened = open_table(table, config)
     clock = SystemClock()
-    chosen = index_type or type_of_choice(opened.snapshot(timezone=timezone))
+    chosen = index_type or type_of_choice(opened.snapshot())
 
     size = CheckSize(error_rate, confidence, seed, everything)
     with index_opener(opened, chosen, url, is_judged=True, with_logs=with_logs) as opens, work_watched() as on_step:
 
         def moment_now() -> Moment:
-            snapshot = opened.snapshot(timezone=timezone)
+            snapshot = opened.snapshot()
             return Moment(snapshot, opens(snapshot))
 
         found = check_index(opened.storage, moment_now, size, on_step=on_step)
         cache = None
         if chosen is IndexType.BLOOM:
-            cache = check_filter_cache(opened.storage, opened.snapshot(timezone=timezone), size, on_step=on_step)
+            cache = check_filter_cache(opened.storage, opened.snapshot(), size, on_step=on_step)
     put = "" if report_only else _put(opened, chosen, found, cache, now=clock.now())
-    if as_json:
-        document = checked_as_json(opened.base_path, chosen, size, found) | {"changed": put}
-        print_json(document if cache is None else document | {"cache": asdict(cache)})
-    else:
-        render_checked(chosen, found, Terminal())
+
+    def render(console: Terminal) -> None:
+        render_checked(chosen, found, console)
         if cache is not None:
-            render_cache_checked(cache, Terminal())
+            render_cache_checked(cache, console)
         if put:
             what = "cache of filters" if chosen is IndexType.BLOOM else f"{chosen} index"
-            typer.echo(f"The {what} is {put} from now on.")
-    if found.wrong or (cache is not None and cache.wrong):
-        raise typer.Exit(PROBLEMS_EXIT)
+            console.print(f"The {what} is {put} from now on.", highlight=False)
+
+    document = checked_as_json(opened.base_path, chosen, size, found) | {"changed": put}
+    return Rendered(
+        document=document if cache is None else document | {"cache": asdict(cache)},
+        render=render,
+        exit_code=PROBLEMS_EXIT if found.wrong or (cache is not None and cache.wrong) else 0,
+    )
 
 
 def _put(
@@ -123,3 +120,67 @@ def _put(
         why = f"At {format_iso_time(now)} {wrong}"
         return "out of use" if take_out_of_use(opened.storage, opened.base_path, kind, why, options) else ""
     return "in use" if is_complete and put_in_use(opened.storage, opened.base_path, kind, options) else ""
+
+
+_NAMED = 20
+"""How many faults are named on a terminal; JSON has more."""
+
+
+def checked_as_json(base_path: str, kind: IndexType, size: CheckSize, found: IndexCheck) -> dict[str, Any]:
+    return {
+        "base_path": base_path,
+        "type": kind.value,
+        "ok": not found.wrong,
+        "error_rate": size.error_rate,
+        "confidence": size.confidence,
+        "seed": size.seed,
+        "complete": found.is_complete,
+        "rows": asdict(found.rows),
+        "entries": None if found.entries is None else asdict(found.entries),
+        "faults": [
+            {
+                "kind": fault.kind.value,
+                "key": fault.key,
+                "partition_path": fault.partition_path,
+                "file_id": fault.file_id,
+                "said": [{"partition_path": path, "file_id": file_id} for path, file_id in fault.said],
+            }
+            for fault in found.faults
+        ],
+        "notes": list(found.notes),
+    }
+
+
+def render_checked(kind: IndexType, found: IndexCheck, console: Console) -> None:
+    console.print(_line("rows were looked up in the index", found.rows, found.confidence))
+    if found.entries is None:
+        console.print("The index has no entries of its own: its answers are read from the files.")
+    else:
+        console.print(_line("entries were looked for among the rows", found.entries, found.confidence))
+    for fault in found.faults[:_NAMED]:
+        console.print(Text(shown(f"{fault.key}: {fault.what}.")))
+    if len(found.faults) > _NAMED:
+        console.print(f"… and {len(found.faults) - _NAMED:,} more, which --json names.")
+    for note in found.notes:
+        console.print(Text(shown(f"Not checked: {note}")))
+    console.print(f"The {kind} index is {'WRONG' if found.wrong else 'right in everything that was checked'}.")
+
+
+def render_cache_checked(found: FilterCacheCheck, console: Console) -> None:
+    console.print(
+        f"{found.checked:,} of {found.of:,} entries of the cache of filters were compared with their files, "
+        f"{len(found.wrong):,} of them wrong."
+    )
+    for wrong in found.wrong[:_NAMED]:
+        console.print(Text(shown(f"{wrong.path}: {wrong.what}.")))
+    for sentence in found.broken:
+        console.print(Text(shown(f"Passed over by lookups: {sentence}")))
+
+
+def _line(what: str, drawn: Drawn, confidence: float) -> str:
+    head = f"{drawn.checked:,} of {drawn.of:,} {what}, {drawn.wrong:,} of them wrong"
+    if drawn.wrong or drawn.excluded_rate is None:
+        return f"{head}."
+    if not drawn.excluded_rate:
+        return f"{head}: none is."
+    return f"{head}: fewer than {format_share(drawn.excluded_rate)} are, with a confidence of {confidence:.4g}."

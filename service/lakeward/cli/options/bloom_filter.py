@@ -5,6 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size, parse_size
-from lakeward.cli.options.lock import parse_option
+from lakeward.cli.options.values import parse_option
 from lakeward.format.bloom_size import ROW_BYTES_LIMIT
 
 
@@ -39,3 +40,17 @@ class StatedBloomFilter:
                 remedy=f"Give --bloom-filter-max a size up to {format_size(ROW_BYTES_LIMIT)}.",
             )
         return found
+
+
+def bounded_filters(error_rates: Sequence[float]) -> str:
+    """A sentence for people.
+
+    Args:
+        error_rates: of each such filter, one at least.
+    """
+    files = "1 file" if len(error_rates) == 1 else f"{len(error_rates):,} files"
+    return (
+        f"The bloom filters of {files} have more keys than room: the worst takes one key in "
+        f"{1 / max(error_rates):,.0f} that is not there for one that is. Give them more: --bloom-filter-max, and "
+        "--memory for more than 16 MiB."
+    )

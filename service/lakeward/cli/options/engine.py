@@ -13,7 +13,7 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.base.printable import printable_url
-from lakeward.cli.options.pairs import parse_pairs
+from lakeward.cli.options.values import parse_pairs
 from lakeward.engine.dispatch.engine_rule import EngineSetting, StatedSetting, rule_of_commands
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
@@ -127,7 +127,10 @@ class CommandEngines:
         if self.rule.setting is EngineSetting.SPARK:
             self.spark().check()
 
-    def stop(self) -> None:
+    def __enter__(self) -> CommandEngines:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
         if self._spark is not None:
             self._spark.stop()
 

@@ -5,9 +5,9 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -15,6 +15,7 @@ from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfiguredTable
+from lakeward.cli.options.values import parse_option
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.settings import Writers
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
@@ -24,9 +25,6 @@ from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings, ZooKeeperSettings
-
-T = TypeVar("T")
-
 
 STOPPED = "stopped"
 WRITERS_PANEL = "The table's other writers"
@@ -177,11 +175,3 @@ def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
 
 def _options_text(options: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in options.items())
-
-
-def parse_option(parse: Callable[[str], T], option: str, text: str | None, otherwise: T) -> T:
-    """Raises `UsageError` where `parse` finds no value in the text; without a text it is `otherwise`."""
-    try:
-        return otherwise if text is None else parse(text)
-    except ValueError as error:
-        raise UsageError(f"{option} cannot be '{text}'.", why=str(error), remedy="Correct the option.") from error

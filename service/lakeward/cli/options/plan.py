@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.base.errors import UsageError
-from lakeward.cli.options.pairs import parse_pairs
+from lakeward.cli.options.values import parse_pairs
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter, matches

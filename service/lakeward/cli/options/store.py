@@ -78,28 +78,43 @@ def has_store(settings: Settings) -> bool:
     return path is None or path.exists()
 
 
+def check_answers(settings: Settings) -> None:
+    """Raises one of `AWAY` where the store does not."""
+    from lakeward.state.engine import open_database
+
+    open_database(settings.store_url, timeout=TIMEOUT_SECONDS, create=False).close()
+
+
 def watched_tables(settings: Settings) -> Mapping[str, str]:
     """The tables that the daemons of a configuration watch, from name to base path; none without a store."""
     if not has_store(settings):
         return {}
-    from lakeward.state.store import open_store
-
     try:
-        store = open_store(settings.store_url, clock=SystemClock(), timeout=TIMEOUT_SECONDS)
-        try:
+        with opened_store(None, settings, SystemClock(), timeout=TIMEOUT_SECONDS) as store:
             return {table.name: table.base_path for table in store.observations.tables()}
-        finally:
-            store.close()
     except AWAY:
         return {}
 
 
 @contextmanager
-def opened_store(url: str | None, settings: Settings, clock: Clock) -> Iterator[Store]:
-    """The store, which must be there with its schema. Raises what `open_store` raises."""
+def opened_store(
+    url: str | None, settings: Settings, clock: Clock, *, timeout: float | None = None, migrates: bool = False
+) -> Iterator[Store]:
+    """The store, which must be there with its schema. Raises what `open_store` raises.
+
+    Args:
+        timeout: seconds to wait for it, where the command can do without.
+        migrates: makes it, and gives it its schema, where that is missing.
+    """
+    # Most commands on a table have no store to ask: they do without SQLAlchemy, and the others without Alembic.
     from lakeward.state.store import open_store
 
-    store = open_store(store_url(url, settings), clock=clock)
+    if migrates:
+        from lakeward.state.migration import migrate
+
+        migrate(store_url(url, settings))
+    place = store_url(url, settings)
+    store = open_store(place, clock=clock) if timeout is None else open_store(place, clock=clock, timeout=timeout)
     try:
         yield store
     finally:

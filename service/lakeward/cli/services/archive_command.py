@@ -6,30 +6,32 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from lakeward.base.clock import SystemClock
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.groups import with_option_groups
+from lakeward.base.quantities import format_duration
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.pairs import parse_pairs
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.serviced import serviced_table
-from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.options.values import parse_pairs
+from lakeward.cli.result import Result, shown
+from lakeward.cli.serviced import serviced_table
+from lakeward.cli.terminal import Rendered
+from lakeward.format.timeline.instant import Instant
+from lakeward.services.archive.plan.archiving import ArchivePlan
 from lakeward.services.archive.plan.settings import ARCHIVE_SETTINGS, archive_options_of, merge_archive_settings
-from lakeward.services.archive.run.archiver import Archiver
+from lakeward.services.archive.run.archiver import Archiver, ArchiveReport
 from lakeward.services.archive.run.preview import preview_archive
 from lakeward.services.archive.settings import ArchiveSettings
 
 
-@with_option_groups
 def archive(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     keep_min: Annotated[
         int | None,
         typer.Option("--keep-min", metavar="N", help="How many commits stay at least: hoodie.keep.min.commits; 20."),
@@ -71,11 +73,7 @@ def archive(
             "--dry-run", help="Dry run: list the instants that would be archived and why not more, and write nothing."
         ),
     ] = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Move the oldest commits, cleans and rollbacks from the active timeline into the archive, as Hudi's writers do.
 
     Nothing goes that a savepoint, a pending instant, the cleaner, the metadata table or a reader may still need; what
@@ -83,7 +81,6 @@ def archive(
     stopped, or --lock, or what the configuration says under locks.
     """
     given = parse_pairs(settings, like="--set hoodie.keep.max.commits=30")
-    opened = open_table(table, config)
     configured = opened.table.section(ArchiveSettings).by_hudis_keys(opened.table.as_hudi_has_it)
     options = archive_options_of(
         merge_archive_settings(configured, given),
@@ -99,20 +96,100 @@ def archive(
             opened.base_path,
             options,
             clock=SystemClock(),
-            timezone=timezone or opened.table.timezone,
+            timezone=opened.table.timezone,
         )
-        is_any = bool(plan.archived)
-        if as_json:
-            print_json(archive_as_json(plan))
-        else:
-            render_archive(plan, Terminal())
+        return planned_result(plan)
+    with serviced_table(opened, locks) as serviced:
+        return archived_result(Archiver(serviced, options).archive())
+
+
+def planned_result(plan: ArchivePlan) -> Result:
+    return Rendered(document=archive_as_json(plan), render=partial(render_archive, plan), is_nothing=not plan.archived)
+
+
+def archived_result(report: ArchiveReport) -> Result:
+    return Rendered(
+        document=archived_as_json(report),
+        render=partial(render_archived, report),
+        is_nothing=not (report.archived or report.merged_files),
+    )
+
+
+def archive_as_json(plan: ArchivePlan) -> dict[str, Any]:
+    return {
+        "commits": plan.commits,
+        "commits_min": plan.options.commits_min,
+        "commits_max": plan.options.commits_max,
+        "is_due": plan.is_due,
+        "archived": _instants_as_json(plan.archived),
+        "leftovers": plan.leftovers,
+        "kept": [
+            {"from": limit.instant, "reason": limit.reason.value, "explanation": limit.why} for limit in plan.limits
+        ],
+        "blocked_by": plan.blocked_by and plan.blocked_by.reason.value,
+    }
+
+
+def archived_as_json(report: ArchiveReport) -> dict[str, Any]:
+    return archive_as_json(report.plan) | {
+        "archived": _instants_as_json(report.archived),
+        "left": report.left or None,
+        "merged_files": report.merged_files,
+        "seconds": report.seconds,
+    }
+
+
+def render_archived(report: ArchiveReport, console: Console) -> None:
+    if report.archived:
+        first, last = report.archived[0].time, report.archived[-1].time
+        console.print(
+            f"Archived {_count(len(report.archived))}, {first} to {last}, in {format_duration(report.seconds)}.",
+            highlight=False,
+        )
+        if not report.plan.is_due:
+            return
+    elif not report.plan.is_due:
+        console.print(f"Nothing to archive: {_on_timeline(report.plan)}", highlight=False)
+        return
     else:
-        with serviced_table(opened, locks, timezone=timezone) as serviced:
-            report = Archiver(serviced, options).archive()
-        is_any = bool(report.archived or report.merged_files)
-        if as_json:
-            print_json(archived_as_json(report))
-        else:
-            render_archived(report, Terminal())
-    if exit_code and not is_any:
-        raise typer.Exit(3)
+        console.print("Nothing was archived.")
+    if report.left:
+        console.print(f"The rest stays for now: {shown(report.left)}.", highlight=False, markup=False)
+    _render_limits(report.plan, console)
+
+
+def render_archive(plan: ArchivePlan, console: Console) -> None:
+    if not plan.is_due and not plan.archived:
+        console.print(_on_timeline(plan), highlight=False)
+        return
+    for instant in plan.archived:
+        console.print(f"{instant.time} {instant.action}", highlight=False)
+    would = f"{_count(len(plan.archived))} would go" if plan.archived else "Nothing would go"
+    console.print(f"{would}; {plan.commits} completed commits are on the timeline.", highlight=False)
+    if plan.leftovers:
+        console.print(
+            f"The archive has {_count(plan.leftovers)} of these already: an archiver died over them.", highlight=False
+        )
+    _render_limits(plan, console)
+
+
+def _render_limits(plan: ArchivePlan, console: Console) -> None:
+    for limit in plan.limits:
+        console.print(
+            f"Kept from {limit.instant} on ({limit.reason}): {shown(limit.why)}", highlight=False, markup=False
+        )
+
+
+def _on_timeline(plan: ArchivePlan) -> str:
+    return f"The active timeline has {plan.commits} completed commits, of up to {plan.options.commits_max}."
+
+
+def _count(instants: int) -> str:
+    return f"{instants} instant{'' if instants == 1 else 's'}"
+
+
+def _instants_as_json(instants: Sequence[Instant]) -> list[dict[str, Any]]:
+    return [
+        {"instant": instant.time, "action": instant.action, "completion_time": instant.completion_time}
+        for instant in instants
+    ]

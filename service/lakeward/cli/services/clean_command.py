@@ -8,48 +8,120 @@ Keeps:   1. a partition that matches nothing is an error;
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.base.quantities import parse_duration, parse_size
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.clean import StatedClean
-from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.options.lock import StatedLocks, parse_option
+from lakeward.base.quantities import parse_duration, parse_size, write_duration
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
+from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.plan import check_partitions
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.serviced import serviced_table
-from lakeward.cli.views.clean import clean_as_json, render_clean
-from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned, render_undone, undone_as_json
-from lakeward.cli.views.metadata import metadata_report_as_json, render_metadata_report
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.options.values import parse_option, parse_pairs
+from lakeward.cli.result import Result
+from lakeward.cli.serviced import serviced_table
+from lakeward.cli.services.clean_view import (
+    cleaned_result,
+    planned_result,
+    render_undone,
+    undone_as_json,
+)
+from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.protocol.refusals.refusal import refuse
+from lakeward.services.clean.plan.consumer import parse_place
+from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
+from lakeward.services.clean.plan.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention
 from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.cleaner import Cleaner
+from lakeward.services.clean.run.purging import purge_quarantine
+from lakeward.services.clean.run.undoing import preview_undo, undo_clean
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.selection import matches
 from lakeward.services.metadata.plan.trigger import MetadataService
 from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.config.settings import LockSettings
     from lakeward.format.timeline.clean_plan import CleanPlan
-    from lakeward.services.clean.plan.decision import CleanOutcome
-    from lakeward.services.clean.run.cleaner import Where
+    from lakeward.services.clean.plan.options import CleanOptions
     from lakeward.table.snapshot import TableSnapshot
 
 
-@with_option_groups
+@dataclass(frozen=True, slots=True)
+class StatedClean:
+    """What a command line says about it: a group of options."""
+
+    policy: Annotated[
+        CleanPolicyKind | None,
+        typer.Option(
+            help="commits, the default: what can be read as of the last N commits stays. hours: as of the commits of "
+            "the last N hours. versions: the N newest slices of each file group."
+        ),
+    ] = None
+    retain: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="How many commits, hours or versions; by default, as with Hudi, "
+            + ", ".join(f"{number} {kind}" for kind, number in RETAINED_BY_DEFAULT.items())
+            + ". Without a word about it what the configuration says; or as much as the newest clean of the table's "
+            "writers kept, if that is more.",
+        ),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=f"A setting of Hudi's cleaner: {', '.join(CLEAN_SETTINGS)}; also by its older name, hoodie.cleaner.*. "
+            "--policy and --retain win. Repeatable.",
+        ),
+    ] = None
+    reader_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="The longest query to wait for: what was superseded within this time stays, whatever the policy says. "
+            f"{write_duration(READER_WINDOW_SECONDS)} by default; 0, as with Hudi: none is.",
+        ),
+    ] = None
+    consumer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PLACE",
+            help="An incremental consumer, and where it says up to which time it has read: file:PATH, property:KEY of "
+            "the table, or table:PATH of the table that it writes as a Hudi Streamer. What it has not read stays. "
+            "Repeatable.",
+        ),
+    ] = None
+
+    def over(self, configured: CleanSettings) -> CleanOptions:
+        """What is asked for here, and else what the configuration says. Raises `UsageError`."""
+        settings = parse_pairs(self.settings, like="--set hoodie.clean.commits.retained=20")
+        options = configured.options
+        if self.policy is not None or self.retain is not None or names_retention(settings):
+            options = replace(options, policy=clean_policy_of(settings, kind=self.policy, retain=self.retain))
+        if self.consumer:
+            pairs = parse_pairs(self.consumer, like="--consumer daily=table:s3://lake/orders_daily")
+            options = replace(options, consumers={name: parse_place(place) for name, place in pairs.items()})
+        return replace(
+            options,
+            reader_window=parse_option(parse_duration, "--reader-window", self.reader_window, options.reader_window),
+            is_incremental=options.is_incremental and is_incremental(settings),
+        )
+
+
 def clean(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     kept: StatedClean,
     partition: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Only partitions of this path; * and ? match. Repeatable.")
@@ -84,17 +156,14 @@ def clean(
             "--dry-run", help="Dry run: list what would be deleted, or with --undo come back; change nothing."
         ),
     ] = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.
 
     Cleans that are pending are ended first, and what the quarantine has held for long enough is deleted last. A verb
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
+    locks = stated.over(opened, dry_run=dry_run)
     if undo is not None:
         if kept != StatedClean() or partition or keep_deleted or quarantine_max:
             raise UsageError(
@@ -102,81 +171,28 @@ def clean(
                 why="It brings back all that one clean took away, and cleans nothing.",
                 remedy="Leave the others out.",
             )
-        opened = open_table(table, config)
-        _undo(opened, stated.over(opened, dry_run=dry_run), undo, timezone, dry_run=dry_run, as_json=as_json)
-        return
-    opened = open_table(table, config)
+        return _undo(opened, locks, undo, dry_run=dry_run)
     configured = opened.table.section(CleanSettings)
-    options = kept.over(configured)
-    locks = stated.over(opened, dry_run=dry_run)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, configured.keep_deleted)
     bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, configured.quarantine_max)
+    choice = CleanChoice(opened.storage, opened.base_path, kept.over(configured), clock=SystemClock())
+    if dry_run:
+        snapshot = opened.snapshot()
+        refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
+        return planned_result(choice.outcome(snapshot, _partitions(snapshot, partition)))
 
-    choice = CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock())
-
-    def show(snapshot: TableSnapshot) -> CleanOutcome:
-        return choice.outcome(snapshot, _partitions(snapshot, partition))
-
-    def plan(snapshot: TableSnapshot) -> CleanPlan | None:
+    def choose(snapshot: TableSnapshot) -> CleanPlan | None:
         return choice.plan(snapshot, _partitions(snapshot, partition))
 
-    if dry_run:
-        is_any = _preview(opened, show, timezone, as_json=as_json)
-    else:
+    with serviced_table(opened, locks) as serviced:
         where = None if partition else choice.where
-        is_any = _clean(
-            opened, locks, plan, where, timezone, keep_seconds=keep_seconds, bytes_max=bytes_max, as_json=as_json
-        )
-    if exit_code and not is_any:
-        raise typer.Exit(3)
-
-
-def _preview(
-    opened: ConfiguredTable, plan: Callable[[TableSnapshot], CleanOutcome], timezone: str | None, *, as_json: bool
-) -> bool:
-    """Whether anything would go."""
-    snapshot = opened.snapshot(timezone=timezone)
-    refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
-    outcome = plan(snapshot)
-    if as_json:
-        print_json(clean_as_json(outcome))
-    else:
-        render_clean(outcome, Terminal())
-    return any(outcome.dead)
-
-
-def _clean(
-    opened: ConfiguredTable,
-    locks: LockSettings,
-    choose: Callable[[TableSnapshot], CleanPlan | None],
-    where: Where | None,
-    timezone: str | None,
-    *,
-    keep_seconds: float,
-    bytes_max: int | None,
-    as_json: bool,
-) -> bool:
-    """Whether anything was done."""
-    from lakeward.services.clean.run.cleaner import Cleaner
-    from lakeward.services.clean.run.purging import purge_quarantine
-
-    with serviced_table(opened, locks, timezone=timezone) as serviced:
         report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose, where)
-        purged = purge_quarantine(serviced, bytes_max=bytes_max)
-    if as_json:
-        print_json(cleaned_as_json(report, purged))
-    else:
-        render_cleaned(report, purged, Terminal())
-    return bool(report.cleans or purged)
+        return cleaned_result(report, purge_quarantine(serviced, bytes_max=bytes_max))
 
 
-def _undo(
-    opened: ConfiguredTable, locks: LockSettings, run: str, timezone: str | None, *, dry_run: bool, as_json: bool
-) -> None:
-    from lakeward.services.clean.run.undoing import preview_undo, undo_clean
-
+def _undo(opened: ConfiguredTable, locks: LockSettings, run: str, *, dry_run: bool) -> Result:
     metadata = MetadataReport()
-    with serviced_table(opened, locks, timezone=timezone) as serviced:
+    with serviced_table(opened, locks) as serviced:
         undone = preview_undo(serviced, run) if dry_run else undo_clean(serviced, run)
         if not dry_run:
             # Gone, back and gone again come to nothing among the logs of the metadata table, by Hudi's rule for them,
@@ -192,14 +208,14 @@ def _undo(
                 guard=serviced.guard,
                 only=MetadataService.COMPACTION,
             )
-    if as_json:
-        print_json({**undone_as_json(undone), **metadata_report_as_json(metadata)})
-        return
-    console = Terminal()
-    render_undone(undone, console)
-    render_metadata_report(metadata, console)
-    if metadata.left is not None:
-        console.print("Clean nothing before it is compacted: lakeward metadata compact.", highlight=False)
+
+    def render(console: Terminal) -> None:
+        render_undone(undone, console)
+        render_metadata_report(metadata, console)
+        if metadata.left is not None:
+            console.print("Clean nothing before it is compacted: lakeward metadata compact.", highlight=False)
+
+    return Rendered(document={**undone_as_json(undone), **metadata_report_as_json(metadata)}, render=render)
 
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:

@@ -7,46 +7,49 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LakewardError, VerificationFailed
-from lakeward.base.quantities import parse_duration, parse_memory
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.interrupts import interruptible
-from lakeward.cli.options.bloom_filter import StatedBloomFilter
-from lakeward.cli.options.compaction import compaction_options
+from lakeward.base.quantities import format_duration, format_instant, format_size, parse_duration, parse_memory
+from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.options.bloom_filter import StatedBloomFilter, bounded_filters
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.options.lock import StatedLocks, parse_option
+from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.preview import metadata_trigger_of, show_preview
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.views.compact import render_report, report_as_json
-from lakeward.cli.views.metadata import metadata_report_as_json, render_metadata_report
-from lakeward.cli.views.progress import open_view
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.preview import decision_as_json, metadata_trigger_of, preview_result
+from lakeward.cli.progress import open_view
+from lakeward.cli.result import Result
+from lakeward.cli.serviced import compaction_options, interruptible
+from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.codec import Codec
 from lakeward.engine.task.entry import run_operation_at
+from lakeward.engine.task.operation_spec import OperationKind, OperationResult
 from lakeward.protocol.owner import Processes
-from lakeward.services.compaction.run.compactor import Compactor
-from lakeward.services.metadata.run.trigger import service_metadata
+from lakeward.protocol.progress import Engine
+from lakeward.protocol.transition import ServiceAction
+from lakeward.services.compaction.plan.decision import Choice, PlanOutcome
+from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
+from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
+from lakeward.services.together.inspection import damaged_as_json
 from lakeward.table.damaged_file import damaged_error
 
 if TYPE_CHECKING:
     from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
 
 
-@with_option_groups
 def compact(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     stated: StatedLocks,
     wait: Annotated[
         str,
@@ -55,14 +58,6 @@ def compact(
         ),
     ] = "150s",
     plan: StatedPlan,
-    metadata: Annotated[
-        bool,
-        typer.Option(
-            "--metadata",
-            hidden=True,
-            help="The old way to say `lakeward metadata clean TABLE` and `lakeward metadata compact TABLE`.",
-        ),
-    ] = False,
     no_metadata_services: Annotated[
         bool,
         typer.Option(
@@ -104,38 +99,15 @@ def compact(
             "Their rows are lost for good, also when the files come back; the commit says which files they were.",
         ),
     ] = False,
-    timezone: TimezoneOption = None,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when there was nothing to do.")] = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Finish pending compactions, then plan and carry out a new one.
 
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
     what the configuration says under locks.
     """
-    if metadata:
-        from lakeward.cli.services.metadata_compact import check_goes_with_metadata
-
-        check_goes_with_metadata(
-            {
-                "--type": plan.kind,
-                "--partition": plan.partition,
-                "--exclude-partition": plan.exclude_partition,
-                "--file-group": plan.file_group,
-                "--set": plan.settings,
-                "--no-metadata-services": no_metadata_services,
-                "--codec": codec,
-                "--memory": memory,
-                "--bloom-filter-max": stated_filter.bloom_filter_max,
-                **engine.by_option(),
-                "--accept-damaged-logs": accept_damaged_logs or None,
-            }
-        )
-    opened = open_table(table, config)
     configured, clock = opened.table, SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
-    options = compaction_options(opened, locks, timezone=timezone)
+    options = compaction_options(opened, locks)
     yielding = options.yielding
     yield_seconds = parse_option(parse_duration, "--yield-to-writers", yield_to_writers, yielding.seconds)
     options = replace(
@@ -148,26 +120,18 @@ def compact(
         bloom_bytes_max=stated_filter.over(options.bloom_bytes_max),
         accept_damaged_logs=accept_damaged_logs,
     )
-    engines = engine.over(opened.settings, memory_bytes=options.memory_bytes)
-    if metadata:
-        from lakeward.cli.services.metadata_compact import service_metadata_now
-
-        typer.echo(
-            "`compact --metadata` is the old way to say `lakeward metadata clean` and `lakeward metadata compact`.",
-            err=True,
-        )
-        if not service_metadata_now(opened, options, None, dry_run=dry_run, as_json=as_json) and exit_code:
-            raise typer.Exit(3)
-        return
-    if not dry_run:
-        engines.check()
-    console = Terminal()
-    parked = ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
+    parked = ParkedGroups(opened, clock, say=partial(typer.echo, err=True))
     parked_now = parked.records(named=plan.file_group or ())
     excluded = parked.excluded(parked_now)
     after: MetadataCompactAfter = 0 if no_metadata_services else configured.metadata_compact_after
     try:
-        with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
+        with (
+            engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines,
+            open_view(Terminal(stderr=True), clock) as view,
+            interruptible() as guard,
+        ):
+            if not dry_run:
+                engines.check()
             view.step(f"reading {opened.base_path}")
             compactor = Compactor(
                 opened.storage,
@@ -186,38 +150,142 @@ def compact(
                 preview = compactor.preview().outcome
                 plan.check_matches(preview)
             if dry_run:
-                trigger = metadata_trigger_of(opened, after)
-            else:
-                report = compactor.compact()
-                metadata_report = service_metadata(
-                    opened.storage,
-                    opened.base_path,
-                    options,
-                    after=after,
-                    clock=clock,
-                    processes=Processes(),
-                    observer=view,
-                    guard=guard,
-                )
+                return preview_result(preview, metadata_trigger_of(opened, after), engines.rule)
+            report = compactor.compact()
+            metadata_report = service_metadata(
+                opened.storage,
+                opened.base_path,
+                options,
+                after=after,
+                clock=clock,
+                processes=Processes(),
+                observer=view,
+                guard=guard,
+            )
     except LakewardError as error:
         parked.park(error)
         raise
-    finally:
-        engines.stop()
-    if dry_run:
-        show_preview(preview, trigger, engines.rule, as_json=as_json)
-        nothing = not preview.operations and not (trigger and trigger.is_due)
-    else:
-        if as_json:
-            beside = {"parked": parked.as_json(parked_now), **metadata_report_as_json(metadata_report)}
-            print_json({**report_as_json(report), **beside})
-        else:
-            render_report(report, console)
-            render_metadata_report(metadata_report, console)
-        nothing = not report.plans and metadata_report.done is None
-        if isinstance(metadata_report.left, VerificationFailed):
-            raise metadata_report.left
-        if report.damage:
-            raise damaged_error(report.damage)
-    if exit_code and nothing:
-        raise typer.Exit(3)
+
+    def render(console: Terminal) -> None:
+        render_report(report, console)
+        render_metadata_report(metadata_report, console)
+
+    return Rendered(
+        document={
+            **report_as_json(report),
+            "parked": parked.as_json(parked_now),
+            **metadata_report_as_json(metadata_report),
+        },
+        render=render,
+        is_nothing=not report.plans and metadata_report.done is None,
+        error=compaction_error(report, metadata_report),
+    )
+
+
+def compaction_error(report: CompactionReport, metadata: MetadataReport) -> LakewardError | None:
+    """What is wrong with a table whose compaction was carried out all the same."""
+    if isinstance(metadata.left, VerificationFailed):
+        return metadata.left
+    return damaged_error(report.damage) if report.damage else None
+
+
+_PLACES = {
+    Engine.IN_PROCESS: "in this process",
+    Engine.LOCAL: "in processes of this machine",
+    Engine.SPARK: "on Spark",
+}
+
+
+def report_as_json(report: CompactionReport) -> dict[str, Any]:
+    return {
+        "compactions": [_plan_as_json(plan) for plan in report.plans],
+        "unscheduled": [ended.instant for ended in report.unscheduled],
+        "left_pending": [asdict(left) for left in report.left_pending],
+        "decisions": [decision_as_json(decision) for decision in report.outcome.decisions],
+        "damage": [damaged_as_json(file) for file in report.damage],
+    }
+
+
+def render_report(report: CompactionReport, console: Console) -> None:
+    if not report.plans:
+        console.print("Nothing to compact.")
+    for plan in report.plans:
+        console.print(_headline(plan), highlight=False)
+        if plan.bloom_error_rates:
+            console.print(f"  {bounded_filters(plan.bloom_error_rates)}", highlight=False)
+        for dropped in plan.dropped:
+            console.print(f"  dropped {dropped.file_id} in {dropped.partition_path or '(none)'}: {dropped.why}.")
+    for ended in report.unscheduled:
+        console.print(f"Unscheduled plan {ended.instant}, since a file group of it is excluded.")
+    for left in report.left_pending:
+        console.print(f"Left plan {left.instant} pending: {left.why}.")
+    for file in report.damage:
+        console.print(f"[red]damaged[/]  {escape(file.what)}.", highlight=False)
+    _render_reasons(report.outcome, console)
+
+
+def _headline(plan: CompactedPlan) -> str:
+    name = "Log compaction" if plan.action is ServiceAction.LOG_COMPACTION else "Compaction"
+    pending = " (it was pending)" if plan.recovered else ""
+    if plan.completion_time is None:
+        return f"[bold]{name} {plan.instant}[/bold]{pending}: nothing of it could be carried out any more."
+    where = f" {_PLACES[plan.engine]}" if plan.engine is not None else ""
+    rows = sum(operation.counts.rows for operation in plan.operations)
+    has_logs = any(operation.kind is OperationKind.LOG for operation in plan.operations)
+    return (
+        f"[bold]{name} {plan.instant}[/bold]{pending}: {_count(len(plan.operations), 'file slice')}, {rows:,} rows, "
+        f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, "
+        f"{format_duration(plan.seconds)}{where}, committed at {format_instant(plan.completion_time)}. "
+        f"A query reads {format_size(plan.read_bytes_after)} of these slices "
+        f"instead of {format_size(plan.read_bytes_before)}."
+        + (
+            f" No operation needed more than {format_size(plan.peak_memory_bytes)} of memory."
+            if plan.peak_memory_bytes
+            else ""
+        )
+        + (f" {format_size(plan.base_bytes_left)} of base files did not have to be written." if has_logs else "")
+    )
+
+
+def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
+    left = [decision for decision in outcome.decisions if decision.choice is Choice.NONE]
+    counts: dict[str, int] = {}
+    for decision in left:
+        counts[decision.reason] = counts.get(decision.reason, 0) + 1
+    if counts:
+        told = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+        console.print(f"Excluded: {_count(len(left), 'file group')} ({told}).", highlight=False)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
+    return {
+        "instant": plan.instant,
+        "action": plan.action.pending,
+        "completion_time": plan.completion_time,
+        "recovered": plan.recovered,
+        "seconds": round(plan.seconds, 3),
+        "engine": plan.engine,
+        "input_bytes": plan.input_bytes,
+        "output_bytes": plan.output_bytes,
+        "merged_log_files": plan.merged_log_files,
+        "merged_log_bytes": plan.merged_log_bytes,
+        "read_bytes_before": plan.read_bytes_before,
+        "read_bytes_after": plan.read_bytes_after,
+        "base_bytes_left": plan.base_bytes_left,
+        "peak_memory_bytes": plan.peak_memory_bytes,
+        "operations": [_operation_as_json(operation) for operation in plan.operations],
+        "dropped": [asdict(dropped) for dropped in plan.dropped],
+    }
+
+
+def _operation_as_json(operation: OperationResult) -> dict[str, Any]:
+    fields = asdict(operation)
+    del fields["column_stats"]  # a report has none
+    if operation.delete_log is not None:
+        del fields["delete_log"]["column_stats"]
+    fields["damage"] = [damaged_as_json(file) for file in operation.damage]
+    return fields

@@ -1,32 +1,44 @@
 """`lakeward metadata compact|clean|disable|drop|abort-indexing TABLE`: service the metadata table, or take it or a
 part of it away.
 
-Touches: stdout, stderr; the table, through `services.py`, `removal.py` and `aborting.py` of `execute/metadata`.
+Touches: stdout, stderr; the table, through `services`, `removal` and `aborting` of `services/metadata/run`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.compaction import compaction_options
-from lakeward.cli.options.groups import with_option_groups
+from lakeward.base.quantities import format_size
+from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.metadata_compact import service_metadata_now
-from lakeward.cli.services.metadata_removal import removal_told, remove_partition
+from lakeward.cli.progress import open_view
+from lakeward.cli.result import Result
+from lakeward.cli.serviced import compaction_options, interruptible
+from lakeward.cli.services.metadata_view import metadata_done_as_json, metadata_headlines
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.settings import Writers
+from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.stuck_services import Judge
+from lakeward.services.metadata.plan.cleaning import file_names
 from lakeward.services.metadata.plan.trigger import MetadataService
 from lakeward.services.metadata.run.aborting import abort_indexing as abort
 from lakeward.services.metadata.run.aborting import preview_aborting
+from lakeward.services.metadata.run.removal import preview_removal, remove_metadata
+from lakeward.services.metadata.run.services import MetadataServices
+from lakeward.storage.storage import join
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import LockSettings
+    from lakeward.services.metadata.run.removal import Removal
+    from lakeward.services.metadata.run.services import MetadataWork
+
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
 
@@ -34,11 +46,9 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report w
 ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]
 
 
-@with_option_groups
 def compact(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     stated: StatedLocks,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: report what would be compacted, write nothing.")
@@ -46,11 +56,7 @@ def compact(
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Read every new file back; default --verify.")
     ] = None,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    exit_code: ExitCodeOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Merge the logs of the metadata table into new base files, all of its partitions together.
 
     Hudi's writers do it by themselves when they begin a write, `lakeward compact` at its end and the daemon as a job of
@@ -58,81 +64,59 @@ def compact(
     logs, and Hudi archives nothing of the table's timeline. What a compaction replaced, `lakeward metadata clean`
     deletes once no reader can need it.
     """
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    options = compaction_options(opened, locks, timezone=timezone)
+    options = compaction_options(opened, locks)
     if verify is not None:
         options = replace(options, verify=verify)
-    found = service_metadata_now(opened, options, MetadataService.COMPACTION, dry_run=dry_run, as_json=as_json)
-    if exit_code and not found:
-        raise typer.Exit(3)
+    return _service(opened, options, MetadataService.COMPACTION, dry_run=dry_run)
 
 
-@with_option_groups
 def clean(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     stated: StatedLocks,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: list the files that would be deleted, delete nothing.")
     ] = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    exit_code: ExitCodeOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Delete the files of the metadata table that its compactions replaced and no reader can need any more.
 
     By Hudi's own rule: what a reader that began up to 20 commits ago reads stays, and so does what a savepoint or a
     pending instant of the table could go back to. A clean that was interrupted is ended first.
     """
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    options = compaction_options(opened, locks, timezone=timezone)
-    found = service_metadata_now(opened, options, MetadataService.CLEAN, dry_run=dry_run, as_json=as_json)
-    if exit_code and not found:
-        raise typer.Exit(3)
+    options = compaction_options(opened, locks)
+    return _service(opened, options, MetadataService.CLEAN, dry_run=dry_run)
 
 
-@with_option_groups
 def disable(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: OpenedTable,
     stated: StatedLocks,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Remove the whole metadata table: readers list the storage. The next Hudi writer with it on rebuilds it.
 
     `lakeward metadata drop` removes one partition of it.
     """
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    remove_partition(opened, None, locks, dry_run=dry_run, as_json=as_json)
+    return remove_partition(opened, None, locks, dry_run=dry_run)
 
 
-@with_option_groups
 def drop(
     *,
-    table: TableArgument,
+    opened: OpenedTable,
     partition: Annotated[
         str,
         typer.Argument(metavar="PARTITION", help="A partition of the metadata table, for example column_stats."),
     ],
-    config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Remove one partition of the metadata table, for example because it is wrong. Lakeward builds none: the next Hudi
     writer whose options keep it rebuilds it."""
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    remove_partition(opened, partition, locks, dry_run=dry_run, as_json=as_json)
+    return remove_partition(opened, partition, locks, dry_run=dry_run)
 
 
 def rebuild() -> None:
@@ -144,27 +128,21 @@ def rebuild() -> None:
     )
 
 
-@with_option_groups
 def abort_indexing(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     instant: Annotated[
         str | None,
         typer.Argument(metavar="[INSTANT]", help="Instant of the indexing; without it the oldest pending one."),
     ] = None,
-    config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: DryRunOption = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """End an indexing that was begun and whose process is gone: delete what it was building, and its plan.
 
     Hudi does not resume an indexing, and until it is removed the table refuses writes. An index that is built already
     stays. It counts as gone with --writers stopped, or once nothing of it has changed for rollback.silent_after.
     """
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     judge = Judge(
         opened.storage,
@@ -174,32 +152,149 @@ def abort_indexing(
         opened.table.silent_after,
         writers_stopped=locks.writers is Writers.STOPPED,
     )
-    zone = timezone or opened.table.timezone
+    zone = opened.table.timezone
     if dry_run:
         done = preview_aborting(judge, instant, timezone=zone)
     else:
         done = abort(judge, instant, timezone=zone, lock=locks.options)
-    if as_json:
-        aborted = (
-            None
-            if done is None
-            else {
-                "instant": done.decision.instant,
-                "reason": done.decision.reason.value,
-                "why": done.decision.why,
-                "removed": [asdict(removal) for removal in done.removals],
-                "kept": list(done.kept),
-            }
-        )
-        print_json({"aborted": aborted, "dry_run": dry_run})
-        return
     if done is None:
-        typer.echo("No indexing is pending.")
-        return
-    would = "Would abort" if dry_run else "Aborted"
-    typer.echo(f"{would} indexing {done.decision.instant}, because {done.decision.why}.")
-    for removal in done.removals:
-        for line in removal_told(removal, dry_run=dry_run):
-            typer.echo(f"  {line}")
+        return Result(document={"aborted": None, "dry_run": dry_run}, lines=["No indexing is pending."])
+    decision = done.decision
+    aborted = {
+        "instant": decision.instant,
+        "reason": decision.reason.value,
+        "why": decision.why,
+        "removed": [asdict(removal) for removal in done.removals],
+        "kept": list(done.kept),
+    }
+    lines = [f"{'Would abort' if dry_run else 'Aborted'} indexing {decision.instant}, because {decision.why}."]
+    lines += [f"  {line}" for removal in done.removals for line in removal_told(removal, dry_run=dry_run)]
     if done.kept:
-        typer.echo(f"  Built, or of which nothing was there: {', '.join(done.kept)}.")
+        lines.append(f"  Built, or of which nothing was there: {', '.join(done.kept)}.")
+    return Result(document={"aborted": aborted, "dry_run": dry_run}, lines=lines)
+
+
+def _service(
+    opened: ConfiguredTable,
+    options: CompactionOptions,
+    only: MetadataService,
+    *,
+    dry_run: bool,
+) -> Result:
+    """Clean the metadata table, or compact it; with `dry_run` say what would be done."""
+    clock = SystemClock()
+    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
+        services = MetadataServices(
+            opened.storage, opened.base_path, options, clock=clock, processes=Processes(), observer=view, guard=guard
+        )
+        work = services.preview(only) if dry_run else None
+        done = None if dry_run else services.run(only)
+    if work is not None:
+        return Result(document=_work_as_json(work), lines=_work_lines(work), is_nothing=not work.is_due)
+    assert done is not None, "it is either a preview or a run"
+
+    def render(console: Terminal) -> None:
+        for line in metadata_headlines(done):
+            console.print(line, highlight=False)
+        if done.clean is None and only is MetadataService.CLEAN:
+            console.print("Nothing to clean: every file of the metadata table may still be read.")
+        if done.compaction is None and only is not MetadataService.CLEAN:
+            console.print("Nothing to compact: no log was added to the metadata table since its last compaction.")
+
+    return Rendered(
+        document=metadata_done_as_json(done, only),
+        render=render,
+        is_nothing=done.clean is None and done.compaction is None,
+    )
+
+
+def _work_as_json(work: MetadataWork) -> dict[str, Any]:
+    printed: dict[str, Any] = {}
+    if (backlog := work.backlog) is not None:
+        printed |= {
+            "compacted_at": backlog.compacted_at,
+            "delta_commits": backlog.delta_commits,
+            "is_due": backlog.is_due,
+            "file_groups": [
+                {
+                    "partition": slice_.partition_path,
+                    "file_id": slice_.file_id,
+                    "base_file": slice_.base_file.name if slice_.base_file else None,
+                    "log_files": len(slice_.log_files),
+                    "bytes": slice_.base_bytes + slice_.log_bytes,
+                }
+                for slice_ in backlog.slices
+            ],
+        }
+    if (dead := work.dead) is not None:
+        printed["clean"] = {
+            "earliest_retained": dead.earliest_retained.time if dead.earliest_retained else None,
+            "bytes": dead.bytes,
+            "files": [join(slice_.partition_path, name) for slice_ in dead.slices for name in file_names(slice_)],
+        }
+    return printed
+
+
+def _work_lines(work: MetadataWork) -> list[str]:
+    lines = []
+    if (dead := work.dead) is not None:
+        if dead.slices and dead.earliest_retained:
+            lines.append(
+                f"Would clean the metadata table: {dead.files} files, {format_size(dead.bytes)}, which nothing read "
+                f"since {dead.earliest_retained.time} can need."
+            )
+        elif work.backlog is None:
+            lines.append("Nothing to clean: every file of the metadata table may still be read.")
+    if (backlog := work.backlog) is not None:
+        since = f"its compaction {backlog.compacted_at}" if backlog.compacted_at else "it was built"
+        if backlog.is_due:
+            lines.append(
+                f"Would compact the metadata table: {len(backlog.slices)} file groups with {backlog.log_files} log "
+                f"files, {format_size(backlog.input_bytes)}; {backlog.delta_commits} delta commits since {since}."
+            )
+        else:
+            lines.append(f"Nothing to compact: no log was added to the metadata table since {since}.")
+    return lines
+
+
+def remove_partition(opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool) -> Result:
+    """Remove it, or with None the metadata table as a whole, and say what went."""
+    clock, processes = SystemClock(), Processes()
+    told: set[str] = set()
+
+    def on_wait(what: str, seconds: float) -> None:
+        if what not in told:
+            told.add(what)
+            typer.echo(f"Waiting: {what}.", err=True)
+
+    where = (opened.storage, opened.base_path, partition)
+    if dry_run:
+        removal = preview_removal(*where, clock=clock, processes=processes, on_wait=on_wait)
+    else:
+        removal = remove_metadata(*where, lock=locks.options, clock=clock, processes=processes, on_wait=on_wait)
+    return Result(document=asdict(removal) | {"dry_run": dry_run}, lines=removal_told(removal, dry_run=dry_run))
+
+
+def removal_told(removal: Removal, *, dry_run: bool) -> list[str]:
+    """What went, or would go, in lines."""
+    if removal.is_empty:
+        return ["The table has no metadata table. Nothing to remove."]
+    would = "Would take" if dry_run else "Took"
+    lines = []
+    if removal.named:
+        lines.append(f"{would} {', '.join(removal.named)} out of hoodie.table.metadata.partitions.")
+    if removal.left:
+        lines.append(f"{'Would keep' if dry_run else 'Kept'} {', '.join(removal.left)}.")
+    if removal.folders:
+        size = format_size(removal.size_bytes)
+        verb = "Would delete" if dry_run else "Deleted"
+        lines.append(f"{verb} {', '.join(removal.folders)}: {removal.files} files, {size}.")
+    if not dry_run:
+        what = "it" if removal.partition is None else removal.partition
+        lines.append(
+            f"The next Hudi writer whose options keep {what} rebuilds it."
+            if removal.is_built_anew
+            else f"No release of Hudi writes tables of version 10, so nothing rebuilds {what} before the downgrade "
+            "(`lakeward table downgrade`). The table works without."
+        )
+    return lines

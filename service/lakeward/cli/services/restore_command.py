@@ -8,17 +8,17 @@ See:     docs/decisions/0035-restore.md
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.base.errors import Cancelled, UsageError
 from lakeward.base.quantities import format_instant, format_size
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.result import Result
+from lakeward.cli.serviced import serviced_table
 from lakeward.config.settings import Writers
 from lakeward.services.together.restore.run.restoring import preview_restore
 from lakeward.services.together.restore.run.restoring import restore as restore_table
@@ -28,23 +28,18 @@ if TYPE_CHECKING:
     from lakeward.services.together.restore.run.restoring import Restored
 
 
-@with_option_groups
 def restore(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     to: Annotated[
         str,
         typer.Option("--to", metavar="COMMIT", help="The instant of the commit to go back to, or of its savepoint."),
     ],
-    config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: list what would be lost, by commit, and write nothing.")
     ] = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Take the table back to a commit. Whatever completed after it is deleted for good, rows included.
 
     All writers must be stopped, and with them every compaction, cleaning and indexing job. The metadata table is
@@ -52,7 +47,6 @@ def restore(
     to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
     clean.keep_deleted), it is undone first.
     """
-    opened = open_table(table, config)
     is_stopped = stated.writers is not None or (stated.lock is None and opened.locks.writers is Writers.STOPPED)
     if not dry_run and not is_stopped:
         raise UsageError(
@@ -62,65 +56,60 @@ def restore(
             remedy="Stop all writers and table services, and say so: --writers stopped.",
         )
     locks = stated.over(opened, dry_run=dry_run)
-    with serviced_table(opened, locks, timezone=timezone) as serviced:
+    with serviced_table(opened, locks) as serviced:
         if dry_run:
-            _tell_preview(preview_restore(serviced, to), as_json=as_json)
-            return
+            planned = preview_restore(serviced, to)
+            return Result(
+                document=_planned_json(planned) | {"dry_run": True, "restore": planned.pending_restore},
+                lines=list(_preview_lines(planned)),
+            )
         try:
             done = restore_table(serviced, to)
         except (KeyboardInterrupt, Cancelled) as error:
             error.add_note("A restore that had begun stays pending; the same command ends it, and Hudi's writers wait.")
             raise
-    _tell(done, as_json=as_json)
+    document = {"dry_run": False, "restore": done.restore, "completion_time": done.completion_time}
+    return Result(document=_planned_json(done.planned) | document, lines=list(_restored_lines(done)))
 
 
-def _tell(done: Restored, *, as_json: bool) -> None:
+def _restored_lines(done: Restored) -> Iterator[str]:
     planned = done.planned
-    if as_json:
-        print_json(
-            _planned_json(planned)
-            | {"dry_run": False, "restore": done.restore, "completion_time": done.completion_time}
-        )
-        return
     if done.restore is None:
-        typer.echo(f"The table is at {planned.target} already. Nothing to restore.")
+        yield (f"The table is at {planned.target} already. Nothing to restore.")
         return
     for each in planned.brought_back:
-        typer.echo(f"Clean {each.clean} was undone first: {_count(each.files)} of {format_size(each.bytes)} came back.")
-    typer.echo(f"Restored to {_moment(planned.target)} by restore {done.restore}.")
+        yield (f"Clean {each.clean} was undone first: {_count(each.files)} of {format_size(each.bytes)} came back.")
+    yield (f"Restored to {_moment(planned.target)} by restore {done.restore}.")
     for undone in planned.undone:
-        typer.echo(f"  {_line(undone)}")
+        yield (f"  {_line(undone)}")
     for clean in planned.cleans:
-        typer.echo(f"  clean {clean}: was pending, and is gone")
+        yield (f"  clean {clean}: was pending, and is gone")
     if planned.has_metadata_table:
-        typer.echo("The metadata table is removed; the next Hudi writer that has it on rebuilds it.")
+        yield ("The metadata table is removed; the next Hudi writer that has it on rebuilds it.")
 
 
-def _tell_preview(planned: PlannedRestore, *, as_json: bool) -> None:
-    if as_json:
-        print_json(_planned_json(planned) | {"dry_run": True, "restore": planned.pending_restore})
-        return
+def _preview_lines(planned: PlannedRestore) -> Iterator[str]:
     if planned.pending_restore is not None:
-        typer.echo(f"Would end restore {planned.pending_restore}, which was interrupted.")
+        yield (f"Would end restore {planned.pending_restore}, which was interrupted.")
     elif not planned.undone:
-        typer.echo(f"The table is at {planned.target} already. Nothing to restore.")
+        yield (f"The table is at {planned.target} already. Nothing to restore.")
         return
     for each in planned.brought_back:
-        typer.echo(f"Would undo clean {each.clean} first: {_count(each.files)} of {format_size(each.bytes)} come back.")
+        yield (f"Would undo clean {each.clean} first: {_count(each.files)} of {format_size(each.bytes)} come back.")
     files = sum(len(names) for each in planned.undone for names in each.files.values())
     size = format_size(sum(each.bytes for each in planned.undone))
-    typer.echo(f"Would restore to {_moment(planned.target)}: {_count(files)} of {size} would be lost, in this order:")
+    yield (f"Would restore to {_moment(planned.target)}: {_count(files)} of {size} would be lost, in this order:")
     for undone in planned.undone:
-        typer.echo(f"  {_line(undone)}")
+        yield (f"  {_line(undone)}")
         for path, names in undone.files.items():
             for name in names:
-                typer.echo(f"    {path or '(none)'}  {name}")
+                yield (f"    {path or '(none)'}  {name}")
     for clean in planned.cleans:
-        typer.echo(f"  clean {clean}: pending, would go")
+        yield (f"  clean {clean}: pending, would go")
     for plan in planned.stays_pending:
-        typer.echo(f"Stays pending: {plan}, which was requested before that commit.")
+        yield (f"Stays pending: {plan}, which was requested before that commit.")
     if planned.has_metadata_table:
-        typer.echo("The metadata table would be removed; the next Hudi writer that has it on rebuilds it.")
+        yield ("The metadata table would be removed; the next Hudi writer that has it on rebuilds it.")
 
 
 def _line(each: Undone) -> str:

@@ -6,110 +6,157 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from getpass import getuser
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_size
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.groups import with_option_groups
+from lakeward.base.quantities import format_duration, format_size, format_time
+from lakeward.cli.configured_table import OpenedTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.pinned_files import find_pinned
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.serviced import serviced_table
-from lakeward.cli.views.savepoints import render_savepoints, savepoints_as_json
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.result import Result, shown
+from lakeward.cli.serviced import serviced_table
+from lakeward.cli.terminal import Column, Rendered, new_table
+from lakeward.services.savepoint.plan import Pinned
 from lakeward.services.savepoint.run import create_savepoint, delete_savepoint, preview_savepoint
 
 
-@with_option_groups
 def create(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     instant: Annotated[
         str | None,
         typer.Argument(metavar="[INSTANT]", help="Instant of the commit; by default the newest completed one."),
     ] = None,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment; shown by `list`.")] = "",
     user: Annotated[str | None, typer.Option(metavar="NAME", help="User; by default the user of this process.")] = None,
-    config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: report what it would keep, write nothing.")
     ] = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Keep all files as of a commit, until the savepoint is deleted.
 
     No cleaner deletes them and Hudi archives no commit from it on, so the table's storage and timeline grow for as long
     as there is a savepoint. `lakeward restore` takes the table back to it.
     """
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
 
-    with serviced_table(opened, locks, timezone=timezone) as serviced:
+    with serviced_table(opened, locks) as serviced:
         if dry_run:
             saved = preview_savepoint(serviced, instant)
         else:
             saved = create_savepoint(serviced, instant, user=user or getuser(), comment=comment)
-    if as_json:
-        print_json(
-            {
-                "savepoint": saved.instant,
-                "completion_time": saved.completion_time,
-                "files": saved.files,
-                "bytes": saved.bytes,
-                "dry_run": dry_run,
-            }
-        )
-        return
     does = "Would make" if dry_run else "Made"
     files = f"{saved.files} file{'' if saved.files == 1 else 's'}"
-    typer.echo(f"{does} a savepoint of {saved.instant}. It keeps {files}, {format_size(saved.bytes)}.")
+    return Result(
+        document={
+            "savepoint": saved.instant,
+            "completion_time": saved.completion_time,
+            "files": saved.files,
+            "bytes": saved.bytes,
+            "dry_run": dry_run,
+        },
+        lines=[f"{does} a savepoint of {saved.instant}. It keeps {files}, {format_size(saved.bytes)}."],
+    )
 
 
-@with_option_groups
 def delete(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     instant: Annotated[str, typer.Argument(metavar="INSTANT", help="Instant of the savepoint's commit.")],
-    config: ConfigOption = None,
     stated: StatedLocks,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Delete a savepoint. The next clean may delete its files, and the table can no longer be restored to it."""
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)
 
-    with serviced_table(opened, locks, timezone=timezone) as serviced:
+    with serviced_table(opened, locks) as serviced:
         deleted = delete_savepoint(serviced, instant)
-    if as_json:
-        print_json({"deleted": deleted.instant, "was_completed": deleted.was_completed})
-    elif deleted.was_completed:
-        typer.echo(f"Deleted the savepoint of {deleted.instant}.")
-    else:
-        typer.echo(f"Removed what was begun of a savepoint of {deleted.instant}.")
+    did = "Deleted the savepoint" if deleted.was_completed else "Removed what was begun of a savepoint"
+    return Result(
+        document={"deleted": deleted.instant, "was_completed": deleted.was_completed},
+        lines=[f"{did} of {deleted.instant}."],
+    )
 
 
 def list_savepoints(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+    opened: OpenedTable,
+) -> Result:
     """Show the savepoints, Hudi's too, with the bytes that only each keeps: no reader of the newest rows reads them."""
-    opened = open_table(table, config)
-    snapshot, now = opened.snapshot(timezone=None), SystemClock().now()
+    snapshot, now = opened.snapshot(), SystemClock().now()
     pinned = find_pinned(opened, snapshot)
     begun = [each.time for each in snapshot.timeline.pending if each.action == "savepoint"]
-    if as_json:
-        print_json({"savepoints": savepoints_as_json(pinned, now=now), "begun": begun})
+    return Rendered(
+        document={"savepoints": savepoints_as_json(pinned, now=now), "begun": begun},
+        render=lambda console: render_savepoints(pinned, begun, console, now=now),
+    )
+
+
+_COLUMNS = {
+    "instant": Column.FIXED,
+    "age": Column.NUMBER,
+    "only it keeps": Column.NUMBER,
+    "files": Column.NUMBER,
+    "user": Column.FIXED,
+    "comment": Column.ELASTIC,
+}
+
+
+def savepoints_as_json(pinned: Sequence[Pinned], *, now: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "instant": each.savepoint.instant,
+            "user": each.savepoint.user,
+            "comment": each.savepoint.comment,
+            "made_at": format_time(each.savepoint.made_at),
+            "age_seconds": round(now - each.savepoint.made_at),
+            "files": each.files,
+            "bytes": each.bytes,
+            "files_only_it_keeps": each.only_files,
+            "bytes_only_it_keeps": each.only_bytes,
+            "files_gone": each.gone,
+        }
+        for each in pinned
+    ]
+
+
+def explain_pinned(pinned: Sequence[Pinned], console: Console, *, now: float) -> None:
+    """A sentence for each savepoint."""
+    for each in pinned:
+        age = format_duration(max(0.0, now - each.savepoint.made_at))
+        comment = f" ({each.savepoint.comment})" if each.savepoint.comment else ""
+        console.print(
+            Text(
+                shown(
+                    f"{format_size(each.only_bytes)} pinned by savepoint {each.savepoint.instant} since {age}{comment}."
+                )
+            )
+        )
+
+
+def render_savepoints(pinned: Sequence[Pinned], begun: Sequence[str], console: Console, *, now: float) -> None:
+    """`begun`: instants of savepoints that are not completed, and so keep nothing."""
+    if not pinned:
+        console.print("No savepoint.")
     else:
-        render_savepoints(pinned, begun, Terminal(), now=now)
+        table = new_table(_COLUMNS)
+        for each in pinned:
+            savepoint = each.savepoint
+            cells = (
+                savepoint.instant,
+                format_duration(max(0.0, now - savepoint.made_at)),
+                format_size(each.only_bytes),
+                f"{each.files}, {each.gone} gone" if each.gone else str(each.files),
+                savepoint.user,
+                savepoint.comment,
+            )
+            table.add_row(*(Text(shown(cell)) for cell in cells))
+        console.print(table)
+    for instant in begun:
+        console.print(f"A savepoint of {instant} was begun and not completed: it keeps nothing.")

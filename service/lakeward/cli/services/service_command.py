@@ -15,35 +15,24 @@ Keeps:   1. nothing is written without a statement about the table's other write
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import Cancelled, LakewardError, Refused, VerificationFailed
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.base.errors import Cancelled, LakewardError, Refused
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.engine import CommandEngines, StatedEngine
-from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.serviced import serviced_table
-from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
-from lakeward.cli.views.clean import clean_as_json, render_clean
-from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
-from lakeward.cli.views.compact import render_report, report_as_json
-from lakeward.cli.views.engines import engines_as_json, render_engines
-from lakeward.cli.views.metadata import metadata_report_as_json, render_metadata_report
-from lakeward.cli.views.plan import plan_as_json, render_plan
-from lakeward.cli.views.rollback import (
-    rollbacks_planned_as_json,
-    rolled_back_as_json,
-    tell_rollbacks_planned,
-    tell_rolled_back,
-)
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.preview import engines_as_json, plan_as_json, render_engines, render_plan
+from lakeward.cli.result import Result, Show
+from lakeward.cli.serviced import serviced_table
+from lakeward.cli.services import archive_command, clean_view, rollback_command
+from lakeward.cli.services.compact_command import compaction_error, render_report, report_as_json
+from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.standing import standing_of
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.clean_plan import CleanPlan
@@ -62,7 +51,6 @@ from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.metadata.run.trigger import service_metadata
 from lakeward.services.rollback.run.rolling_back import find_decisions, preview, roll_back_writes
-from lakeward.table.damaged_file import damaged_error
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
@@ -72,33 +60,16 @@ if TYPE_CHECKING:
     from lakeward.table.file_system_view import GroupId
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What a step did, as JSON and for people."""
-
-    document: dict[str, Any]
-    render: Callable[[Terminal], None]
-    is_any: bool
-    """There was something to do."""
-    error: LakewardError | None = None
-    """What the command ends with, once the other steps are done."""
-
-
-@with_option_groups
 def service(
     *,
-    table: TableArgument,
-    config: ConfigOption = None,
+    opened: ZonedTable,
     stated: StatedLocks,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: report what would be done, step by step; write nothing.")
     ] = False,
     engine: StatedEngine,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
-    debug: DebugOption = False,
-) -> None:
+    show: Show,
+) -> Result:
     """Recover a table, roll failed writes back, compact it, clean and archive it: all there is to do, in this order.
 
     It does at once what the daemon does when it is due, by the same settings: a service that the configuration leaves
@@ -106,19 +77,17 @@ def service(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    engines = engine.over(opened.settings, memory_bytes=opened.table.memory)
-    if not dry_run:
-        engines.check()
-    parked = ParkedGroups(opened, config, SystemClock(), say=partial(typer.echo, err=True))
-    parked_now = parked.records()
-    excluded = parked.excluded(parked_now)
-    console, report, failed, is_any = Terminal(), dict[str, Any](), None, False
-    try:
-        with serviced_table(opened, locks, timezone=timezone) as serviced:
+    parked = ParkedGroups(opened, SystemClock(), say=partial(typer.echo, err=True))
+    done: dict[str, Result] = {}
+    with engine.over(opened.settings, memory_bytes=opened.table.memory) as engines:
+        if not dry_run:
+            engines.check()
+        parked_now = parked.records()
+        excluded = parked.excluded(parked_now)
+        with serviced_table(opened, locks) as serviced:
             compact = _Compaction(opened, serviced, engines, excluded)
-            steps: dict[str, Callable[[], _Step | None]] = {
+            steps: dict[str, Callable[[], Result | None]] = {
                 "recovery": compact.recover,
                 "rollback": partial(_roll_back, serviced, dry_run=dry_run),
                 "compaction": compact.preview if dry_run else compact.run,
@@ -128,36 +97,43 @@ def service(
             if dry_run:
                 del steps["recovery"]
             for name, step in steps.items():
-                done = _do(step) if _is_given(opened, name) else _left_out(name)
-                if done is None:
+                result = _do(step) if _is_given(opened, name) else _left_out(name)
+                if result is None:
                     continue
-                report[name], is_any, failed = done.document, is_any or done.is_any, failed or done.error
-                if not as_json:
-                    console.print(f"[bold]{name}[/bold]", highlight=False)
-                    done.render(console)
-                if done.error is not None and not isinstance(done.error, Refused):
-                    parked.park(done.error)
+                done[name] = result
+                show(_headed(name, result))
+                if result.error is not None and not isinstance(result.error, Refused):
+                    parked.park(result.error)
                     break
-    finally:
-        engines.stop()
-    if as_json:
-        print_json({"dry_run": dry_run, "parked": parked.as_json(parked_now), **report})
-    if failed is not None:
-        raise failed
-    if exit_code and not is_any:
-        raise typer.Exit(3)
+    return Result(
+        document={
+            "dry_run": dry_run,
+            "parked": parked.as_json(parked_now),
+            **{name: result.document for name, result in done.items()},
+        },
+        is_nothing=all(result.is_nothing for result in done.values()),
+        error=next((result.error for result in done.values() if result.error is not None), None),
+    )
 
 
-def _do(step: Callable[[], _Step | None]) -> _Step | None:
+def _headed(name: str, result: Result) -> Result:
+    def render(console: Terminal) -> None:
+        console.print(f"[bold]{name}[/bold]", highlight=False)
+        result.show()
+
+    return Rendered(document=None, render=render)
+
+
+def _do(step: Callable[[], Result | None]) -> Result | None:
     """The step, or what its error leaves to be said of it; a command that is interrupted stops at once."""
     try:
         return step()
     except Cancelled:
         raise
     except LakewardError as error:
-        word, told = ("refused" if isinstance(error, Refused) else "failed"), str(error)
-        return _Step(
-            {word: told}, lambda console: console.print(f"{word.capitalize()}: {told}", markup=False), False, error
+        word = "refused" if isinstance(error, Refused) else "failed"
+        return Result(
+            document={word: str(error)}, lines=[f"{word.capitalize()}: {error}"], is_nothing=True, error=error
         )
 
 
@@ -166,11 +142,11 @@ def _is_given(opened: ConfiguredTable, name: str) -> bool:
     return (JobKind.COMPACTION if name == "recovery" else JobKind(name)) in opened.table.services
 
 
-def _left_out(name: str) -> _Step | None:
+def _left_out(name: str) -> Result | None:
     if name == "recovery":
         return None
     why = f"services of the configuration does not have {name}"
-    return _Step({"left_out": why}, lambda console: console.print(f"Left out: {why}."), False)
+    return Result(document={"left_out": why}, lines=[f"Left out: {why}."], is_nothing=True)
 
 
 class _Compaction:
@@ -186,7 +162,7 @@ class _Compaction:
         self._opened = opened
         self._serviced = serviced
         self._rule = engines.rule
-        snapshot = opened.snapshot(timezone=serviced.options.timezone)
+        snapshot = opened.snapshot()
         standing = standing_of(opened.table, snapshot, beside_writers=not serviced.options.writers_stopped)
         self._no_work = standing.no_work
         self._is_stopped = JobKind.COMPACTION in standing.stopped
@@ -206,19 +182,18 @@ class _Compaction:
             excluded=excluded,
         )
 
-    def recover(self) -> _Step | None:
+    def recover(self) -> Result | None:
         if self._is_stopped:
             return None  # the step that is compaction's says why
         recovery = self._compactor.recover()
         gone = [each.instant for each in recovery.rolled_back]
+        return Result(
+            document={"rolled_back": gone},
+            lines=[f"Rolled back an attempt at {instant} that died." for instant in gone],
+            is_nothing=not gone,
+        )
 
-        def render(console: Terminal) -> None:
-            for instant in gone:
-                console.print(f"Rolled back an attempt at {instant} that died.")
-
-        return _Step({"rolled_back": gone}, render, bool(gone))
-
-    def preview(self) -> _Step:
+    def preview(self) -> Result:
         if self._no_work:
             return self._none(self._no_work)
         outcome, rule = self._compactor.preview().outcome, self._rule
@@ -228,9 +203,9 @@ class _Compaction:
             render_engines(outcome, rule, console)
 
         document = {**plan_as_json(outcome), "runs_on": engines_as_json(outcome, rule)}
-        return _Step(document, render, bool(outcome.operations))
+        return Rendered(document=document, render=render, is_nothing=not outcome.operations)
 
-    def run(self) -> _Step:
+    def run(self) -> Result:
         if self._no_work:
             return self._none(self._no_work)
         report = self._compactor.compact()
@@ -245,57 +220,49 @@ class _Compaction:
             observer=serviced.observer,
             guard=serviced.guard,
         )
-        wrong = metadata.left if isinstance(metadata.left, VerificationFailed) else None
 
         def render(console: Terminal) -> None:
             render_report(report, console)
             render_metadata_report(metadata, console)
 
-        return _Step(
-            {**report_as_json(report), **metadata_report_as_json(metadata)},
-            render,
-            bool(report.plans) or metadata.done is not None,
-            wrong or (damaged_error(report.damage) if report.damage else None),
+        return Rendered(
+            document={**report_as_json(report), **metadata_report_as_json(metadata)},
+            render=render,
+            is_nothing=not report.plans and metadata.done is None,
+            error=compaction_error(report, metadata),
         )
 
-    def _none(self, why: str) -> _Step:
-        return _Step({"no_work": why}, lambda console: console.print(f"Nothing to compact: {why}."), False)
+    def _none(self, why: str) -> Result:
+        return Result(document={"no_work": why}, lines=[f"Nothing to compact: {why}."], is_nothing=True)
 
 
-def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> _Step:
+def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> Result:
     found = find_decisions(serviced)
     left = [decision for decision in found if decision.step is Step.LEAVE]
     todo = [decision for decision in found if decision.step is not Step.LEAVE]
     if dry_run:
-        planned = [preview(serviced, decision) for decision in todo]
-        return _Step(
-            rollbacks_planned_as_json(planned, left),
-            lambda _: tell_rollbacks_planned(planned, left, as_json=False),
-            bool(planned),
-        )
+        return rollback_command.planned_result([preview(serviced, decision) for decision in todo], left)
     report = roll_back_writes(serviced, [decision.instant for decision in todo])
-    all_left = [*report.left, *left]
-    return _Step(
-        rolled_back_as_json(report.rolled_back, all_left),
-        lambda _: tell_rolled_back(report.rolled_back, all_left, as_json=False),
-        bool(report.rolled_back),
-    )
+    return rollback_command.rolled_back_result(report.rolled_back, [*report.left, *left])
 
 
-def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> _Step:
+def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> Result:
     options = opened.table.section(ArchiveSettings).chosen(opened.table.as_hudi_has_it)
     if dry_run:
-        timezone = serviced.options.timezone
-        plan = preview_archive(serviced.storage, serviced.base_path, options, clock=serviced.clock, timezone=timezone)
-        return _Step(archive_as_json(plan), partial(render_archive, plan), bool(plan.archived))
-    report = Archiver(serviced, options).archive()
-    is_any = bool(report.archived or report.merged_files)
-    return _Step(archived_as_json(report), partial(render_archived, report), is_any)
+        plan = preview_archive(
+            serviced.storage,
+            serviced.base_path,
+            options,
+            clock=serviced.clock,
+            timezone=serviced.options.timezone,
+        )
+        return archive_command.planned_result(plan)
+    return archive_command.archived_result(Archiver(serviced, options).archive())
 
 
 def _clean(
     opened: ConfiguredTable, serviced: ServicedTable, excluded: Mapping[GroupId, Reason], *, dry_run: bool
-) -> _Step:
+) -> Result:
     settings = opened.table
     clean = settings.section(CleanSettings)
     chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
@@ -307,10 +274,8 @@ def _clean(
     if dry_run:
         snapshot = serviced.snapshot(service=TableService.CLEANING)
         outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
-        return _Step(clean_as_json(outcome), partial(render_clean, outcome), any(outcome.dead))
+        return clean_view.planned_result(outcome)
     cleaner = Cleaner(serviced, {}, keep_seconds=clean.keep_deleted)
     is_part = bool(excluded) or chosen != GroupFilter()
     report = cleaner.clean(choose, None if is_part else choice.where)
-    purged = purge_quarantine(serviced, bytes_max=clean.quarantine_max)
-    is_any = bool(report.cleans or purged)
-    return _Step(cleaned_as_json(report, purged), partial(render_cleaned, report, purged), is_any)
+    return clean_view.cleaned_result(report, purge_quarantine(serviced, bytes_max=clean.quarantine_max))

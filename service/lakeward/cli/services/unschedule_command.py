@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import DebugOption, JsonOption, print_json
-from lakeward.cli.services.serviced import serviced_table
+from lakeward.cli.result import Result
+from lakeward.cli.serviced import serviced_table
 from lakeward.protocol.pending.pending_work import pending_work
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import label
@@ -31,17 +30,15 @@ if TYPE_CHECKING:
     from lakeward.services.compaction.run.unscheduling import Unscheduled
 
 
-@with_option_groups
 def unschedule(
     *,
-    table: TableArgument,
+    opened: ZonedTable,
     instant: Annotated[
         str | None,
         typer.Argument(
             metavar="[INSTANT]", help="Instant of the plan; optional if Lakeward has only one pending plan."
         ),
     ] = None,
-    config: ConfigOption = None,
     stated: StatedLocks,
     foreign: Annotated[
         bool,
@@ -54,10 +51,7 @@ def unschedule(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Dry run: report what would be unscheduled, write nothing.")
     ] = False,
-    timezone: TimezoneOption = None,
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+) -> Result:
     """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again.
 
     With --foreign also one that another engine planned.
@@ -68,21 +62,16 @@ def unschedule(
             why="What another engine planned is removed only by name.",
             remedy="`lakeward inspect` shows what is pending.",
         )
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    with serviced_table(opened, locks, timezone=timezone) as serviced:
+    with serviced_table(opened, locks) as serviced:
         pending = pending_work(serviced.snapshot(only=(), service=TableService.UNSCHEDULING))
         if instant is None and not any(work.is_ours for work in pending):
-            _tell_nothing(pending, as_json=as_json)
-            return
-        chosen = instant or _only(pending, table)
+            return _nothing_result(pending)
+        chosen = instant or _only(pending, opened.base_path)
         act = preview_unscheduling if dry_run else unschedule_plan
         ended = act(serviced, chosen, foreign=foreign)
     if isinstance(ended, StillScheduled):
         raise _stays(ended, next((work for work in pending if work.instant == chosen), None))
-    if as_json:
-        print_json({"unscheduled": _as_json(ended), "dry_run": dry_run})
-        return
     would = "Would unschedule" if dry_run else "Unscheduled"
     groups = f"{len(ended.groups)} file group{'' if len(ended.groups) == 1 else 's'}"
     attempt = (
@@ -90,9 +79,13 @@ def unschedule(
         if ended.attempt_rolled_back
         else ""
     )
-    typer.echo(f"{would} {label(ended.action)} {ended.instant}{attempt}. It holds {groups}:")
-    for partition_path, file_id in ended.groups:
-        typer.echo(f"  {partition_path or '(none)'}  {file_id}")
+    return Result(
+        document={"unscheduled": _as_json(ended), "dry_run": dry_run},
+        lines=[
+            f"{would} {label(ended.action)} {ended.instant}{attempt}. It holds {groups}:",
+            *(f"  {partition_path or '(none)'}  {file_id}" for partition_path, file_id in ended.groups),
+        ],
+    )
 
 
 def _only(pending: Sequence[PendingWork], table: str) -> str:
@@ -106,12 +99,12 @@ def _only(pending: Sequence[PendingWork], table: str) -> str:
     return ours[0]
 
 
-def _tell_nothing(pending: Sequence[PendingWork], *, as_json: bool) -> None:
+def _nothing_result(pending: Sequence[PendingWork]) -> Result:
     others = [work.instant for work in pending]
-    if as_json:
-        print_json({"unscheduled": None, "foreign": others})
-        return
-    typer.echo("No plan of Lakeward is pending." + (f" Of other engines: {', '.join(others)}." if others else ""))
+    foreign = f" Of other engines: {', '.join(others)}." if others else ""
+    return Result(
+        document={"unscheduled": None, "foreign": others}, lines=[f"No plan of Lakeward is pending.{foreign}"]
+    )
 
 
 def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:

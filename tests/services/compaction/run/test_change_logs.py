@@ -132,7 +132,7 @@ def test_a_report_tells_it_from_logs_of_rows(base: Path) -> None:
 
 def test_explain_names_it_among_the_files_of_its_compaction(base: Path, instants: tuple[str, str, str]) -> None:
     """It is told from logs of rows there."""
-    explained = Explained(open_table(str(base), None), timezone="UTC")
+    explained = Explained(open_table(str(base), None, timezone="UTC"))
     files = {file.path: file for file in explained.instant(instants[2]).facts.files}
     assert files.keys() == of(base, instants[2])
     assert [file.is_change_log for path, file in sorted(files.items())] == [True, False]

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from lakeward.base import kernel_process
-from lakeward.cli.views.progress import Bars, Lines, open_view
+from lakeward.cli.progress import Bars, Lines, open_view
 from lakeward.protocol.progress import Merged
 from tests.clocks import SettableClock
 

@@ -8,7 +8,8 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.cli.views.terminal import Terminal, shown
+from lakeward.cli.result import shown
+from lakeward.cli.terminal import Terminal
 
 
 @pytest.mark.parametrize(

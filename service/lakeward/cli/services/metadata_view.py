@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lakeward.base.quantities import format_duration, format_instant, format_size
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.terminal import Terminal
 from lakeward.services.metadata.plan.trigger import MetadataService, MetadataTrigger
 from lakeward.services.metadata.run.trigger import MetadataReport
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lakeward.cli.views.inspect import render
-from lakeward.cli.views.plan import render_plan
-from lakeward.cli.views.tables import cut
-from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.inspect_command import render
+from lakeward.cli.preview import render_plan
+from lakeward.cli.terminal import Terminal, cut
 from lakeward.services.compaction.plan.decision import Choice, Decision, Form, PlanOutcome, Reason
 from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage

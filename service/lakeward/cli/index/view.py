@@ -1,20 +1,21 @@
-"""Which indexes a table's writes use, and what was found of the one on trial, for people and as JSON.
+"""Which indexes a table's writes use, what was found of the one on trial, and places of keys: for people and as JSON.
 
 Touches: the given console.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
-from lakeward.cli.views.index.compared import places, told_places
-from lakeward.cli.views.tables import Column, new_table
-from lakeward.cli.views.terminal import shown
+from lakeward.cli.result import shown
+from lakeward.cli.terminal import Column, new_table
 from lakeward.index.tee import Tee
+from lakeward.table.file_system_view import GroupId
 
 if TYPE_CHECKING:
     from lakeward.services.indexing.judge.tee_check import TeeCheck
@@ -83,3 +84,11 @@ def render_tee(tee: Tee, left: int, console: Console) -> None:
     """What holds while one is on trial."""
     console.print(f"Writes use the {tee.primary} index; the {tee.shadow} index is on trial.")
     console.print(tee.told + (f" {left:,} are still to be compared." if left else ""))
+
+
+def places(groups: Iterable[GroupId]) -> list[dict[str, str]]:
+    return [{"partition_path": path, "file_id": file_id} for path, file_id in groups]
+
+
+def told_places(groups: Iterable[GroupId]) -> str:
+    return " and ".join(f"{path or '(no partition)'}, {file_id}" for path, file_id in groups) or "nowhere"

@@ -1,25 +1,31 @@
-"""Tables on a terminal: one line a row as far as that is possible, and names cut in the middle where they must be.
+"""The terminal, on which no text is a command; and tables on it: one line a row as far as that is possible.
 
     961af969-1c4e-4f0d-a4f1-8a3a9c3f8847-0   on 120 columns
-    961af969…847-0                           on 80, where the beginning and the end still identify it
+    961af969…847-0                           on 80: names are cut in the middle, the beginning and the end identify them
 
-Output that is no terminal's, a pipe's or a file's, has no width (`terminal.Terminal`), and nothing in it is cut.
+Output that is no terminal's, a pipe's or a file's, has no width, and nothing in it is cut.
 
-Touches: nothing.
+Touches: nothing; a result, stdout, where it is shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.cli.views.terminal import shown
+from lakeward.cli.result import Result, shown
+
+NO_WIDTH = 1 << 16
+"""More than any line of Lakeward has."""
 
 ID_CELLS = 14
 """What is left of a file group's id on a narrow terminal: eight characters, the cut, five characters."""
@@ -29,6 +35,32 @@ WIDE_CELLS = 120
 
 _CUT = "…"
 _NAME_CELLS_MIN = 6
+
+
+class Terminal(Console):
+    """A console on which no text is a command; colours are Rich's.
+
+    A pipe or a file has no width: what reads it finds each name whole, and each row of a table on one line.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if not self.is_terminal and "width" not in options:
+            self.width = NO_WIDTH
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(shown(segment.text), segment.style)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered(Result):
+    """A result that people read as tables, or with colours."""
+
+    render: Callable[[Terminal], None]
+
+    def show(self) -> None:
+        self.render(Terminal())
 
 
 class Column(Enum):

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Cancelled
-from lakeward.cli.interrupts import interruptible
 from lakeward.cli.main import AFTER_AN_INTERRUPT, run
+from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.instant import State
 from tests.crash.compacting import check_readable
@@ -38,7 +38,7 @@ def in_foreground() -> Iterator[None]:
 def test_an_interrupt_that_python_loses_is_heard_at_the_next_fence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Keeps 1 of cli/interrupts: SIGINT in a weak reference's callback raises nothing, and nothing is published."""
+    """Keeps 1 of cli/serviced: SIGINT in a weak reference's callback raises nothing, and nothing is published."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     table = copy_golden("v9", tmp_path / "table")
 
@@ -106,7 +106,7 @@ def test_a_library_may_not_make_an_error_of_its_own_of_it() -> None:
 
 
 def test_where_interrupts_are_ignored_they_stay_so() -> None:
-    """Keeps 2 of cli/interrupts: a command in a script's background is not ended by the Ctrl-C meant for another."""
+    """Keeps 2 of cli/serviced: a command in a script's background is not ended by the Ctrl-C meant for another."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with interruptible() as guard:
         signal.raise_signal(signal.SIGINT)

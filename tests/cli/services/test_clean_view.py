@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from lakeward.cli.views.clean import clean_as_json, render_clean
+from lakeward.cli.services.clean_view import clean_as_json, render_clean
 from lakeward.services.clean.plan.decision import CleanOutcome
 from tests.services.clean.plan.clean_cases import read_table
 
