@@ -11,7 +11,7 @@ import pytest
 from lakeward.base.errors import BrokenFile, Conflict, LockLost, OutcomeUnknown, UntrustedName
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.protocol.attempts import intent_fencing
-from lakeward.protocol.attempts.attempt import Attempt, table_place
+from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace
 from lakeward.protocol.attempts.attempt_files import COMMIT_FILE, attempt_folder
 from lakeward.protocol.attempts.heartbeat import Heartbeat, find_intent
 from lakeward.protocol.attempts.heartbeat_line import CommitIntent, heartbeat_path
@@ -70,7 +70,7 @@ class Left:
 
     def attempt(self) -> Attempt:
         """Another process's, at the same instant."""
-        place = table_place(self.store, BASE, f"{BASE}/{DATA_TIMELINE}")
+        place = AttemptPlace(self.store, BASE, BASE, f"{BASE}/{DATA_TIMELINE}", keeps_plans=True)
         participants = (DeltaCommit(self.store, BASE, self.instant, SkippingClock()),)
         owner = self.processes.new_owner()
         return Attempt(place, self.instant, ServiceAction.COMPACTION, owner, participants=participants)

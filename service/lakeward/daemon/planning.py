@@ -169,7 +169,11 @@ class TablePlanning:
         if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
             return pending
         judge = self._judge(table)
-        return [work for work in pending if judge.why_maybe_at_work(snapshot, work.instant) is None]
+        return [
+            work
+            for work in pending
+            if judge.why_maybe_at_work(snapshot, work.instant, judge.liveness(work.instant)) is None
+        ]
 
     def _judge(self, table: ServedTable) -> Judge:
         storage, base_path = self._open_storage(table.base_path)

@@ -22,7 +22,7 @@ from typing import Self
 
 from lakeward.base.clock import Clock
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
-from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace, table_place, write_place
+from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace, write_place
 from lakeward.protocol.attempts.heartbeat import Liveness, read_liveness, watch
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.attempts.orphan_files import sweep
@@ -258,17 +258,24 @@ class ServicedTable:
         """Ours at a plan of the table, and what there may be of others at it."""
         config = snapshot.config
         timeline, native = timeline_folder(self.base_path, config), config.version.has_native_logs
-        place = table_place(self.storage, self.base_path, timeline, layout=config.layout, native=native)
-        return self._attempt(place, instant, action)
+        metadata = DeltaCommit(self.storage, self.base_path, instant, self.clock)
+        place = AttemptPlace(
+            self.storage,
+            self.base_path,
+            self.base_path,
+            timeline,
+            keeps_plans=True,
+            layout=config.layout,
+            native=native,
+        )
+        return Attempt(place, instant, action, self.owner, participants=(metadata,))
 
     def write_attempt(self, snapshot: TableSnapshot, instant: str, action: WriteAction) -> Attempt:
         """Ours at a write of rows, and what there may be of others at it."""
         config = snapshot.config
         timeline, native = timeline_folder(self.base_path, config), config.version.has_native_logs
-        return self._attempt(write_place(self.storage, self.base_path, timeline, native=native), instant, action)
-
-    def _attempt(self, place: AttemptPlace, instant: str, action: ServiceAction | WriteAction) -> Attempt:
         metadata = DeltaCommit(self.storage, self.base_path, instant, self.clock)
+        place = write_place(self.storage, self.base_path, timeline, native=native)
         return Attempt(place, instant, action, self.owner, participants=(metadata,))
 
 

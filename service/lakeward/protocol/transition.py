@@ -103,24 +103,26 @@ class TimelineFiles:
         self._instant = instant
         self._action = action
         self._layout = layout
-
-    @property
-    def requested(self) -> str:
-        return self._path(self._action.pending, State.REQUESTED)
-
-    @property
-    def inflight(self) -> str:
-        return self._path(self._action.pending, State.INFLIGHT)
+        self.requested, self.inflight = (
+            join(timeline_folder, instant_file_name(instant, action.pending, state, layout, None))
+            for state in (State.REQUESTED, State.INFLIGHT)
+        )
 
     def completed(self, completion_time: str) -> str:
-        return self._path(self._action.completed, State.COMPLETED, completion_time)
+        time = completion_time if self._layout >= LAYOUT else None
+        name = instant_file_name(self._instant, self._action.completed, State.COMPLETED, self._layout, time)
+        return join(self._folder, name)
 
     def is_inflight(self) -> bool:
         return self._storage.stat(self.inflight) is not None
 
     def find_completed(self) -> str | None:
         """The completed file of the instant, whichever engine made it and whatever its completion time."""
-        return find_completed(self._storage, self._folder, self._instant)
+        for status in self._storage.list(self._folder):
+            found = parse_instant(status.name, LAYOUT)
+            if found is not None and found.time == self._instant and found.state is State.COMPLETED:
+                return status.path
+        return None
 
     def check_uncompleted(self) -> None:
         """Raise `AttemptLost` where the instant is completed: asked once no attempt can complete it any more."""
@@ -225,10 +227,6 @@ class TimelineFiles:
                 remedy="Look at the file before anything else touches the table; nothing was deleted.",
             )
 
-    def _path(self, action: str, state: State, completion_time: str | None = None) -> str:
-        time = completion_time if self._layout >= LAYOUT else None
-        return join(self._folder, instant_file_name(self._instant, action, state, self._layout, time))
-
 
 class SavepointFiles:
     """The files of the savepoint of one commit, whose time it shares. Nothing is requested: it is begun and completed.
@@ -299,15 +297,6 @@ class UndoneFiles:
     def _delete(self, state: State) -> None:
         for status in self._found[state]:
             self._storage.delete(status.path)
-
-
-def find_completed(storage: Storage, timeline_folder: str, instant: str) -> str | None:
-    """The completed file of `instant`, of whatever action."""
-    for status in storage.list(timeline_folder):
-        found = parse_instant(status.name, LAYOUT)
-        if found is not None and found.time == instant and found.state is State.COMPLETED:
-            return status.path
-    return None
 
 
 def gone(path: str) -> AttemptLost:

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.base.errors import AttemptLost, LockLost
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
-from lakeward.protocol.attempts.attempt import Attempt, Publication, metadata_place, table_place, write_place
+from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace, Publication, metadata_place, write_place
 from lakeward.protocol.attempts.heartbeat import Life, read_liveness
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.transition import MetadataAction, ServiceAction, WriteAction
@@ -94,7 +94,8 @@ def test_an_attempt_that_is_rolled_back_before_it_begins_leaves_nothing(tmp_path
             super().create(path, data)
 
     def attempt_at() -> Attempt:
-        return Attempt(table_place(storage, base, folder), INSTANT, ServiceAction.COMPACTION, processes.new_owner())
+        place = AttemptPlace(storage, base, base, folder, keeps_plans=True)
+        return Attempt(place, INSTANT, ServiceAction.COMPACTION, processes.new_owner())
 
     storage, base, processes = StopsBeforeItBegins(), str(tmp_path), ScriptedProcesses()
     folder = f"{base}/.hoodie/timeline"

@@ -412,12 +412,6 @@ class Attempt:
         )
 
 
-def table_place(
-    storage: Storage, base_path: str, timeline: str, *, layout: int = LAYOUT, native: bool = False
-) -> AttemptPlace:
-    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True, layout=layout, native=native)
-
-
 def write_place(storage: Storage, base_path: str, timeline: str, *, native: bool = False) -> AttemptPlace:
     """Writes of rows: nothing is promised, and an attempt that is rolled back leaves nothing."""
     return AttemptPlace(

@@ -99,15 +99,16 @@ def decide_services(
         rolled_back: what pending rollbacks are about.
     """
     return newest_first(
-        _decide(instant, facts.get(instant.time, ServiceFacts()), deadline, rolled_back)
+        decide_service(instant, facts.get(instant.time, ServiceFacts()), deadline, rolled_back)
         for instant in timeline.pending
         if instant.action not in {*WRITE_ACTIONS, "rollback"}
     )
 
 
-def _decide(
+def decide_service(
     instant: Instant, facts: ServiceFacts, deadline: Deadline, rolled_back: Collection[str]
 ) -> RollbackDecision:
+    """What happens to one of them."""
     if not is_begun_service(instant):
         hint = _WAITING.get(instant.action)
         reason = RollbackReason.PENDING_SERVICE if hint is None else RollbackReason.WAITING

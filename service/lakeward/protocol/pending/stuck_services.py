@@ -13,10 +13,10 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import TryLater
 from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.attempts.attempt_files import temp_folder
-from lakeward.protocol.attempts.heartbeat import Life, read_liveness
+from lakeward.protocol.attempts.heartbeat import Life, Liveness, read_liveness
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.rollback import Beat, RollbackDecision, RollbackReason
-from lakeward.protocol.pending.stuck import Deadline, ServiceFacts, decide_services, is_begun_service
+from lakeward.protocol.pending.stuck import Deadline, ServiceFacts, decide_service, decide_services, is_begun_service
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
@@ -50,18 +50,29 @@ class Judge:
         """What happens to each pending instant that is neither a write nor a rollback, the newest first."""
         begun = [instant for instant in snapshot.timeline.pending if is_begun_service(instant)]
         places = heartbeat_places(self.base_path, snapshot)
-        deadline = Deadline(self.clock.now(), self.silent_after, writers_stopped=self.writers_stopped)
         return decide_services(
             snapshot.timeline,
-            {instant.time: self._facts(snapshot, places, instant) for instant in begun},
-            deadline,
+            {instant.time: self._facts(snapshot, instant, self.beat(places, instant.time)) for instant in begun},
+            self._deadline,
             rolled_back=frozenset(snapshot.rollback_targets.values()),
         )
 
-    def why_maybe_at_work(self, snapshot: TableSnapshot, instant: str) -> str | None:
-        """Why an attempt at this instant, which has no heartbeat, is not to be taken over yet; None where it may be."""
-        found = (each for each in self.services(snapshot) if each.instant == instant)
-        return next((each.why for each in found if each.reason is RollbackReason.MAYBE_AT_WORK), None)
+    def why_maybe_at_work(self, snapshot: TableSnapshot, instant: str, liveness: Liveness) -> str | None:
+        """Why an attempt at this instant is not to be taken over yet that has no heartbeat on the table; None where it
+        may be, and where `liveness`, which is what that heartbeat says, proves more.
+        """
+        begun = next((each for each in snapshot.timeline.pending if each.time == instant), None)
+        if liveness.life is not Life.ABSENT or begun is None or not is_begun_service(begun):
+            return None
+        beat = self.beat(heartbeat_places(self.base_path, snapshot)[1:], instant)
+        rolled_back = frozenset(snapshot.rollback_targets.values())
+        decision = decide_service(begun, self._facts(snapshot, begun, beat), self._deadline, rolled_back)
+        at_work = (RollbackReason.MAYBE_AT_WORK, RollbackReason.LIVE_WRITER)
+        return decision.why if decision.reason in at_work else None
+
+    def liveness(self, instant: str) -> Liveness:
+        """What the heartbeat of an instant on the table says."""
+        return read_liveness(self.storage, self.base_path, instant, clock=self.clock, processes=self.processes)
 
     def beat(self, places: Iterable[str], instant: str) -> Beat:
         """What the heartbeats of an instant in these places say together."""
@@ -71,10 +82,13 @@ class Judge:
         }
         if Life.ALIVE in lives:
             return Beat.ALIVE
-        return Beat.ABSENT if lives == {Life.ABSENT} else Beat.DEAD
+        return Beat.ABSENT if lives <= {Life.ABSENT} else Beat.DEAD
 
-    def _facts(self, snapshot: TableSnapshot, places: Iterable[str], instant: Instant) -> ServiceFacts:
-        beat = self.beat(places, instant.time)
+    @property
+    def _deadline(self) -> Deadline:
+        return Deadline(self.clock.now(), self.silent_after, writers_stopped=self.writers_stopped)
+
+    def _facts(self, snapshot: TableSnapshot, instant: Instant, beat: Beat) -> ServiceFacts:
         if beat is not Beat.ABSENT or self.writers_stopped:
             return ServiceFacts(beat)  # nothing else counts then
         timeline = snapshot.timeline

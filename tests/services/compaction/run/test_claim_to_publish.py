@@ -1,4 +1,4 @@
-"""How far one must read to see where a commit becomes visible: the way of a claim through `publish`."""
+"""How far one must read to see how a plan is claimed, and where a commit becomes visible."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 
+import grimp
 import pytest
 
 import lakeward
 from lakeward.engine.task.operation import run_operation
 from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.services.compaction.run.claim import claim_plan
 from tests.golden_tables import copy_golden
 from tests.memory_objects import MemoryObjects, Objects
 from tests.object_tables import bring
 from tests.services.bench import Bench
 
 MODULES_MAX = 15
+FUNCTIONS_MAX = 40
+STEPS_UP_MAX = 6
 
 PACKAGE = f"{Path(lakeward.__file__).parent}/"
 PROTOCOL = {
@@ -66,6 +70,70 @@ def test_a_claim_is_soon_followed_to_its_commit(bench: Bench) -> None:
     assert "protocol/transition" in modules, "the way was not followed"
     assert len(modules) <= MODULES_MAX, "\n".join(modules)
     assert sorted(followed.steps_up) == []
+
+
+def test_a_claim_is_forty_functions(bench: Bench) -> None:
+    """`claim_plan` goes through at most 40 functions of `protocol` and of compaction, in 15 modules, and at most 6
+    times from a module into one that imports it.
+
+    A function counts whose code runs. Constructors and properties do not, nor what a comprehension or a lambda does,
+    nor the rows of refusals, nor the implementations of `Storage` and `TableLock`.
+    """
+    in_objects = isinstance(bench.storage, MemoryObjects)
+    options = {"lock": StorageLockOptions(wait_seconds=0.0)} if in_objects else {}
+    functions: set[str] = set()
+    steps: set[tuple[str, str]] = set()
+    depth = 0
+
+    def called(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal depth
+        if event in ("call", "return") and frame.f_code is claim_plan.__code__:
+            depth += 1 if event == "call" else -1
+        module = module_of(frame.f_code)
+        if event != "call" or not depth or module is None or not is_counted(module, frame.f_code):
+            return
+        functions.add(f"{module}: {frame.f_code.co_qualname}")
+        caller = frame.f_back
+        while caller is not None and module_of(caller.f_code) is None:
+            caller = caller.f_back
+        assert caller is not None
+        steps.add((str(module_of(caller.f_code)), module))
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        (plan,) = bench.compactor(**options).compact().plans
+    finally:
+        sys.setprofile(before)
+    assert plan.completion_time is not None
+    assert "protocol/attempts/attempt: Attempt.claim" in functions, "the way was not followed"
+    assert len(functions) <= FUNCTIONS_MAX, "\n".join([f"{len(functions)}:", *sorted(functions)])
+    graph = grimp.build_graph("lakeward")
+    up = [
+        (low, high)
+        for low, high in sorted(steps)
+        if low != high and graph.chain_exists(importer=dotted(high), imported=dotted(low))
+    ]
+    assert len(up) <= STEPS_UP_MAX, up
+
+
+def is_counted(module: str, code: CodeType) -> bool:
+    if not module.startswith(("protocol/", "services/")) or module.startswith("protocol/lock/"):
+        return False
+    name = code.co_name
+    return module != "protocol/refusals/findings" and name != "__init__" and name[0] != "<" and not is_property(code)
+
+
+def is_property(code: CodeType) -> bool:
+    """Whether it is the getter of a property of a class of its module."""
+    owner: object = sys.modules[dotted(str(module_of(code)))]
+    for name in code.co_qualname.split("."):
+        owner = getattr(owner, name, None)
+    return isinstance(owner, property)
+
+
+def dotted(module: str) -> str:
+    return f"lakeward.{module.replace('/', '.')}"
 
 
 class Followed:

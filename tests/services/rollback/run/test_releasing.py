@@ -13,12 +13,14 @@ from lakeward.base.errors import TryLater
 from lakeward.format.timeline.instant import State
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.pending.pending_work import pending_work
-from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.pending.rollback import WHY, RollbackDecision, RollbackReason, Step
 from lakeward.services.compaction.run.claim import claim_plan
 from lakeward.services.compaction.run.unscheduling import StillScheduled
 from lakeward.services.rollback.run.rolling_back import FoundBy, find_decisions, preview
 from lakeward.storage.local import LocalStorage
+from lakeward.table.metadata.metadata_table import metadata_base_path
 from tests.crash.compacting import (
+    FULL,
     LOG,
     check_finished,
     check_readable,
@@ -147,6 +149,24 @@ def test_what_may_live_is_left_by_all(base: Path, young: str) -> None:
         report = Bench(base).compactor(writers_stopped=False).compact()
         assert [(each.instant, each.why) for each in report.left_pending] == [(PENDING, found.why)]
     assert everything(base) == before
+
+
+def test_a_heartbeat_of_the_metadata_table_shows_life(tmp_path: Path) -> None:
+    """A compaction that has no heartbeat on the table, and has been silent for a day, is left alone while one beats
+    on the metadata table. Keeps of protocol/pending/stuck_services."""
+    bench = Bench(copy_golden("v9_metadata", tmp_path / "table"))
+    instant = schedule(bench, FULL)
+    timeline = bench.base / ".hoodie/timeline"
+    (timeline / f"{instant}.compaction.inflight").touch()
+    for path in timeline.glob(f"{instant}*"):
+        age(path, hours=24)
+    heartbeat = Path(heartbeat_path(metadata_base_path(str(bench.base)), instant))
+    heartbeat.parent.mkdir(parents=True, exist_ok=True)
+    heartbeat.touch()
+    before = everything(bench.base)
+    report = bench.compactor(writers_stopped=False).compact()
+    assert [(each.instant, each.why) for each in report.left_pending] == [(instant, WHY[RollbackReason.LIVE_WRITER])]
+    assert everything(bench.base) == before
 
 
 def test_one_that_begins_meanwhile_is_not_taken_over(base: Path) -> None:

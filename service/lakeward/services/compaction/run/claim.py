@@ -62,8 +62,10 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                 if frozenset(groups_of(plan)) != frozenset(work.groups):
                     raise _changed(work)
                 targets = find_targets(snapshot, instant, plan, action)
-                indexed = indexed_columns_of(table, snapshot)
-                if (why := Judge.of(table).why_maybe_at_work(snapshot, instant)) is not None:
+                indexed = None
+                if has_metadata_table(snapshot.config) and snapshot.schema is not None:
+                    indexed = load_indexed_columns(table.storage, table.base_path, snapshot.config, snapshot.schema)
+                if (why := Judge.of(table).why_maybe_at_work(snapshot, instant, liveness)) is not None:
                     raise TryLater(
                         f"Another process may be carrying out {label(action)} {instant}.",
                         why=f"{why[:1].upper()}{why[1:]}.",
@@ -101,10 +103,3 @@ def _changed(work: PendingWork) -> Conflict:
         why="Its .requested file was rewritten, for example by Hudi's command line.",
         remedy="Run the command again.",
     )
-
-
-def indexed_columns_of(table: ServicedTable, snapshot: TableSnapshot) -> IndexedColumns | None:
-    """The columns of which new files need statistics. Raises `Unsupported` and `BrokenFile`."""
-    if not has_metadata_table(snapshot.config) or snapshot.schema is None:
-        return None
-    return load_indexed_columns(table.storage, table.base_path, snapshot.config, snapshot.schema)

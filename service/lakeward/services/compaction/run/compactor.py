@@ -221,7 +221,7 @@ class Compactor:
         snapshot = self._table.snapshot(only=()) if any(plan.is_inflight for plan in recovery.pending) else None
         for plan in recovery.pending:
             instant = plan.work.instant
-            why = None if snapshot is None else judge.why_maybe_at_work(snapshot, instant)
+            why = None if snapshot is None else judge.why_maybe_at_work(snapshot, instant, plan.liveness)
             if why is None:
                 ready.append(plan.work)
                 continue

@@ -124,7 +124,9 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
         if damage := damaged.get(group_id):
             raise damaged_error(damage, file_group=group_id)
         slice_ = slices.get((*group_id, operation.base_instant or ""))
-        if kind_of(operation, action) is OperationKind.FULL:
+        # No type means FULL, as in plans of released Hudi.
+        is_full = OperationKind(operation.operation_type or OperationKind.FULL) is OperationKind.FULL
+        if is_full and action is not ServiceAction.LOG_COMPACTION:
             targets.append(_full_target(snapshot, instant, operation, slice_))
         elif (why := _stands_against(now, instant, operation, slice_)) is not None:
             dropped.append(Dropped(*group_id, why))
@@ -136,13 +138,6 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
             ahead = logs_ahead(profile, [log for log in profile.live if log.name.text in named])
             targets.append(replace(_target(snapshot, OperationKind.LOG, slice_, logs), ahead=ahead))
     return Targets(tuple(targets), tuple(dropped))
-
-
-def kind_of(operation: CompactionOperation, action: ServiceAction) -> OperationKind:
-    """No type means FULL in a compaction, as in plans of released Hudi, and LOG in a log compaction."""
-    if action is ServiceAction.LOG_COMPACTION:
-        return OperationKind.LOG
-    return OperationKind(operation.operation_type or OperationKind.FULL)
 
 
 def _target(snapshot: TableSnapshot, kind: OperationKind, slice_: FileSlice, named: tuple[LogFile, ...]) -> Target:

@@ -123,7 +123,7 @@ def _judge(table: ServicedTable, instant: str, *, foreign: bool) -> _Judged | St
     if liveness.life is Life.ALIVE:
         why = f"a process is carrying it out; the heartbeat is {liveness.age_seconds:.0f} s old"
         return StillScheduled(instant, why, Hindrance.AT_WORK)
-    if (maybe := Judge.of(table).why_maybe_at_work(snapshot, instant)) is not None:
+    if (maybe := Judge.of(table).why_maybe_at_work(snapshot, instant, liveness)) is not None:
         return StillScheduled(instant, maybe, Hindrance.AT_WORK)
     if (completed := attempt.files.find_completed()) is not None:
         return StillScheduled(instant, f"it is completed: {completed} exists", Hindrance.COMPLETED)
