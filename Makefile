@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages pictures image-dry-run \
+.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -180,6 +180,9 @@ image-dry-run: .venv/ready ## Carry out the Dockerfile's commands in an empty fo
 
 wheels: .venv/ready ## Make this package's wheels, for any machine and for those like this with compiled kernels, in dist/
 	$(BIN)/python -m deploy.wheels
+
+release: .venv/ready ## Build sources and wheels into dist/, try them in empty environments, and the image's commands; no upload
+	$(BIN)/python -m deploy.release $(ARGS)
 
 executor-env: .venv/ready ## Pack what Spark executors need into dist/, for spark.archives
 	$(BIN)/python -m deploy.executor_env

@@ -35,15 +35,16 @@ class Installed:
         }
 
 
-def install(wheel: Path, folder: Path, *, python: Path | None = None) -> Installed:
+def install(wheel: Path, folder: Path, *, python: Path | None = None, lent: Path | None = None) -> Installed:
     """
     Args:
         python: what the environment is made of; the one that runs this.
+        lent: the folder with the packages that the wheel asks for; that of the Python that runs this.
     """
     subprocess.run([python or sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
     subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    lent = next(path for path in sys.path if path.endswith("site-packages"))
+    lent = lent or Path(next(path for path in sys.path if path.endswith("site-packages")))
     (packages / "lent.pth").write_text(f"{lent}\n")
     return Installed(packages)

@@ -585,7 +585,7 @@ class DaemonLoop:
         self._metrics.writers_failed(poll.table, len(report.writer_conflicts))
         for each in report.writer_conflicts:
             self._log.warning(
-                "a write was rolled back over whose file groups ours completed",
+                "a write was rolled back over whose file groups a Lakeward compaction completed",
                 table=poll.table,
                 write=each.write,
                 rollback=each.rollback,
