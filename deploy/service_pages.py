@@ -35,7 +35,7 @@ RULES = ROOT / "deploy" / "prometheus" / "rules" / "lakeward.yml"
 HEADINGS = ("What it does", "When", "Command", "Settings", "Metrics and alerts", "What can go wrong")
 BEGIN, END = "<!-- made by `make service-pages`: begin -->", "<!-- made by `make service-pages`: end -->"
 ATTEMPT_ROOMS = ("protocol/attempts", "protocol/lock", "protocol/transition.py", "protocol/life_cycle.py")
-"""Where the errors of every attempt are raised."""
+"""The modules that raise the errors of every attempt."""
 SERVICE_LABELS = frozenset({"lakeward_jobs_total", "lakeward_table_service_refused"})
 """Metrics of all services, of which a page has the alerts that name its job."""
 

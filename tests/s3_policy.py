@@ -22,7 +22,7 @@ class Need:
 
 
 def need_of(method: str, target: str) -> Need:
-    """As S3 documents which action permits which request."""
+    """Which action permits which request, as S3 documents it."""
     parts = urlsplit(target)
     query = parse_qs(parts.query, keep_blank_values=True)
     key = unquote(parts.path).removeprefix("/")

@@ -22,8 +22,8 @@ from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
-from lakeward.daemon.scheduling.events import TableView
 from lakeward.daemon.scheduling.scheduler import Scheduler
+from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.status import ConfigStatus, ServicePhase, ServiceStatus, SparkStatus
 from lakeward.daemon.watcher import Watcher

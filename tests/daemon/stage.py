@@ -6,33 +6,31 @@ from collections.abc import Iterable
 from random import Random
 from typing import TypeVar
 
+from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import (
     Cancel,
-    Demand,
     Event,
     FactKind,
     Instruction,
-    Job,
     JobEnded,
-    JobOutcome,
     LeaseGained,
-    Limits,
     Plan,
     Planned,
     Poll,
     Polled,
     Record,
     Run,
-    Schedule,
     TableAdded,
-    TableState,
-    TableView,
     Tick,
     WorkFailed,
 )
+from lakeward.daemon.scheduling.schedule import Limits, Schedule
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
+from lakeward.daemon.scheduling.table_state import TableState
+from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 
 START = 1_800_000_000.0
 """A Friday, 2027-01-15 08:00 UTC."""
@@ -130,7 +128,7 @@ class Stage:
     def end(self, job: Job, *problems: WorkProblem, result: JobResult | None = None) -> list[Instruction]:
         if result is None:
             result = JobResult.FAILED if problems else JobResult.COMMITTED
-        return self.say(JobEnded(job.id, JobOutcome(result, problems)))
+        return self.say(JobEnded(job.id, JobReport(result, problems=problems)))
 
     def fail_scan(self, scan: Poll | Plan, kind: ProblemKind, text: str = "It broke.") -> list[Instruction]:
         return self.say(WorkFailed(scan.table, scan.work_id, WorkProblem(kind, text)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState, TableView
+from lakeward.daemon.scheduling.demand import Demand
+from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
+from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.status import (
     ConfigStatus,
     EventStatus,

@@ -14,7 +14,7 @@ from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
-from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.status import JobEnd
 from lakeward.protocol.job_report import JobFigures, WorkProblem
 from lakeward.state.records import JobRecord
@@ -63,14 +63,14 @@ def told(store: Store, clock: SettableClock) -> Told:
     return Told(store, clock)
 
 
-def event(text: str, kind: e.FactKind = e.FactKind.PARKED) -> e.Record:
-    return e.Record(kind, "orders", text, ("p=1", "f1"), None)
+def event(text: str, kind: FactKind = FactKind.PARKED) -> Record:
+    return Record(kind, "orders", text, ("p=1", "f1"), None)
 
 
 def test_what_happened_is_told_in_order_when_it_is_sent(told: Told, store: Store) -> None:
     """Nothing is told before: the loop does not wait for the store."""
     told.recorder.happened(event("first"), at=1.0)
-    told.recorder.happened(event("second", e.FactKind.UNPARKED), at=2.0)
+    told.recorder.happened(event("second", FactKind.UNPARKED), at=2.0)
     assert not store.events.latest("orders") and not told.recorder.is_settled
 
     told.recorder.send()

@@ -20,8 +20,9 @@ from lakeward.config.settings import Writers
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.reports import PollReport
 from lakeward.daemon.runner import Lane
-from lakeward.daemon.scheduling import events as e
-from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.scheduling.events import FactKind, Record, Run
+from lakeward.daemon.scheduling.scheduled_job import Job
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
@@ -597,7 +598,7 @@ def test_what_is_parked_survives_a_restart(root: Path, tmp_path: Path, monkeypat
     monkeypatch.setattr(first.worker, "run", lambda *given, **named: JobReport(JobResult.COMMITTED, problems=(wrong,)))
     first.run(10)
     assert [record.file_group for record in store.controls.parked(first.clock.now())] == [group]
-    first.service._record(e.Record(e.FactKind.UNPARKED, str(table), "Its time is over."), first.clock.now())
+    first.service._record(Record(FactKind.UNPARKED, str(table), "Its time is over."), first.clock.now())
     stop(first)
 
     second = Serving(root, tmp_path / "state", store=store, name="two")
@@ -719,8 +720,8 @@ def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Pat
     serving.run(30)
     serving.runner.hang(Lane.JOB)
     (busy / ".hoodie/timeline/20990101000000000.deltacommit.requested").touch()
-    job = e.Job("j1", str(busy), JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
-    serving.service._carry_out(e.Run(job), serving.clock.now())
+    job = Job("j1", str(busy), JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    serving.service._carry_out(Run(job), serving.clock.now())
 
     serving.service.begin_stop()
     serving.run(100)
@@ -771,8 +772,8 @@ def test_a_job_that_only_waits_is_stopped_at_once_with_the_daemon(root: Path, tm
     serving.run(30)
     serving.runner.hang(Lane.JOB)
     for name, table in tables.items():
-        job = e.Job(name, table, JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
-        serving.service._carry_out(e.Run(job), serving.clock.now())
+        job = Job(name, table, JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+        serving.service._carry_out(Run(job), serving.clock.now())
     watches = {watch.job.id: watch for watch in serving.service.jobs.watches()}
     watches["waits"].waiting("another attempt is alive", 2.0)
     watches["merged"].merged(Merged(1, 1, 10, 10, 5))
@@ -906,8 +907,8 @@ def test_a_table_that_comes_back_while_its_old_job_ends(root: Path, tmp_path: Pa
     serving = Serving(root, tmp_path / "state", named=table)
     serving.run(30)
     serving.runner.hang(Lane.JOB)
-    job = e.Job("j1", "orders", JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
-    serving.service._carry_out(e.Run(job), serving.clock.now())
+    job = Job("j1", "orders", JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    serving.service._carry_out(Run(job), serving.clock.now())
     serving.service.apply(Serving.load(root, tmp_path / "state", {}))
     serving.run(5)
     assert "orders" not in serving.service.views and "orders" in serving.service.held_tables

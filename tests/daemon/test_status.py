@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.daemon.scheduling.events import Hold, JobOutcome, TableState
+from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.status import JobEnd, JobProgress, end_of
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from tests.daemon.synthetic_status import NOW, backlog, table
 
@@ -17,21 +17,21 @@ def test_the_end_of_a_failed_job_is_its_first_problem(kind: ProblemKind):
     """Every kind of problem has an end of its own name."""
     problems = (WorkProblem(kind, "x"), WorkProblem(ProblemKind.FAILED, "y"))
 
-    assert end_of(JobOutcome(JobResult.FAILED, problems)).value == kind.value
+    assert end_of(JobReport(JobResult.FAILED, problems=problems)).value == kind.value
 
 
 def test_groups_left_out_do_not_make_a_committed_job_a_failed_one():
     """A job that committed ended well, whatever it had to leave out."""
-    outcome = JobOutcome(JobResult.COMMITTED, (WorkProblem(ProblemKind.VERIFICATION, "x"),))
+    report = JobReport(JobResult.COMMITTED, problems=(WorkProblem(ProblemKind.VERIFICATION, "x"),))
 
-    assert end_of(outcome) is JobEnd.COMMITTED
-    assert end_of(outcome).is_good
-    assert end_of(JobOutcome(JobResult.NOTHING)).is_good
+    assert end_of(report) is JobEnd.COMMITTED
+    assert end_of(report).is_good
+    assert end_of(JobReport(JobResult.NOTHING)).is_good
 
 
 def test_a_failed_job_without_a_problem_failed():
     """Nothing about a failure may be needed to count it."""
-    assert end_of(JobOutcome(JobResult.FAILED)) is JobEnd.FAILED
+    assert end_of(JobReport(JobResult.FAILED)) is JobEnd.FAILED
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.jobs.registry import JobRegistry
-from lakeward.daemon.scheduling.events import Hold, ParkedGroup, TableState
+from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, TableState
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.status_report import limitations, table_detail, table_status

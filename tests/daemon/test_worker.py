@@ -13,8 +13,8 @@ import pytest
 from lakeward.base.errors import Cancelled, Refused, TryLater, VerificationFailed
 from lakeward.daemon import worker as module
 from lakeward.daemon.reports import PlanReport
-from lakeward.daemon.scheduling.events import Job
 from lakeward.daemon.scheduling.job_traits import TRAITS
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan

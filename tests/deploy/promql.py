@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lakeward.daemon.metrics.specs import METRICS, CheckResult, MetricKind, PollOutcome, VerificationKind, WatchedStep
-from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import JobEnd, SparkState
 from lakeward.protocol.job_kind import JobKind
 

@@ -39,7 +39,7 @@ from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
-from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.scheduling.events import FactKind
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.service import DaemonLoop, limits_of
@@ -280,7 +280,7 @@ class TraceLog:
 
     def warning(self, text: str, /, **about: object) -> None:
         self.info(text, **about)
-        if text == e.FactKind.STUCK:
+        if text == FactKind.STUCK:
             lane = Lane.JOB if str(about["text"]).startswith("Job") else Lane.SCAN
             if not self._runner.is_unanswered(lane, str(about["table"])):
                 self._world.broken(f"{self._process.name} had the result that it declared missed: {about}")
@@ -719,7 +719,7 @@ class DaemonsRun:
         if self.all_services:
             facts = TableFacts(self.storage, snapshot, SimulatedClock(self.world, self._judge), None)
             for service in (CleanService(), ArchiveService()):
-                demand = service.demand(facts, served.care_of(service.kind, service.new_memory(), ()))
+                demand = service.demand(facts, served.care_of(service, service.new_memory(), ()))
                 wanted += [demand.why] if demand.is_due else []
         return wanted
 

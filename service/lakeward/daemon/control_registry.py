@@ -14,15 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from lakeward.daemon.scheduling.events import (
-    CancelRequested,
-    Control,
-    ControlTarget,
-    ControlTargetKind,
-    Event,
-    Paused,
-    Resumed,
-)
+from lakeward.daemon.scheduling.events import CancelRequested, Event, Paused, Resumed
+from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind
 from lakeward.state.records import ControlKind, ControlRecord
 from lakeward.state.records import TargetKind as StoredTarget
 

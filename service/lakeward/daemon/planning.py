@@ -25,7 +25,7 @@ from lakeward.daemon.jobs.indexing import index_demand
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import PlanReport
-from lakeward.daemon.scheduling.events import Demand
+from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache

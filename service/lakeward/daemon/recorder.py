@@ -27,7 +27,8 @@ from lakeward.daemon.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.runner import Lane
-from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.scheduling.events import FactKind, Record
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobStatus, StorageSample
 from lakeward.protocol.job_report import JobFigures, WorkProblem
@@ -165,7 +166,7 @@ class Recorder:
         watch = partial(self._store.observations.watch, table.name, table.base_path, self._clock.now())
         self._remember("serviced", partial(watch, serviced_since=table.serviced_since))
 
-    def job_began(self, job: e.Job, *, token: int | None, at: float) -> None:
+    def job_began(self, job: Job, *, token: int | None, at: float) -> None:
         record = JobRecord(
             job.id,
             job.table,
@@ -241,15 +242,15 @@ class Recorder:
         )
         self._remember("event", partial(self._store.events.record, event))
 
-    def happened(self, record: e.Record, *, at: float) -> None:
+    def happened(self, record: Record, *, at: float) -> None:
         """An event, and what it changes for the daemon that starts next."""
         kind, table, file_group = record.kind, record.table, record.file_group
         event = EventRecord(at, kind.value, record.text, table or None, file_group, holder=self._holder)
         self._remember("event", partial(self._store.events.record, event))
-        if kind is e.FactKind.PARKED:
+        if kind is FactKind.PARKED:
             parked = ParkedRecord(table, file_group, kind.value, record.text, 0, at, record.until)
             self._remember("park", partial(self._store.controls.park, parked))
-        elif kind is e.FactKind.UNPARKED:
+        elif kind is FactKind.UNPARKED:
             # The table itself: its file groups stay parked, each until its own time is over.
             self._remember("unpark", partial(self._store.controls.unpark, table, file_group))
 

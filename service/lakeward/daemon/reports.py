@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.daemon.scheduling.events import Demand
+from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.status import StorageSample
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.state.records import ObservedPlan

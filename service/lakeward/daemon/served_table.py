@@ -11,7 +11,7 @@ from typing import Any
 
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
 from lakeward.config.window import Window
-from lakeward.daemon.scheduling.events import Schedule
+from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.service import Care, Service
 from lakeward.services.compaction.plan.planner import Planner, planner_of

@@ -46,8 +46,36 @@ from lakeward.daemon.recorder import Recorder, Remembered
 from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.runner import Lane, Runner
 from lakeward.daemon.scan_watch import Scans
-from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.scheduling.events import (
+    Cancel,
+    Event,
+    FactKind,
+    ForeignServiceSeen,
+    Instruction,
+    JobEnded,
+    JobSized,
+    LeaseEnded,
+    LeaseGained,
+    LimitsChanged,
+    Parked,
+    Plan,
+    Planned,
+    Poll,
+    Polled,
+    Record,
+    Run,
+    ScheduleChanged,
+    Stopping,
+    TableAdded,
+    TableRemoved,
+    Tick,
+    WorkFailed,
+)
+from lakeward.daemon.scheduling.schedule import Limits
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
+from lakeward.daemon.scheduling.table_state import TableState
+from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.single_flight import SingleFlight
 from lakeward.daemon.status import (
@@ -121,7 +149,7 @@ class DaemonLoop:
         self._clock = clock
         self._log = log
 
-        self._inbox: deque[e.Event] = deque()
+        self._inbox: deque[Event] = deque()
         self._posted: deque[Callable[[], None]] = deque()
         self._tables: dict[str, ServedTable] = {}
         self._adding: dict[str, str] = {}
@@ -168,8 +196,8 @@ class DaemonLoop:
             self._lose_lease(table, why)
         for watch in self.jobs.watches():
             if (read_bytes := watch.take_size()) is not None:
-                self._inbox.append(e.JobSized(watch.job.id, read_bytes))
-        self._inbox.append(e.Tick())
+                self._inbox.append(JobSized(watch.job.id, read_bytes))
+        self._inbox.append(Tick())
         now = self._clock.now()
         while self._inbox:
             for instruction in self._scheduler.handle(self._inbox.popleft(), now):
@@ -190,20 +218,20 @@ class DaemonLoop:
     def apply(self, settings: Settings) -> None:
         """Go on with other settings, for all tables at once."""
         self._settings = settings
-        self._inbox.append(e.LimitsChanged(limits_of(settings)))
+        self._inbox.append(LimitsChanged(limits_of(settings)))
         for name, table in self._tables.items():
             changed = replace(table, settings=settings.table(name, table.base_path))
             if changed.serviced_since is None and changed.is_serviced:
                 changed = replace(changed, serviced_since=self._clock.now())
                 self._recorder.serviced(changed)
             self._tables[name] = changed
-            self._inbox.append(e.ScheduleChanged(name, changed.schedule))
+            self._inbox.append(ScheduleChanged(name, changed.schedule))
         self.discover()
 
     def begin_stop(self) -> None:
         """Nothing new begins. What works goes on; what only waits for others, then or later, ends at its next look."""
         self._stopping = True
-        self._inbox.append(e.Stopping())
+        self._inbox.append(Stopping())
 
     def cancel_all(self, why: str) -> None:
         """What runs ends at its next fence or report."""
@@ -220,7 +248,7 @@ class DaemonLoop:
             self._log.warning("could not release leases", error=str(error))
 
     @property
-    def views(self) -> Mapping[str, e.TableView]:
+    def views(self) -> Mapping[str, TableView]:
         """What the scheduler says of each table."""
         return self._scheduler.view()
 
@@ -425,13 +453,13 @@ class DaemonLoop:
         self.jobs.learn(remembered.jobs)
         # All that anybody said of the table is heard before anything can begin on it.
         self._hear_controls(remembered.controls)
-        self._inbox.append(e.TableAdded(name, table.schedule, self.jobs.last_successes(name).get(JobKind.VERIFICATION)))
+        self._inbox.append(TableAdded(name, table.schedule, self.jobs.last_successes(name).get(JobKind.VERIFICATION)))
         self._inbox.extend(self._controls.for_table(name, table.settings.group))
         for record in remembered.parked:
             if record.until is not None:
-                self._inbox.append(e.Parked(name, record.reason, record.until, record.file_group))
+                self._inbox.append(Parked(name, record.reason, record.until, record.file_group))
         if name in self._leases.held:  # it was removed a moment ago, and its lease is not given back yet
-            self._inbox.append(e.LeaseGained(name))
+            self._inbox.append(LeaseGained(name))
         self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
         self.keep_leases()
 
@@ -442,7 +470,7 @@ class DaemonLoop:
     def _remove(self, name: str) -> None:
         table = self._tables.pop(name)
         self._log.info("table removed", table=name, base_path=table.base_path)
-        self._inbox.append(e.TableRemoved(name, "It is not configured, or not there, any more."))
+        self._inbox.append(TableRemoved(name, "It is not configured, or not there, any more."))
         self._forget(name)
 
     def _forget(self, name: str) -> None:
@@ -468,14 +496,14 @@ class DaemonLoop:
         gained = [table for table in changes.gained if table in held]  # it may have run out since
         for table in gained:
             self._metrics.lease_gained()
-            self._inbox.append(e.LeaseGained(table))
+            self._inbox.append(LeaseGained(table))
         if gained:
             self._recorder.end_jobs_of_others(frozenset(gained))
         for table, why in changes.lost.items():
             self._lose_lease(table, why)
         for table, holder in changes.held_by.items():
             if self._held_by.get(table) != holder and table not in changes.lost:
-                self._inbox.append(e.LeaseEnded(table, f"Another Lakeward holds the table's lease: {holder}."))
+                self._inbox.append(LeaseEnded(table, f"Another Lakeward holds the table's lease: {holder}."))
         if changes.problem is None:
             self._held_by = changes.held_by
         if wanted_again:  # a table was added while the store was asked
@@ -488,7 +516,7 @@ class DaemonLoop:
     def _lose_lease(self, table: str, why: str) -> None:
         self._metrics.lease_lost()
         self._drop_unless_held(table)
-        self._inbox.append(e.LeaseEnded(table, why))
+        self._inbox.append(LeaseEnded(table, why))
 
     def _drop_unless_held(self, table: str) -> None:
         """What we saw of another daemon's table grows old, and is not to be shown as the table's state."""
@@ -538,33 +566,33 @@ class DaemonLoop:
 
     # ----------------------------------------------------------------------------------------- instructions
 
-    def _carry_out_or_fail(self, instruction: e.Instruction, now: float) -> None:
+    def _carry_out_or_fail(self, instruction: Instruction, now: float) -> None:
         """An instruction that cannot even begin has failed: the scheduler waits for no result that never comes."""
         try:
             self._carry_out(instruction, now)
         except Exception as error:
             problem = self._problem(error, what=type(instruction).__name__)
             match instruction:
-                case e.Poll() | e.Plan():
+                case Poll() | Plan():
                     self._scans.end(instruction.work_id)
-                    self._inbox.append(e.WorkFailed(instruction.table, instruction.work_id, problem))
-                case e.Run():
+                    self._inbox.append(WorkFailed(instruction.table, instruction.work_id, problem))
+                case Run():
                     self._job_failed(instruction.job, error)
 
-    def _carry_out(self, instruction: e.Instruction, now: float) -> None:
+    def _carry_out(self, instruction: Instruction, now: float) -> None:
         match instruction:
-            case e.Poll():
+            case Poll():
                 self._poll(instruction)
-            case e.Plan():
+            case Plan():
                 self._plan(instruction)
-            case e.Run():
+            case Run():
                 self._run(instruction.job, now)
-            case e.Cancel():
+            case Cancel():
                 self._stop_work(instruction)
-            case e.Record():
+            case Record():
                 self._record(instruction, now)
 
-    def _poll(self, poll: e.Poll) -> None:
+    def _poll(self, poll: Poll) -> None:
         table = self._table(poll.table)
         self._scans.begin(poll.work_id, poll.table, is_plan=False)
         self._submit(
@@ -574,7 +602,7 @@ class DaemonLoop:
             failed=partial(self._scan_failed, poll),
         )
 
-    def _polled(self, poll: e.Poll, report: PollReport) -> None:
+    def _polled(self, poll: Poll, report: PollReport) -> None:
         self._scans.end(poll.work_id)
         if poll.table not in self._tables:
             self._forget(poll.table)
@@ -595,16 +623,16 @@ class DaemonLoop:
         # After a restart the scheduler does not know what the operator had seen when the table was resumed.
         if foreign is not None and (resumed_at is None or foreign.requested_at > resumed_at):
             self._inbox.append(
-                e.ForeignServiceSeen(
+                ForeignServiceSeen(
                     poll.table, foreign.time, foreign.action, by=foreign.planner, at=foreign.requested_at
                 )
             )
-        self._inbox.append(e.Polled(poll.table, poll.work_id, report.changed))
+        self._inbox.append(Polled(poll.table, poll.work_id, report.changed))
         if report.storage is not None:
             self._recorder.counted(poll.table, report.storage)
         self._drop_unless_held(poll.table)
 
-    def _plan(self, plan: e.Plan) -> None:
+    def _plan(self, plan: Plan) -> None:
         table = self._table(plan.table)
         scan = self._scans.begin(plan.work_id, plan.table, is_plan=True)
         self._submit(
@@ -614,12 +642,12 @@ class DaemonLoop:
             failed=partial(self._scan_failed, plan),
         )
 
-    def _planned(self, plan: e.Plan, report: PlanReport) -> None:
+    def _planned(self, plan: Plan, report: PlanReport) -> None:
         self._scans.end(plan.work_id)
         if plan.table not in self._tables:
             self._forget(plan.table)
             return
-        self._inbox.append(e.Planned(plan.table, plan.work_id, report.demand))
+        self._inbox.append(Planned(plan.table, plan.work_id, report.demand))
         self._metrics.planned(plan.table, report.outcome, report.seconds)
         self._log.debug("planned", table=plan.table, operations=report.demand.operations, seconds=report.seconds)
         self._recorder.planned(plan.table, report)
@@ -627,21 +655,21 @@ class DaemonLoop:
             self._recorder.counted(plan.table, report.storage)
         self._drop_unless_held(plan.table)
 
-    def _scan_failed(self, scan: e.Poll | e.Plan, error: Exception) -> None:
+    def _scan_failed(self, scan: Poll | Plan, error: Exception) -> None:
         self._scans.end(scan.work_id)
         if scan.table not in self._tables:
             self._forget(scan.table)
             return
-        if isinstance(scan, e.Poll):
+        if isinstance(scan, Poll):
             self._metrics.polled(scan.table, PollOutcome.FAILED, 0.0)
         if is_foreseen(error):
             problem = problem_of(error)
             self._unsaid[scan.table] = problem.text
         else:
             problem = self._problem(error, table=scan.table)
-        self._inbox.append(e.WorkFailed(scan.table, scan.work_id, problem))
+        self._inbox.append(WorkFailed(scan.table, scan.work_id, problem))
 
-    def _run(self, job: e.Job, now: float) -> None:
+    def _run(self, job: Job, now: float) -> None:
         table = self._table(job.table)
         log = self._log.bind(table=job.table, job=job.id, service=job.service.value)
         watch = JobWatch(
@@ -666,27 +694,26 @@ class DaemonLoop:
         if (state := watch.take_deleted()) is not None:
             self._recorder.deleted(watch.job.id, state, at=now)
 
-    def _job_done(self, job: e.Job, report: JobReport) -> None:
+    def _job_done(self, job: Job, report: JobReport) -> None:
         if report.figures.operations:
             self._spark_problem = None
-        outcome = e.JobOutcome(report.result, report.problems)
-        self._job_ended(job, outcome, report)
+        self._job_ended(job, report)
 
-    def _job_failed(self, job: e.Job, error: Exception) -> None:
+    def _job_failed(self, job: Job, error: Exception) -> None:
         # What was foreseen, the line of the job's end says.
         foreseen = is_foreseen(error)
         problem = problem_of(error) if foreseen else self._problem(error, table=job.table, job=job.id)
         if isinstance(error, EngineFailure):
             self._spark_problem = problem.text
-        self._job_ended(job, e.JobOutcome(JobResult.FAILED, problems_of(error)), JobReport(JobResult.FAILED))
+        self._job_ended(job, JobReport(JobResult.FAILED, problems=problems_of(error)))
 
-    def _job_ended(self, job: e.Job, outcome: e.JobOutcome, report: JobReport) -> None:
-        self._inbox.append(e.JobEnded(job.id, outcome))
+    def _job_ended(self, job: Job, report: JobReport) -> None:
+        self._inbox.append(JobEnded(job.id, report))
         if (watch := self.jobs.watch(job.id)) is None:
             return  # it never began, or what follows failed when it was heard of first
         watch.count_seconds()
         self._tell_deleted(watch, self._clock.now())
-        ended = self.jobs.end(job.id, outcome, at=self._clock.now(), instants=report.instants, figures=report.figures)
+        ended = self.jobs.end(job.id, report, at=self._clock.now())
         if job.table in self._tables:
             self._count_job(job, ended, report.figures)
         else:
@@ -703,7 +730,7 @@ class DaemonLoop:
         seconds = round(ended.ended_at - ended.began_at, 3)
         level("job ended", end=ended.end.value, seconds=seconds, instants=list(ended.instants))
 
-    def _count_job(self, job: e.Job, ended: JobStatus, figures: JobFigures) -> None:
+    def _count_job(self, job: Job, ended: JobStatus, figures: JobFigures) -> None:
         self._written_of(job.table).by_us += figures.written_bytes
         self._metrics.job_ended(ended)
         if job.service is JobKind.VERIFICATION and ended.end is not None and ended.end.is_good:
@@ -717,20 +744,20 @@ class DaemonLoop:
                 job.table, VerificationKind.INDEX, passed=passed, mismatched=figures.index_keys_wrong
             )
 
-    def _stop_work(self, cancel: e.Cancel) -> None:
+    def _stop_work(self, cancel: Cancel) -> None:
         if (watch := self.jobs.watch(cancel.work_id)) is not None:
             watch.stop(cancel.why)
         else:
             self._scans.stop(cancel.work_id, cancel.why)
 
-    def _record(self, record: e.Record, now: float) -> None:
+    def _record(self, record: Record, now: float) -> None:
         level = self._log.warning if record.kind in _WARNINGS else self._log.info
         level(record.kind.value, table=record.table, text=record.text)
         if self._unsaid.get(record.table) == record.text:
             del self._unsaid[record.table]
             self._said[record.table] = record.text
         self._recorder.happened(record, at=now)
-        if record.kind is e.FactKind.STUCK:
+        if record.kind is FactKind.STUCK:
             self._metrics.watchdog_fired(record.table, self._scans.stuck_step(record.table))
 
     # ---------------------------------------------------------------------------------------------- failures
@@ -806,39 +833,39 @@ class DaemonLoop:
 
 _SETTLED = frozenset(
     {
-        e.TableState.DISABLED,
-        e.TableState.WAITING,
-        e.TableState.PARKED,
-        e.TableState.PAUSED,
-        e.TableState.REFUSED,
-        e.TableState.BACKING_OFF,
+        TableState.DISABLED,
+        TableState.WAITING,
+        TableState.PARKED,
+        TableState.PAUSED,
+        TableState.REFUSED,
+        TableState.BACKING_OFF,
     }
 )
-_TROUBLED = frozenset({e.TableState.PARKED, e.TableState.REFUSED, e.TableState.BACKING_OFF})
+_TROUBLED = frozenset({TableState.PARKED, TableState.REFUSED, TableState.BACKING_OFF})
 
 
-def _is_settled(view: e.TableView) -> bool:
+def _is_settled(view: TableView) -> bool:
     if view.running:
         return False
     if view.state in _SETTLED:
         return True
     planned_all = view.planned_at is not None and view.scanned_at is not None
-    return planned_all and view.state in (e.TableState.IDLE, e.TableState.SHADOW)
+    return planned_all and view.state in (TableState.IDLE, TableState.SHADOW)
 
 
 _WARNINGS = frozenset(
     {
-        e.FactKind.SCAN_FAILED,
-        e.FactKind.STUCK,
-        e.FactKind.REFUSED,
-        e.FactKind.SERVICE_FAILED,
-        e.FactKind.PARKED,
-        e.FactKind.SHADOW,
+        FactKind.SCAN_FAILED,
+        FactKind.STUCK,
+        FactKind.REFUSED,
+        FactKind.SERVICE_FAILED,
+        FactKind.PARKED,
+        FactKind.SHADOW,
     }
 )
 
 
-def limits_of(settings: Settings) -> e.Limits:
+def limits_of(settings: Settings) -> Limits:
     """What all tables share."""
     service = settings.service
-    return e.Limits(service.jobs_max, service.memory, service.io_per_hour, service.groups)
+    return Limits(service.jobs_max, service.memory, service.io_per_hour, service.groups)

@@ -26,7 +26,8 @@ from enum import StrEnum
 from typing import Any
 
 from lakeward.config.short_name import find_by_short_name
-from lakeward.daemon.scheduling.events import JobOutcome, TableState, TableView
+from lakeward.daemon.scheduling.table_state import TableState
+from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
@@ -35,7 +36,7 @@ from lakeward.index.record.scaling import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures, JobResult
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Decision
@@ -68,11 +69,11 @@ class JobEnd(StrEnum):
         return self in (JobEnd.COMMITTED, JobEnd.NOTHING)
 
 
-def end_of(outcome: JobOutcome) -> JobEnd:
+def end_of(report: JobReport) -> JobEnd:
     """The first problem of a failed job names its end."""
-    if outcome.result is not JobResult.FAILED:
-        return JobEnd(outcome.result.value)
-    return JobEnd(outcome.problems[0].kind.value) if outcome.problems else JobEnd.FAILED
+    if report.result is not JobResult.FAILED:
+        return JobEnd(report.result.value)
+    return JobEnd(report.problems[0].kind.value) if report.problems else JobEnd.FAILED
 
 
 class SparkState(StrEnum):

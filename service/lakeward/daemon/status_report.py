@@ -19,7 +19,8 @@ from dataclasses import replace
 from lakeward.base.quantities import format_time
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
 from lakeward.daemon.observation import observe_plans
-from lakeward.daemon.scheduling.events import Hold, TableState, TableView
+from lakeward.daemon.scheduling.table_state import Hold, TableState
+from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
     EventStatus,

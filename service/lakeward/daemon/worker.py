@@ -41,7 +41,7 @@ from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import PlanReport, PollReport
-from lakeward.daemon.scheduling.events import Job
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.storage_sampling import count_storage

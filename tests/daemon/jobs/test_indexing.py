@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Cancelled, StoreUnavailable
-from lakeward.daemon.scheduling.events import Job
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.scaling import Scaling

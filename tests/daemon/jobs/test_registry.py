@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.metrics.metrics import Metrics
-from lakeward.daemon.scheduling.events import Job, JobOutcome
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.status import JobEnd
 from lakeward.protocol.job_kind import RETIRED, JobKind
-from lakeward.protocol.job_report import JobFigures, JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.state.records import JobRecord
 from tests.clocks import SettableClock
 
@@ -35,8 +35,9 @@ def watch(id_: str = "j1", table: str = "orders") -> JobWatch:
     )
 
 
-def end(jobs: JobRegistry, outcome: JobOutcome, at: float = 60.0) -> None:
-    jobs.end("j1", outcome, at=at, instants=("20270115",), figures=JobFigures(read_bytes=5))
+def end(jobs: JobRegistry, result: JobResult, *problems: WorkProblem, at: float = 60.0) -> None:
+    report = JobReport(result, JobFigures(read_bytes=5), instants=("20270115",), problems=problems)
+    jobs.end("j1", report, at=at)
 
 
 def test_a_job_runs_until_it_ends() -> None:
@@ -48,7 +49,7 @@ def test_a_job_runs_until_it_ends() -> None:
     assert (running.job_id, running.deadline) == ("j1", 300.0), "the scheduler's, who may have moved it"
     assert not jobs.running("others", {})
 
-    end(jobs, JobOutcome(JobResult.COMMITTED))
+    end(jobs, JobResult.COMMITTED)
 
     assert not jobs.busy_tables and jobs.memory_bytes == 0 and jobs.watch("j1") is None
     last = jobs.last("orders")
@@ -61,10 +62,7 @@ def test_a_failure_is_last_and_no_success() -> None:
     jobs = JobRegistry()
     jobs.begin(watch())
 
-    end(
-        jobs,
-        JobOutcome(JobResult.FAILED, (WorkProblem(ProblemKind.LOST, "One."), WorkProblem(ProblemKind.FAILED, "Two."))),
-    )
+    end(jobs, JobResult.FAILED, WorkProblem(ProblemKind.LOST, "One."), WorkProblem(ProblemKind.FAILED, "Two."))
 
     last = jobs.last("orders")
     assert last is not None and (last.end, last.error) == (JobEnd.LOST, "One. Two.")
@@ -79,7 +77,7 @@ def test_what_the_store_remembers_counts_until_something_newer() -> None:
     assert last is not None and last.job_id == "old" and jobs.last_successes("orders") == {JobKind.COMPACTION: 20.0}
 
     jobs.begin(watch())
-    end(jobs, JobOutcome(JobResult.COMMITTED))
+    end(jobs, JobResult.COMMITTED)
     jobs.learn([RECORD])
 
     last = jobs.last("orders")

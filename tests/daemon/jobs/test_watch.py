@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from lakeward.base.errors import Cancelled, LeaseLost
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.metrics.metrics import Metrics
-from lakeward.daemon.scheduling.events import Job
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.status import JobWait
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase

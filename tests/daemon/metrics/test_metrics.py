@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
-from lakeward.daemon.scheduling.events import Hold, TableState
+from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.status import JobEnd, ServiceStatus, SparkState, SparkStatus, StorageSample
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures

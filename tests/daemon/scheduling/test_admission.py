@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeward.daemon.scheduling.admission import Admission, Candidate, in_order
-from lakeward.daemon.scheduling.events import Limits
+from lakeward.daemon.scheduling.schedule import Limits
 from lakeward.protocol.job_kind import JobKind
 
 ONE = Candidate("a", "default", JobKind.COMPACTION, queued_at=0.0, floor_at=1000.0, memory_bytes=100)

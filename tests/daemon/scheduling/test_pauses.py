@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from lakeward.daemon.scheduling.events import Control, ControlTarget, ControlTargetKind
-from lakeward.daemon.scheduling.pauses import Pauses
+from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind, Pauses
 
 TABLE = ControlTarget(ControlTargetKind.TABLE, "a")
 ETL = ControlTarget(ControlTargetKind.GROUP, "etl")

@@ -12,11 +12,10 @@ from datetime import UTC
 import pytest
 
 from lakeward.config.settings import Settings
+from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import (
-    Demand,
     Instruction,
     JobEnded,
-    JobOutcome,
     LeaseGained,
     Plan,
     Planned,
@@ -27,7 +26,7 @@ from lakeward.daemon.scheduling.events import (
 )
 from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant, format_instant_time
-from lakeward.protocol.job_report import JobResult
+from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.services.compaction.plan.decision import Form, PlanOutcome
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot
@@ -95,7 +94,7 @@ class Promise(Stage):
         out = super()._handle(event)  # type: ignore[arg-type]
         for instruction in list(out):
             if isinstance(instruction, Run):
-                out += self._handle(JobEnded(instruction.job.id, JobOutcome(self._carry_out(), ())))
+                out += self._handle(JobEnded(instruction.job.id, JobReport(self._carry_out())))
         return out
 
     def _answer(self) -> list[Instruction]:

@@ -8,17 +8,10 @@ from itertools import combinations
 import pytest
 
 from lakeward.config.window import Window
-from lakeward.daemon.scheduling.events import (
-    Demand,
-    FactKind,
-    LeaseEnded,
-    LeaseGained,
-    Limits,
-    Run,
-    Schedule,
-    TableAdded,
-    TableState,
-)
+from lakeward.daemon.scheduling.demand import Demand
+from lakeward.daemon.scheduling.events import FactKind, LeaseEnded, LeaseGained, Run, TableAdded
+from lakeward.daemon.scheduling.schedule import Limits, Schedule
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.service import ServiceDemand

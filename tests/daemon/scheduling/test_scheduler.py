@@ -9,21 +9,16 @@ import pytest
 
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.window import Window
+from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import (
     Cancel,
     CancelRequested,
-    Control,
-    ControlTarget,
-    ControlTargetKind,
-    Demand,
     FactKind,
     ForeignServiceSeen,
     JobEnded,
-    JobOutcome,
     JobSized,
     LeaseEnded,
     LeaseGained,
-    Limits,
     LimitsChanged,
     Parked,
     Paused,
@@ -34,16 +29,17 @@ from lakeward.daemon.scheduling.events import (
     Record,
     Resumed,
     Run,
-    Schedule,
     ScheduleChanged,
     Stopping,
     TableAdded,
     TableRemoved,
-    TableState,
     Tick,
 )
+from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind
+from lakeward.daemon.scheduling.schedule import Limits, Schedule
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
-from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
@@ -845,7 +841,7 @@ def test_results_are_heard_before_deadlines():
     poll = stage.poll_of("a")
     stage.now += 3 * 3600
 
-    answered = stage.say(JobEnded(job.id, JobOutcome(JobResult.COMMITTED)), Polled("a", poll.work_id, True), Tick())
+    answered = stage.say(JobEnded(job.id, JobReport(JobResult.COMMITTED)), Polled("a", poll.work_id, True), Tick())
 
     assert records(answered) == []
     assert of(Cancel, answered) == []
@@ -1201,5 +1197,5 @@ def test_unknown_results_change_nothing():
     before = stage.view("a")
 
     assert stage.say(Polled("a", "x", True), Planned("a", "x", WORK), Polled("z", "x", True)) == []
-    assert stage.say(JobEnded("x", JobOutcome(JobResult.COMMITTED)), LeaseGained("z"), LeaseEnded("z", "")) == []
+    assert stage.say(JobEnded("x", JobReport(JobResult.COMMITTED)), LeaseGained("z"), LeaseEnded("z", "")) == []
     assert stage.view("a") == before

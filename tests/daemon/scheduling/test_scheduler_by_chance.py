@@ -14,24 +14,18 @@ import pytest
 
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.window import Window
+from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import (
     Cancel,
     CancelRequested,
-    Control,
-    ControlTarget,
-    ControlTargetKind,
-    Demand,
     Event,
     FactKind,
     ForeignServiceSeen,
     Instruction,
-    Job,
     JobEnded,
-    JobOutcome,
     JobSized,
     LeaseEnded,
     LeaseGained,
-    Limits,
     LimitsChanged,
     Parked,
     Paused,
@@ -42,19 +36,21 @@ from lakeward.daemon.scheduling.events import (
     Record,
     Resumed,
     Run,
-    Schedule,
     ScheduleChanged,
     Stopping,
     TableAdded,
     TableRemoved,
-    TableState,
-    TableView,
     Tick,
     WorkFailed,
 )
+from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind
+from lakeward.daemon.scheduling.schedule import Limits, Schedule
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
+from lakeward.daemon.scheduling.table_state import TableState
+from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.protocol.job_kind import RETIRED, JobKind
-from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
@@ -188,7 +184,7 @@ class World:
             (4, lambda: Resumed(self.some_control().target)),
             (2, lambda: CancelRequested(self.some_control())),
             (2, lambda: Polled(table, "unknown", True)),
-            (1, lambda: JobEnded("unknown", JobOutcome(JobResult.COMMITTED))),
+            (1, lambda: JobEnded("unknown", JobReport(JobResult.COMMITTED))),
             (2, lambda: JobSized(self.chance.choice(["unknown", *self.jobs]), self.chance.choice((0, 10**9, 10**12)))),
         )
         weights = [weight for weight, _ in choices]
@@ -220,7 +216,7 @@ class World:
         del self.jobs[job.id]
         result = self.chance.choice(tuple(JobResult))
         problems = tuple(self.some_problem() for _ in range(self.chance.choice((0, 0, 1, 2))))
-        self.say(JobEnded(job.id, JobOutcome(result, problems)))
+        self.say(JobEnded(job.id, JobReport(result, problems=problems)))
 
     def step(self) -> None:
         if self.chance.random() < 0.3:
@@ -396,7 +392,7 @@ def calm_down(told: World) -> None:
                 del told.jobs[job.id]
                 if job.service is JobKind.COMPACTION:
                     backlog[job.table] -= 1
-                told.say(JobEnded(job.id, JobOutcome(JobResult.COMMITTED)))
+                told.say(JobEnded(job.id, JobReport(JobResult.COMMITTED)))
         wake = told.scheduler.next_wake
         assert wake is not None
         told.now = max(told.now, min(wake, until))

@@ -13,7 +13,8 @@ import pytest
 from lakeward.base import quantities
 from lakeward.base.quantities import format_number, format_share, format_size
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState
+from lakeward.daemon.scheduling.demand import Demand
+from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
 from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, ServicePhase, TeeStatus
 from lakeward.daemon.web.pages import (
     CHOICE_SIGNS,

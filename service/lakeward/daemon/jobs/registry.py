@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from lakeward.daemon.jobs.watch import JobWatch
-from lakeward.daemon.scheduling.events import JobOutcome
 from lakeward.daemon.status import JobEnd, JobStatus, end_of
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures, JobResult
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.state.records import JobRecord
 
 
@@ -28,22 +27,20 @@ class JobRegistry:
     def begin(self, watch: JobWatch) -> None:
         self._running[watch.job.id] = watch
 
-    def end(
-        self, job_id: str, outcome: JobOutcome, *, at: float, instants: tuple[str, ...], figures: JobFigures
-    ) -> JobStatus:
+    def end(self, job_id: str, report: JobReport, *, at: float) -> JobStatus:
         """The job as it ended."""
         watch = self._running.pop(job_id)
         ended = replace(
             watch.status,
             progress=None,
-            instants=instants,
+            instants=report.instants,
             ended_at=at,
-            end=end_of(outcome),
-            error=" ".join(problem.text for problem in outcome.problems),
-            figures=figures,
+            end=end_of(report),
+            error=" ".join(problem.text for problem in report.problems),
+            figures=report.figures,
         )
         self._last[ended.table] = ended
-        if outcome.result is not JobResult.FAILED:
+        if report.result is not JobResult.FAILED:
             self._successes.setdefault(ended.table, {})[ended.service] = at
         return ended
 

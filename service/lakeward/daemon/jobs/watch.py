@@ -22,7 +22,7 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import Cancelled, LeaseLost
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.metrics.specs import JobDoing
-from lakeward.daemon.scheduling.events import Job
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.status import JobProgress, JobStatus, JobWait
 from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase
 

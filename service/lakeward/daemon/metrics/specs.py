@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus, TeeStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.record.scaling import IndexLoad

@@ -21,8 +21,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lakeward.base.quantities import format_size, format_time
-from lakeward.daemon.scheduling.events import Limits
 from lakeward.daemon.scheduling.job_traits import TRAITS
+from lakeward.daemon.scheduling.schedule import Limits
 from lakeward.protocol.job_kind import JobKind
 
 _TOLERANCE = 1.0

@@ -7,8 +7,44 @@ Keeps:   1. a pause may name a table that is not known yet, and outlives one tha
 
 from __future__ import annotations
 
-from lakeward.daemon.scheduling.events import Control, ControlTarget, ControlTargetKind
+from dataclasses import dataclass
+from enum import StrEnum
+
 from lakeward.table.file_system_view import GroupId
+
+
+class ControlTargetKind(StrEnum):
+    TABLE = "table"
+    GROUP = "group"
+    """A named group of tables."""
+    FILE_GROUP = "file_group"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlTarget:
+    """What an operator speaks about."""
+
+    kind: ControlTargetKind
+    name: str
+    """The table, or the group of tables."""
+    file_group: GroupId | None = None
+
+    def __str__(self) -> str:
+        if self.file_group is not None:
+            partition, file_id = self.file_group
+            return f"file group {file_id} of partition '{partition}'"
+        return "the table" if self.kind is ControlTargetKind.TABLE else f"group {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A pause or a cancellation; `id` is the store's."""
+
+    id: str
+    target: ControlTarget
+    reason: str
+    by: str = ""
+    until: float | None = None
 
 
 class Pauses:

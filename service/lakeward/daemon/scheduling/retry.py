@@ -27,10 +27,13 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from lakeward.daemon.scheduling.events import Demand, FactKind, JobOutcome, Record, RunningJob, TableState
+from lakeward.daemon.scheduling.demand import Demand
+from lakeward.daemon.scheduling.events import FactKind, Record
+from lakeward.daemon.scheduling.scheduled_job import RunningJob
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.scheduling.tracked_table import HELD_ALONE, OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
-from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 
 _Perhaps = TypeVar("_Perhaps", Trouble, Trouble | None)
 
@@ -54,23 +57,23 @@ def delay(chance: Random, *, first: float, most: float, failures: int) -> float:
     return step * chance.uniform(0.5, 1.0)
 
 
-def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: float, chance: Random) -> list[Record]:
+def settle(table: TrackedTable, running: RunningJob, report: JobReport, now: float, chance: Random) -> list[Record]:
     """The table after its job has ended, and what is worth remembering."""
-    records = blame_groups(table, outcome, now)
+    records = blame_groups(table, report, now)
     service = running.job.service
     table.refused_jobs.pop(service, None)
     if service in TABLE_SERVICES:
         table.served = service
-    if outcome.result is JobResult.FAILED:
-        problem = _problem_of(running, outcome)
+    if report.result is JobResult.FAILED:
+        problem = _problem_of(running, report)
         if service in OWN_TROUBLES and problem.kind in _OWN:
             return records + _retry_service(table, service, problem.text, now, chance)
         return records + _react(table, service, problem, now, chance)
     if service in (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION):
-        _settle_metadata(table, service, outcome, now, chance)
+        _settle_metadata(table, service, report, now, chance)
         return records
     if service in OWN_TROUBLES:
-        if outcome.result is JobResult.COMMITTED:
+        if report.result is JobResult.COMMITTED:
             table.service_retries.pop(service, None)
             return records
         # The plan saw something to do: another process did it meanwhile, or what prevents it shows only now.
@@ -85,7 +88,7 @@ def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: f
     else:
         table.expiry_tried = ()
     table.failures, table.job_trouble, table.refusal_recorded = 0, None, ""
-    if service is JobKind.COMPACTION and outcome.result is JobResult.NOTHING:
+    if service is JobKind.COMPACTION and report.result is JobResult.NOTHING:
         # The plan saw work and the job saw none: another service did it, or the two disagree. A second time it looks
         # like the latter, and without back-off they would disagree as fast as the machine can.
         table.retries += 1
@@ -96,12 +99,12 @@ def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: f
     return records
 
 
-def _settle_metadata(table: TrackedTable, service: JobKind, outcome: JobOutcome, now: float, chance: Random) -> None:
+def _settle_metadata(table: TrackedTable, service: JobKind, report: JobReport, now: float, chance: Random) -> None:
     """What prevented it is the metadata table's trouble: the table goes on, and this service is tried again."""
     is_clean = service is JobKind.METADATA_CLEAN
     # A clean that found nothing has scanned, and that does for this round. A compaction that was due and found nothing
     # would be found due again as fast as the machine can.
-    if outcome.result is JobResult.COMMITTED or (is_clean and not outcome.problems):
+    if report.result is JobResult.COMMITTED or (is_clean and not report.problems):
         table.service_retries.pop(service, None)
         table.metadata_is_cleaned = is_clean
         return
@@ -117,11 +120,11 @@ def _retry_service(table: TrackedTable, service: JobKind, text: str, now: float,
     return [Record(FactKind.SERVICE_FAILED, table.name, f"{service}: {text}")] if is_new else []
 
 
-def blame_groups(table: TrackedTable, outcome: JobOutcome, now: float) -> list[Record]:
+def blame_groups(table: TrackedTable, report: JobReport, now: float) -> list[Record]:
     """Count what happened to single file groups. It stays true also when the table is no longer this daemon's."""
     records = []
     blamed = set()
-    for problem in outcome.problems:
+    for problem in report.problems:
         group = problem.file_group
         if group is None or problem.kind not in _BLAMES_A_GROUP:
             continue
@@ -132,7 +135,7 @@ def blame_groups(table: TrackedTable, outcome: JobOutcome, now: float) -> list[R
             until = now + table.schedule.parked_for
             table.parking.park(group, times + problem.text, until)
             records.append(Record(FactKind.PARKED, table.name, times + problem.text, group, until))
-    if outcome.result is not JobResult.FAILED:
+    if report.result is not JobResult.FAILED:
         table.parking.forgive_all_but(blamed)
     return records
 
@@ -206,11 +209,11 @@ def expire(table: TrackedTable, now: float) -> list[Record]:
     return records
 
 
-def _problem_of(running: RunningJob, outcome: JobOutcome) -> WorkProblem:
+def _problem_of(running: RunningJob, report: JobReport) -> WorkProblem:
     """The one that the table answers for: one that names no file group, if there is any."""
-    if not outcome.problems:
+    if not report.problems:
         return WorkProblem(ProblemKind.FAILED, "The job failed and did not say why.")
-    problem = min(outcome.problems, key=lambda problem: problem.file_group is not None)
+    problem = min(report.problems, key=lambda problem: problem.file_group is not None)
     if running.stuck and problem.kind is ProblemKind.CANCELLED:
         return WorkProblem(ProblemKind.FAILED, "The job had not answered by its deadline and was cancelled.")
     return problem

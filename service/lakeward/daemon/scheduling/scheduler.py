@@ -49,20 +49,14 @@ from lakeward.daemon.scheduling.admission import Admission, Candidate, in_order
 from lakeward.daemon.scheduling.events import (
     Cancel,
     CancelRequested,
-    Control,
-    ControlTarget,
-    ControlTargetKind,
     Event,
     FactKind,
     ForeignServiceSeen,
-    Hold,
     Instruction,
-    Job,
     JobEnded,
     JobSized,
     LeaseEnded,
     LeaseGained,
-    Limits,
     LimitsChanged,
     Parked,
     Paused,
@@ -73,18 +67,14 @@ from lakeward.daemon.scheduling.events import (
     Record,
     Resumed,
     Run,
-    RunningJob,
-    Schedule,
     ScheduleChanged,
     Stopping,
     TableAdded,
     TableRemoved,
-    TableState,
-    TableView,
     Tick,
     WorkFailed,
 )
-from lakeward.daemon.scheduling.pauses import Pauses
+from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind, Pauses
 from lakeward.daemon.scheduling.retry import (
     blame_groups,
     expire,
@@ -94,7 +84,10 @@ from lakeward.daemon.scheduling.retry import (
     tell_refused,
     yield_for_a_while,
 )
-from lakeward.daemon.scheduling.table_view import view_of
+from lakeward.daemon.scheduling.schedule import Limits, Schedule
+from lakeward.daemon.scheduling.scheduled_job import Job, RunningJob
+from lakeward.daemon.scheduling.table_state import Hold, TableState
+from lakeward.daemon.scheduling.table_view import TableView, view_of
 from lakeward.daemon.scheduling.tracked_table import Scan, TrackedTable, Trouble
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind, WorkProblem
@@ -344,10 +337,10 @@ class Scheduler:
         if table.scan is not None:
             table.scan = replace(table.scan, is_stale=True)
         if table.leased_at is None:
-            self._out += blame_groups(table, event.outcome, self._now)
+            self._out += blame_groups(table, event.report, self._now)
         else:
             table.poll_at = self._now
-            self._out += settle(table, running, event.outcome, self._now, self._chance)
+            self._out += settle(table, running, event.report, self._now, self._chance)
         self._touch(table.name)
 
     def _size_job(self, event: JobSized) -> None:

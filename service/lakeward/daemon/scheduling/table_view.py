@@ -9,11 +9,60 @@ Touches: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from lakeward.base.quantities import format_time
-from lakeward.daemon.scheduling.events import Hold, RunningJob, ServiceTrouble, TableState, TableView
+from lakeward.daemon.scheduling.demand import Demand
+from lakeward.daemon.scheduling.scheduled_job import RunningJob
+from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, ServiceTrouble, TableState
 from lakeward.daemon.scheduling.tracked_table import TrackedTable
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.table.file_system_view import GroupId
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table for pages and metrics."""
+
+    table: str
+    group: str
+    state: TableState
+    reason: str
+    """A sentence; where several things hold the table, one for each, what went wrong first."""
+    holds: tuple[Hold, ...]
+    """All that keeps jobs from it, what went wrong first."""
+    next_action: str
+    """`poll`, `plan`, `recovery`, `compaction` ..., `next try` of what was refused, or `none`."""
+    next_action_at: float | None
+    """None: as soon as what the reason says comes about."""
+    scanned_at: float | None
+    """When the last poll or plan succeeded; None: never by this daemon."""
+    scan_overdue: bool
+    """Not polled for two intervals although this daemon polls it."""
+    planned_at: float | None
+    demand: Demand | None
+    objective_at: float | None
+    """When the oldest unmerged record breaches the objective; None also where there is no objective."""
+    failures: int
+    """Failed jobs in a row."""
+    retry_at: float | None
+    parked_groups: tuple[ParkedGroup, ...]
+    paused_groups: tuple[GroupId, ...]
+    foreign_instant: str | None
+    """The newest sign that another service works on the table; what a `Resumed` of it says it knows of."""
+    queue_position: int | None
+    """The position from 1, among all tables."""
+    queued_at: float | None
+    running: tuple[RunningJob, ...]
+    service_troubles: tuple[ServiceTrouble, ...] = ()
+    refused: Mapping[JobKind, str] = field(default_factory=dict)
+    """Refused services, each with the reason, as the last plan said, or their last job; empty where the whole plan was
+    refused.
+    """
+    unreadable: str = ""
+    """Why the table could not be read when it was polled or planned last, in sentences; empty where it could."""
+
 
 _OVERDUE_INTERVALS = 2
 

@@ -19,17 +19,13 @@ from math import inf
 from lakeward.base.quantities import format_time
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.daemon.scheduling.admission import Candidate
-from lakeward.daemon.scheduling.events import (
-    Control,
-    Demand,
-    ForeignServiceSeen,
-    Hold,
-    ParkedGroup,
-    RunningJob,
-    Schedule,
-    TableState,
-)
+from lakeward.daemon.scheduling.demand import Demand
+from lakeward.daemon.scheduling.events import ForeignServiceSeen
 from lakeward.daemon.scheduling.job_traits import TRAITS
+from lakeward.daemon.scheduling.pauses import Control
+from lakeward.daemon.scheduling.schedule import Schedule
+from lakeward.daemon.scheduling.scheduled_job import RunningJob
+from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, TableState
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.service import ServiceDemand
 from lakeward.table.file_system_view import GroupId

@@ -26,7 +26,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from lakeward.base import quantities
 from lakeward.base.quantities import format_number, format_share, format_size, format_time
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import (
     GroupStatus,
     JobEnd,

@@ -15,7 +15,7 @@ import pytest
 from lakeward.base.errors import LakewardError, NotFound, Refused, TaskFailed, TryLater
 from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.jobs.index.updating import update_indexes
-from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.index.external.external_index import ExternalIndex
