@@ -149,7 +149,7 @@ def test_an_index_to_which_its_own_writers_come_alone(tmp_path: Path) -> None:
     index = RecordIndex.of(STORAGE, snapshot, RecordOptions().folder(str(base)))
     keys = pa.array([f"k{number}" for number in range(4, 14)])
     assert locations_as_of(STORAGE, snapshot, index, keys, instants[-1]).num_rows == 9
-    with pytest.raises(Refused, match="cannot tell any more"):
+    with pytest.raises(Refused, match="does not know any more"):
         locations_as_of(STORAGE, snapshot, index, keys, instants[0])
 
 

@@ -343,7 +343,7 @@ def _assigned_lines(assignment: Assignment) -> Iterator[str]:
         yield (f"Would replace {_count(len(file_ids), 'file group')} in partition '{path}'")
 
 
-_DOES = {HandleKind.CREATE: "begin", HandleKind.MERGE: "write anew", HandleKind.APPEND: "append to"}
+_DOES = {HandleKind.CREATE: "begin", HandleKind.MERGE: "rewrite", HandleKind.APPEND: "append to"}
 
 
 def assigned_as_json(assignment: Assignment) -> dict[str, Any]:

@@ -69,5 +69,5 @@ def check_in_use(storage: Storage, base_path: str, type_: IndexType, record: Rec
     raise Refused(
         f"The {type_} index of the table is out of use.",
         why=why,
-        remedy=f"{remedy} Until then go by another index, such as simple.",
+        remedy=f"{remedy} Until then use another index, such as simple.",
     )

@@ -128,7 +128,7 @@ def cut_back(tee: Tee) -> Tee:
     if not tee.is_cut_over:
         raise Refused(
             "There is no way back: the table's indexes were not cut over.",
-            why=f"Writers go by the {tee.primary} index, as when the tee began.",
+            why=f"Writers use the {tee.primary} index, as when the tee began.",
             remedy="Leave --back out to cut over.",
         )
     return Tee(primary=tee.shadow, shadow=tee.primary, through=tee.through)

@@ -48,7 +48,7 @@ def confirm(storage: Storage, path: str, content: bytes, error: Exception) -> No
 def changed_meanwhile(path: str) -> Conflict:
     return Conflict(
         f"{path} changed while it was held under the table lock.",
-        why="Another process wrote it: one that takes no lock, or another one than ours.",
+        why="Another process wrote it, which takes no lock or another one.",
         remedy="See that all writers of the table use one lock provider, and run the command again.",
     )
 

@@ -36,7 +36,7 @@ class DamageKind(StrEnum):
 _REMEDIES = {
     DamageKind.MISSING: "Restore the file from a copy, or wait until the storage has it again. `lakeward verify` says "
     "where the storage has it and only the metadata table does not list it.",
-    DamageKind.ORPHAN: "Nothing tells whether its rows count. Find out which process wrote it after its instant "
+    DamageKind.ORPHAN: "Nothing shows whether its rows count. Find out which process wrote it after its instant "
     "completed, and move the file out of the table.",
     DamageKind.UNKNOWN_FORM: "Where a newer Hudi release writes this table, compact the file group with it. Otherwise "
     "restore the file from a copy.",

@@ -281,7 +281,7 @@ class _Slicing:
             if self._layout == 1:
                 logs.setdefault(log.instant, []).append(log)
             elif (instant := self._place(log, logs)) is None:
-                return self._frozen(log.instant, f"{log.path} completed at a time that neither timeline tells")
+                return self._frozen(log.instant, f"{log.path} completed at a time that neither timeline shows")
             else:
                 logs.setdefault(instant, []).append(log)
 

@@ -69,7 +69,7 @@ def test_without_any_the_remedy_can_be_typed(monkeypatch: pytest.MonkeyPatch) ->
     ("printed", "why"),
     [
         (None, "There is no such folder."),
-        ("", "{home}/bin/java -version does not tell a version."),
+        ("", "{home}/bin/java -version prints no version."),
         ('openjdk version "1.8.0_392"', "Its version is 8, and Spark needs 17 or newer."),
         ('openjdk version "11.0.21" 2023-10-17', "Its version is 11, and Spark needs 17 or newer."),
     ],

@@ -439,10 +439,10 @@ def test_as_of(tmp_path):
     assert told("1") == [("a", "p-0"), ("k1", "p-0")]
     assert told("2") == [("k1", "p-0")]
     assert told("3") == [("a", "q-0"), ("k1", "p-0"), ("k3", "p-0")]
-    with pytest.raises(Refused, match="cannot tell yet"):
+    with pytest.raises(Refused, match="does not know yet"):
         told("4")
     index.tidy(Timeline(tuple(one for each in "123" for one in instant_completed(each, "commit", each))), through="3")
-    with pytest.raises(Refused, match="cannot tell any more"):
+    with pytest.raises(Refused, match="does not know any more"):
         told("1")
     assert told("3") == [("a", "q-0"), ("k1", "p-0"), ("k3", "p-0")]
 

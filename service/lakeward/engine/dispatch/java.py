@@ -78,7 +78,7 @@ def _find_wrong_home(home: Path) -> UsageError | None:
     elif not os.access(java, os.X_OK):
         why = f"{java} cannot be executed."
     elif (found := _major_version(str(java))) is None:
-        why = f"{java} -version does not tell a version."
+        why = f"{java} -version prints no version."
     elif found < MIN_JAVA:
         why = f"Its version is {found}, and Spark needs {MIN_JAVA} or newer."
     else:

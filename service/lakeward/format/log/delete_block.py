@@ -240,7 +240,7 @@ def _as_columns(ordering: pa.Array) -> tuple[list[pa.Array], AvroProgram]:
     fields = ordering.flatten()
     if any(values.null_count for values in fields):
         raise Unsupported(
-            "A delete without a value of one of the ordering fields cannot be written into a delete block.",
+            "A delete that lacks an ordering value cannot be written into a delete block.",
             why="Hudi 1.2.0 writes such blocks and cannot read them.",
             remedy="Compact this file group with --type full.",
         )

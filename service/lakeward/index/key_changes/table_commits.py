@@ -197,7 +197,7 @@ def check_tells_commits(snapshot: TableSnapshot) -> None:
         raise Refused(
             f"What the commits of a table of version {snapshot.config.version.number} did to keys cannot be known, "
             "each by itself.",
-            why="Its timeline does not tell when a commit completed, and its writes share log files.",
+            why="Its timeline does not say when a commit completed, and its writes share log files.",
             remedy="Upgrade the table with Hudi; its indexes need it not, which take in all commits at once.",
         )
 
@@ -218,7 +218,7 @@ def read_table_commit(
     """What a file of the timeline, or a row of the history, says. Raises `BrokenFile`."""
     if not data:
         raise BrokenFile(
-            f"What the {action} of {time} did is not told.",
+            f"What the {action} of {time} did is unknown.",
             why=f"{where} is empty.",
             remedy="Build the index again (`lakeward index rebuild`).",
         )

@@ -77,8 +77,8 @@ def seen_by(snapshot: TableSnapshot, indexed: Indexed) -> SeenTimeline | None:
         return NOTHING_SEEN
     raise Refused(
         "The index cannot follow the table any more.",
-        why=f"It followed its commits one by one, which a table of version {snapshot.config.version.number} does not "
-        "tell.",
+        why=f"It followed its commits one by one, which the timeline of version {snapshot.config.version.number} does "
+        "not show.",
         remedy="Build it again (`lakeward index rebuild`).",
     )
 

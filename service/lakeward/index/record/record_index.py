@@ -162,16 +162,16 @@ class RecordIndex:
         if at not in map(comparable_time, exact):
             if through is None or comparable_time(through) < at:
                 raise Refused(
-                    f"Where keys were at {completed} the index cannot tell yet.",
+                    f"The index does not know yet where keys were at {completed}.",
                     why=f"It has what completed until {through}.",
                     remedy="Bring it up to date (`lakeward index update`).",
                 )
             raise Refused(
-                f"Where keys were at {completed} the index cannot tell any more.",
+                f"The index does not know any more where keys were at {completed}.",
                 why="Files of it were merged since, or it took that in when more had completed, of which some may have "
                 "replaced file groups that nothing was read of any more.",
-                remedy="`lakeward index changes` tells what commits did"
-                + (f"; where keys were it can tell of {', '.join(exact)}." if exact else "."),
+                remedy="`lakeward index changes` shows what commits did"
+                + (f"; it knows where keys were at {', '.join(exact)}." if exact else "."),
             )
         counted = {instant: time for instant, time in self.counted.items() if comparable_time(time) <= at}
         files = tuple(

@@ -406,8 +406,8 @@ class Attempt:
 
     def _lost(self, why: str | None) -> AttemptLost:
         return AttemptLost(
-            f"Our attempt at {self.action.pending} {self.instant} was taken over.",
-            why=why or "Its heartbeat, its folder or its .inflight file is no longer ours.",
+            f"This attempt at {self.action.pending} {self.instant} was taken over.",
+            why=why or "Its heartbeat, its folder or its .inflight file belongs to another process now.",
             remedy="Run the command again: it finishes what is left, if anything is.",
         )
 

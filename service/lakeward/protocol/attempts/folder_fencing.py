@@ -237,7 +237,7 @@ class FolderFencing:
 
 def _lost(folder: str) -> AttemptLost:
     return AttemptLost(
-        f"The attempt in {folder} is no longer ours.",
+        f"This process has lost the attempt in {folder}.",
         why="Another process took it over.",
         remedy="Run the command again: it finishes what is left, if anything is.",
     )

@@ -177,7 +177,7 @@ class IntentFencing:
                 confirm(self._storage, path, intent, error)
                 return intent
         raise AttemptLost(
-            f"{path} is no longer ours.",
+            f"This process has lost the attempt of {path}.",
             why="Another process took this attempt over.",
             remedy="Run the command again: it finishes what is left, if anything is.",
         )

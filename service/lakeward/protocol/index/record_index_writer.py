@@ -263,7 +263,7 @@ class RecordIndexWriter:
 
         def change(manifest: RecordManifest) -> RecordManifest:
             if not {file.stretch for file in files} <= {file.stretch for file in manifest.files}:
-                raise _faster("merged its files, or forgot a commit of theirs")
+                raise _faster("merged its files, or forgot one of their commits")
             return manifest.with_merged(files, into)
 
         self._publish(change, index.counted)
@@ -308,7 +308,7 @@ class RecordIndexWriter:
             return
         if completed is None:
             raise Unsupported(
-                f"The commit {instant} says that keys are gone, and names no partition of theirs.",
+                f"The commit {instant} says that keys are gone, and names no partition of these keys.",
                 why="The index is not global: it finds keys in one partition only, and until the commit completes "
                 "others may move them.",
                 remedy="Let `lakeward index update` take the commit in once it completed.",

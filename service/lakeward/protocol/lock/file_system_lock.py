@@ -135,7 +135,7 @@ class FileSystemLock(TableLock):
             if now >= deadline and (not unsure_seconds or now >= deadline + WATCH_SECONDS):
                 raise LockHeld(
                     f"The table lock {path} is held by another process.",
-                    why=f"It was still there after {now - waited_since:.0f} s, and a lock that is not ours "
+                    why=f"It was still there after {now - waited_since:.0f} s, and a lock of another process "
                     "never expires by itself.",
                     remedy="Wait for the writer that holds it. If you know that its process is gone, delete the file, "
                     "or say with --lock-expire after how many minutes your writers let a lock expire.",

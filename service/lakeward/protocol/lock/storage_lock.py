@@ -402,7 +402,7 @@ class StorageLock(TableLock):
 
     def _lost(self, why: str) -> LockLost:
         return LockLost(
-            f"It cannot be proved that the table lock {self._path} is still ours.",
+            f"It cannot be proved that this process still holds the table lock {self._path}.",
             why=why,
             remedy="Nothing was published. Run the command again; if this repeats, look at the way to the store, and "
             "at the clocks of all that share the table.",

@@ -137,7 +137,7 @@ class ZooKeeperLock(TableLock):
             status = self._ask(self._client.set_async(self._path_of(self._node), self._data))
         except _Trouble as trouble:
             raise LockLost(
-                f"It cannot be proved that the table lock {self._name} is still ours.",
+                f"It cannot be proved that this process still holds the table lock {self._name}.",
                 why=f"ZooKeeper answered with {_told(trouble)}. It gives the lock to another when it has not heard of "
                 "us for the time of a session.",
                 remedy="Nothing was published. Run the command again; if this repeats, look at the way to ZooKeeper, "

@@ -270,7 +270,7 @@ def _stays(instant: str, why: str) -> Conflict:
         f"What was written to the metadata table for {instant} cannot be rolled back.",
         why=why,
         remedy="Let Hudi finish or roll back that instant; or disable the metadata table, which its next writer builds "
-        "anew.",
+        "again.",
     )
 
 

@@ -110,7 +110,7 @@ def next_times(number: int, *, floor: str | None, zone: TimelineZone, clock: Clo
         if soon <= comparable_time(floor) or clock.monotonic() >= deadline:
             raise TryLater(
                 f"The newest time on the timeline, {floor}, lies in the future of this machine's clock, {time}.",
-                why="A time that is not greater would hide our work behind another writer's, or theirs behind ours.",
+                why="A time that is not greater would hide Lakeward's work or another writer's.",
                 remedy="Set this machine's clock and time zone right (--timezone names the zone of the writers). Where "
                 "summer time has just ended, the clock gets there within the hour. `lakeward inspect` names every "
                 "instant in the future.",
@@ -120,7 +120,7 @@ def next_times(number: int, *, floor: str | None, zone: TimelineZone, clock: Clo
         raise TryLater(
             f"The clocks of the writers may show {time}, the time of this machine in {written_in}, once more.",
             why=f"They do in {elsewhere}, where the clocks are set back about now, and nothing on the table says that "
-            "the writers are elsewhere. What they commit then would lie below ours, where no reader reads it.",
+            "the writers are elsewhere. What they commit then would be older than Lakeward's work, and not be read.",
             remedy="Run the command again when the clocks show more than that, or after the next commit of a writer; "
             "or name the zone of the writers (--timezone, as in Europe/Berlin), if it is not yet named.",
         )
@@ -151,7 +151,7 @@ def _next_after(greatest: str, number: int, *, zone: TimelineZone, clock: Clock)
         raise TryLater(
             f"clocks-set-back: the writers' clocks may show {greatest}, the greatest time of the table, once more.",
             why=f"They do in {elsewhere} where the clocks are set back about now, and nothing on the table says that "
-            "the writers are elsewhere. What they commit then would lie below ours, where no reader reads it.",
+            "the writers are elsewhere. What they commit then would be older than Lakeward's work, and not be read.",
             remedy=f"Run the command again when the clocks show more than that. {_NAME_IT}",
         )
     clock.sleep(MAX_CLOCK_SKEW_SECONDS + (number - 1) / 1000)

@@ -78,7 +78,7 @@ def check_whole_rows(blocks: Iterable[LogBlock]) -> None:
         if block.is_partial:
             raise Unsupported(
                 f"{block.where} holds partial updates.",
-                why="What logs with such rows come to without the base file cannot be written into one log.",
+                why="Without the base file, such rows of several logs cannot be merged into one log.",
                 remedy="Compact the file group with --type full.",
             )
 
@@ -93,7 +93,7 @@ def part_number(block: LogBlock, rules: MergeRules) -> int:
 
 def _why_uncertain(written: pa.Schema, rules: MergeRules, schema: pa.Schema, key_fields: Sequence[str]) -> str | None:
     if not rules.takes_partial_blocks:
-        return "what they come to in a table of this version, or with partial updates of another kind, was not tried"
+        return "how they merge in a table of this version, or with partial updates of another kind, was not tried"
     if key_fields:
         return "rows of this table carry no keys, and such a row may lack the fields of its key"
     if rules.delete_field is not None or {IS_DELETED_FIELD, OPERATION_FIELD} & set(schema.names):

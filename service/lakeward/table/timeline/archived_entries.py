@@ -57,7 +57,7 @@ class ArchivedEntry:
             if (found := self._fields.record(name)) is not None:
                 return commit_metadata_of(found)
         raise BrokenFile(
-            f"What the {self.action} of {self.time} did is not told.",
+            f"What the {self.action} of {self.time} did is unknown.",
             why=f"In {self.where} its record says nothing of it.",
         )
 
@@ -66,7 +66,7 @@ class ArchivedEntry:
         found = self._fields.record("hoodieRollbackMetadata")
         if found is None:
             raise BrokenFile(
-                f"What the rollback of {self.time} undid is not told.",
+                f"What the rollback of {self.time} undid is unknown.",
                 why=f"In {self.where} its record says nothing of it.",
             )
         return found.texts("commitsRollback")

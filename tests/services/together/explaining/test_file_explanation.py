@@ -127,7 +127,7 @@ def test_a_file_is_found_by_any_of_its_names(given: str) -> None:
         ("/other/p/{name}", "Pass the table that it is of"),
         ("s3://other/p/{name}", "Pass the table that it is of"),
         (".hoodie/timeline/20260101000000000_20260101000000001.commit", "Pass --instant"),
-        ("p/data.csv", "Pass a file of one of the table's partitions"),
+        ("p/data.csv", "Pass a data file of the table"),
         ("p/../{name}", "nothing was opened"),
         ("{twice}", "Pass the path of the one"),
     ],

@@ -196,7 +196,7 @@ def _deletes(
     has_some = np.logical_or.reduce(is_null) & ~is_default
     if has_some.any():
         raise Unsupported(
-            f"Delete {before + int(np.argmax(has_some))} of the native log {where} has no value of one of the fields "
+            f"Delete {before + int(np.argmax(has_some))} of the native log {where} lacks a value in at least one of "
             f"{', '.join(names)}.",
             why="Hudi takes a 0 for it there, of a class that it may not be able to compare.",
             remedy="Roll back the commit that wrote it, and delete the row by its key alone.",

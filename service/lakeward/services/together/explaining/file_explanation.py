@@ -145,7 +145,7 @@ def find_path(
             f"{given} is not the name of a data file.",
             why="Base files are called <file id>_<token>_<instant>.parquet, logs .<file id>_<instant>.log.<n>_<token>. "
             "Any other file is left alone.",
-            remedy="Pass a file of one of the table's partitions.",
+            remedy="Pass a data file of the table.",
         )
     if partition:
         return check_relative_path(path)

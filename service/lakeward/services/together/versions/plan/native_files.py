@@ -65,7 +65,7 @@ _PURGE = "Run `lakeward quarantine purge --older-than 0s`, or bring it back, and
 _INSPECT = "See `lakeward inspect`."
 _ROLL_BACK = "Have it rolled back, or carried out."
 _LET_GO = "Delete the savepoint, or have the plan carried out or unscheduled."
-_DROP = "Let the readers of changes come to the end, and give such logs up with --drop-changes."
+_DROP = "Let the readers of changes finish, and give such logs up with --drop-changes."
 
 
 def find_native_files(
