@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Generator, Iterator
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import settings
 
-from tests.runs import EXAMPLES, extent, runs
+from lakeward.protocol import serviced_table
+from tests.runs import ASKED, EXAMPLES, MOST, extent, runs, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +29,8 @@ IN_CI = os.environ.get("CI") == "true"
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # The first example of a property may compile a kernel, which no deadline forgives.
-settings.register_profile("lakeward", deadline=None, print_blob=True, max_examples=runs(EXAMPLES))
+EXAMPLES_MAX = EXAMPLES if ASKED is None else runs(EXAMPLES)
+settings.register_profile("lakeward", deadline=None, print_blob=True, max_examples=EXAMPLES_MAX)
 settings.load_profile("lakeward")
 
 
@@ -44,14 +47,35 @@ def power_that_stays_on() -> Iterator[None]:
         yield
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service does not wait six real seconds for a calm moment, where the only writer wrote before it in this very
+    process. That it waits, and for how long, is held on clocks that are moved
+    (tests/services/compaction/run/test_yielding.py)."""
+    monkeypatch.setattr(serviced_table, "CALM_SECONDS_MAX", 0.2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     """What takes minutes begins first, so that in the end no worker is left alone with it. A test that uses `spark` and
     is not marked `interop` would start a JVM in `make check`, and be skipped in CI unseen: there is none."""
     uses_hudi = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
     if unmarked := [item.nodeid for item in uses_hudi if item.get_closest_marker("interop") is None]:
         raise pytest.UsageError(f"Real Hudi is used without the mark `interop`: {', '.join(unmarked)}")
+    yield  # what is not asked for goes
+    if MOST is not None:
+        _cut_short(config, items)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def _cut_short(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The cases of a test are a series, too: the first and the last are run, and others between them."""
+    cases = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = {item for each in cases.values() for item in spread(each)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 In CI each fourth case of a series (`spread`) and 40 examples of a property (`EXAMPLES`). The first case that is taken
 follows from the hash of the commit: ten commits in a row leave a case out with a chance of 6 %. Each run prints it, and
 LAKEWARD_OFFSET=2 takes the same again. LAKEWARD_NIGHTLY=1 runs every case and 300 examples (`make nightly`),
-LAKEWARD_RUNS_MAX=8 at most so many (`make check`).
+LAKEWARD_RUNS_MAX=2 at most so many, of the cases of each
+test, too, and 8 examples (`make check`).
 
 Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more than CI has time for.
 """
@@ -21,7 +22,7 @@ T = TypeVar("T")
 ASKED = os.environ.get("LAKEWARD_RUNS")
 MOST = os.environ.get("LAKEWARD_RUNS_MAX")
 NIGHTLY = os.environ.get("LAKEWARD_NIGHTLY") == "1"
-EXAMPLES = 300 if NIGHTLY else 40
+EXAMPLES = 300 if NIGHTLY else 40 if MOST is None else 8
 STEP = 4
 
 
@@ -58,12 +59,12 @@ def runs(default: int) -> int:
     return asked if MOST is None else min(asked, int(MOST))
 
 
-def spread(cases: Iterable[T]) -> list[T]:
-    """One case in four, beginning with the one of this commit; of a short series more, so that four are left, if it has
-    as many. Where a number is asked for: the first, the last, and others at equal distances between them."""
+def spread(cases: Iterable[T], *, least: int = STEP) -> list[T]:
+    """One case in four, beginning with the one of this commit; of a short series more, so that `least` are left, if it
+    has as many. Where a number is asked for: the first, the last, and others at equal distances between them."""
     found = list(cases)
     if ASKED is None and MOST is None:
-        step = 1 if NIGHTLY else max(1, min(STEP, len(found) // STEP))
+        step = 1 if NIGHTLY else max(1, min(STEP, len(found) // least))
         return found[OFFSET % step :: step]
     asked = min(runs(len(found)), len(found))
     return [found[number * (len(found) - 1) // max(asked - 1, 1)] for number in range(asked)]

@@ -27,6 +27,17 @@ def test_four_offsets_take_a_whole_series(monkeypatch: pytest.MonkeyPatch):
     assert taken == [list(range(offset, 59, 4)) for offset in range(4)]
 
 
+def test_of_a_short_and_long_series_as_many_as_are_asked_for(monkeypatch: pytest.MonkeyPatch):
+    """A series of few cases that each take long is halved; the next commits take what is left."""
+    for least, lengths in ((3, [4, 3, 4, 3]), (1, [2, 2, 2, 1])):
+        taken = []
+        for offset in range(runs.STEP):
+            monkeypatch.setattr(runs, "OFFSET", offset)
+            taken.append(spread(range(7), least=least))
+        assert [len(each) for each in taken] == lengths
+        assert {case for each in taken for case in each} == set(range(7))
+
+
 def test_nightly_takes_all(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runs, "NIGHTLY", True)
     assert spread(range(20)) == list(range(20))

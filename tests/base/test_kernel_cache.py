@@ -148,6 +148,7 @@ def test_kernels_for_another_machine_are_not_taken(tmp_path: Path, monkeypatch: 
     assert kernel_folder.find_compiled() is None
 
 
+@pytest.mark.slow
 def test_half_a_build_is_taken_by_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps 1 and 2 of base/kernel_build: a stopped build leaves no mark, and the next one goes on; one that finds
     all done does nothing."""

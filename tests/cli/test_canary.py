@@ -246,6 +246,7 @@ def get(url: str) -> str:
         return error.read().decode()
 
 
+@pytest.mark.slow
 def test_the_daemon_tells_no_secret(folder: Path) -> None:
     """Its log, page, metrics and store, while the Spark that it was given repeats the URL in its error."""
     log = folder / "log"

@@ -22,7 +22,7 @@ from tests.services.metadata.run.test_compaction import compactions, metadata_le
 if TYPE_CHECKING:
     from tests.servers import S3Server
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.usefixtures("short_waits")]
 
 
 @pytest.fixture

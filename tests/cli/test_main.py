@@ -82,6 +82,7 @@ def test_a_second_compaction_exits_three_when_asked(table: Path, capfd: pytest.C
     assert run(["compact", str(table), *IN_PROCESS, "--exit-code"]) == 3
 
 
+@pytest.mark.usefixtures("short_waits")
 def test_what_writers_are_waited_for(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A log compaction waits for the write under way for no longer than it is told to; what is held back for longer is
     not published, and the report says for which write."""

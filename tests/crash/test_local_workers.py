@@ -64,6 +64,7 @@ def test_an_attempt_stopped_while_a_worker_writes(tmp_path: Path) -> None:
     check_rolled_back(base)
 
 
+@pytest.mark.slow
 def test_a_command_killed_while_its_worker_writes(tmp_path: Path) -> None:
     """Keeps 3 of engine/dispatch/local: the worker, whose parent can tell it nothing any more, ends itself; the next
     run rolls the attempt back and carries the plan out."""

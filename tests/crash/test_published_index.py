@@ -111,6 +111,7 @@ def test_a_death_at_any_call(table_type: str, whole: bool, tmp_path: Path) -> No
         survives(base, entries, fault, calls[fault.call])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FaultKind.BEFORE, FaultKind.LOST_REPLY, FaultKind.TORN])
 def test_a_call_to_the_index_goes_wrong(kind: FaultKind, tmp_path: Path) -> None:
     """It fails, loses its reply or is torn: then the write fails or not, and the index is right either way."""

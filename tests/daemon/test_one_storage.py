@@ -35,6 +35,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.getfixturevalue('bucket')}/tables"
 
 
+@pytest.mark.slow
 def test_every_place_shows_one_storage(root: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A slice through its life: pinned by a savepoint, dead, set aside (where it was, in an object store), and brought
     back; beside it an orphan file."""

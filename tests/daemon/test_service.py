@@ -734,6 +734,7 @@ def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Pat
     assert str(idle) not in serving.service.held_tables
 
 
+@pytest.mark.slow
 def test_why_a_table_cannot_be_read_is_said_once(root: Path, tmp_path: Path) -> None:
     """Not with every poll, and in one line; again where it becomes another reason."""
     table = copy_golden("v9", root / "orders")

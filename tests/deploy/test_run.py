@@ -90,6 +90,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 
 @pytest.mark.interop
+@pytest.mark.wide
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(600)

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import IN_CI
+from tests.runs import NIGHTLY
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("log_blocks", "hfile", "avro_containers", "properties", "file_names", "record_index")
-SECONDS = int(os.environ.get("LAKEWARD_FUZZ_SECONDS", "5"))
+SECONDS = int(os.environ.get("LAKEWARD_FUZZ_SECONDS", "60" if NIGHTLY else "2"))
 STARTING_SECONDS = 200
 """Kernels may have to be compiled first."""
 

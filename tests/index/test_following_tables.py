@@ -136,6 +136,7 @@ def live(path: Path, seed: int, steps: int) -> None:
         life.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
 def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
     """No key is missed and none is found where it is not, after whatever was done to the table, with an index that lags

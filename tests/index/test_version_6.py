@@ -48,6 +48,7 @@ STOPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [("merged", 0), ("copied", 0), *WIDE])
 def test_each_step_of_hudis(tmp_path: Path, name: str, seed: int) -> None:
     """Each key is found where Hudi reads it, and nowhere else, by indexes that are brought up to date with each step,
@@ -229,6 +230,7 @@ def test_another_version_in_between(tmp_path: Path) -> None:
             ask()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_upgraded(tmp_path: Path, is_archived: bool) -> None:
     """Keeps 2 of services/indexing/run/advancing: an index of a table that was upgraded reads it once more, all of it

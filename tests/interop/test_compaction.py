@@ -30,6 +30,7 @@ from tests.interop.cases import DRAWN, NARROW, PAIRS, PASSED, VALUES, Case, all_
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.story import ODD_NAMES, Story
 from tests.our_reader import scan
+from tests.runs import spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,9 @@ UNLIKE_HUDIS = ("c_float", "c_double", "c_binary", "added", ODD_NAMES["added"])
 """Columns whose ranges Hudi leaves values out of, so that queries skip them (`test_metadata_stats.py`): NaN, and bytes.
 And one that some files of a partition have no record of: Hudi writes a record of the others, and we none
 (`format/metadata/partition_stats.py`)."""
+
+
+WIDE = [pytest.param(case, marks=pytest.mark.wide) for case in PAIRS]
 
 
 def test_narrow_cases_hold_every_value():
@@ -60,7 +64,7 @@ def test_pairs_hold_every_pair():
 
 @pytest.mark.interop
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*NARROW, *(pytest.param(case, marks=pytest.mark.wide) for case in PAIRS)], ids=str)
+@pytest.mark.parametrize("case", [*spread(NARROW, least=3), *WIDE], ids=str)
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, case: Case):
     """Every query of released Hudi answers as before, or as it does where Hudi itself compacted; then life goes on."""
     judge(Story(spark, tmp_path / "table", case), tmp_path, case)

@@ -34,6 +34,7 @@ from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_metadata_writing import some_rows, values
 from tests.metadata_golden import DATA_TIMELINE, METADATA, METADATA_TIMELINE
 from tests.processes import ScriptedProcesses
+from tests.runs import NIGHTLY
 from tests.soak.lock_writer import (
     KEYS,
     LATEST,
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 pytestmark = [pytest.mark.interop, pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(4 * 3600)]
 
-SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "10"))
+SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60" if NIGHTLY else "0"))
 START_SECONDS = 600.0
 STEP_SECONDS = 300.0
 REPOSITORY = Path(__file__).parents[2]

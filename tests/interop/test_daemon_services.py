@@ -23,7 +23,7 @@ from tests.write.own_record_index import located
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("short_waits")]
 
 CONFIG = """
 [service]

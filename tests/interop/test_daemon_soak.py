@@ -25,12 +25,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.interop.lakeward_cli import lakeward
+from tests.runs import NIGHTLY
 from tests.servers import PostgresServer
 from tests.soak.writer import TABLES, expected_rows, rows_after_each_step
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
-CHAOS_SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "20"))
+CHAOS_SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60" if NIGHTLY else "8"))
 START_SECONDS = 180.0
 CATCH_UP_SECONDS = 180.0
 

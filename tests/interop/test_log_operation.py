@@ -13,6 +13,7 @@ from tests.hudi.table import HudiTable
 from tests.interop.cases import Case
 from tests.interop.story import Story
 from tests.interop.test_compaction import BEGINNING
+from tests.runs import spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ WIDE_CASES = [
     BUCKET  flat     fresh      event   avro     single     few  insert       soft  no   float
     """.strip().splitlines()
 ]
-ALL_CASES = [*CASES, *(pytest.param(case, marks=pytest.mark.wide) for case in WIDE_CASES)]
+ALL_CASES = [*spread(CASES, least=1), *(pytest.param(case, marks=pytest.mark.wide) for case in WIDE_CASES)]
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)

@@ -22,7 +22,7 @@ from tests.interop.test_metadata_services import compactions, instants, plan_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide, pytest.mark.usefixtures("short_waits")]
 
 WRITES = 30
 ROWS = 20

@@ -17,11 +17,12 @@ from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from tests.golden_tables import copy_golden, expected_rows
 from tests.object_tables import bring, fetch
+from tests.runs import spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.services]
+pytestmark = [pytest.mark.interop, pytest.mark.services, pytest.mark.usefixtures("short_waits")]
 
 MODELS = "org.apache.hudi.client.transaction.lock.models"
 
@@ -48,8 +49,7 @@ def test_the_lock_is_read_by_both(spark: SparkSession) -> None:
     [
         pytest.param("v9", "full", marks=pytest.mark.wide),
         pytest.param("v9", "log", marks=pytest.mark.wide),
-        ("v9_metadata", "full"),
-        ("v9_metadata", "log"),
+        *(("v9_metadata", kind) for kind in spread(("full", "log"), least=1)),
     ],
 )
 def test_hudi_reads_what_was_compacted_in_s3(

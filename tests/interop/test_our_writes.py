@@ -19,6 +19,7 @@ from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact
 from tests.interop.lakeward_cli import lakeward as command
+from tests.runs import spread
 from tests.write.writing import write
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ KINDS: dict[str, Kind] = {
     "cow-commit-time-hive": Kind("COPY_ON_WRITE", {**COMMIT_TIME, "hive_style": True}),
 }
 DEFAULT = (("mor-buckets", "ours"), ("cow", "theirs"))
-"""CI runs these."""
+"""CI runs one of these, the next commits the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,8 @@ class Turns:
 
 def parameters() -> list[object]:
     pairs = [(name, first) for name in KINDS for first in ("ours", "theirs")]
-    marks = {pair: () if pair in DEFAULT else pytest.mark.wide for pair in pairs}
+    in_ci = spread(DEFAULT, least=1)
+    marks = {pair: () if pair in in_ci else pytest.mark.wide for pair in pairs}
     return [pytest.param(*pair, marks=marks[pair], id="-".join(pair)) for pair in pairs]
 
 

@@ -18,7 +18,7 @@ from tests.interop.test_rollback import CLEANED, LAZY, SHAPES, check_right, rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("short_waits")]
 
 WIDE = pytest.mark.wide
 TIMELINE = ".hoodie/timeline"

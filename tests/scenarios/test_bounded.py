@@ -23,6 +23,7 @@ COMMITS = 48
 EVERY = 60 * MINUTE
 
 
+@pytest.mark.slow
 def test_slices_and_bytes_stay_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file group never has more slices than the last ten commits, and the five by which the daemon comes
     after writers that clean, can need: one each and the one before. The bytes follow, and the newest slices stay."""

@@ -60,6 +60,7 @@ SERVICES: dict[str, tuple[tuple[str, ...], int]] = {
 """Each with the number of times that it mints."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_time_is_greater_than_all_that_there_was(
     service: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from tests.simulation.seeds import EACH_CHUNK, run_chunk
 RUNS = 240
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_two_processes_one_table(chunk: int) -> None:
     """All of `invariants.py` is true at every moment; in the end one process brings the table to rest."""

@@ -23,6 +23,7 @@ def test_two_daemons_several_tables(chunk: int) -> None:
     run_chunk(chunk, RUNS, run_seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_all_services(chunk: int) -> None:
     """The same where writers leave it to the daemons to roll failed writes back, to clean and to archive."""

@@ -130,6 +130,7 @@ class Story:
         return self._chance.sample(KEYS, self._chance.randint(3, len(KEYS)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_lsm", [False, True], ids=["default", "lsm_tree"])
 @pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
 def test_duckdb_comes_to_our_rows(tmp_path: Path, by_event_time: bool, is_lsm: bool) -> None:

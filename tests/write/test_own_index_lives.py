@@ -95,6 +95,7 @@ def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
         life.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds",
     [[IndexKind.RECORD], [IndexKind.RECORD, IndexKind.POSTGRES]],

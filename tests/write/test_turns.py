@@ -58,6 +58,7 @@ class Table:
             assert found == truth(self.base)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(10)))])
 def test_ten_tables(tmp_path: Path, seed: int) -> None:
     """Whatever came last, each lookup says of each key of each table where the dictionary has it: by an index that has

@@ -58,6 +58,7 @@ def lose(table: Path, key: str, partition: str) -> None:
     index.update(snapshot.timeline.completed[-1].time, [pa.RecordBatch.from_pylist(gone, LOCATIONS)], completed=None)
 
 
+@pytest.mark.slow
 def test_an_index_on_trial(table: Path, call: Any) -> None:
     """From the beginning on writes use the primary and the shadow has them; what another writer commits is compared,
     too. A shadow that is wrong is named, and is not cut over to; rebuilt and clean it is, and writes use it; back

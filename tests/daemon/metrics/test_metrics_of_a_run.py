@@ -87,6 +87,7 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
     assert value(text, "lakeward_verifications_total", table=name, check="operation", result="mismatch") == 0
 
 
+@pytest.mark.slow
 def test_no_label_of_a_run_holds_what_has_no_bound(tmp_path: Path):
     """Labels hold no file id and no instant, and of paths only those that are a table's name."""
     (tmp_path / "tables").mkdir()

@@ -351,6 +351,7 @@ def test_equal_seed_equal_instructions():
         assert [again.handle(event, now) for now, event in told.story] == told.told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [False, True], ids=["healthy", "failing"])
 def test_backlog_is_served_after_trouble(failing):
     """Once troubles stop, every table that wants something runs, whatever happened before; nothing is forgotten."""

@@ -44,6 +44,7 @@ def found(index, keys, partitions=None):
     return sorted(tuple(row.values())[:3] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(runs(3)))
 @pytest.mark.parametrize("cache", ["none", "whole", "partial", "broken"])
 def test_it_finds_the_rows_of_slices(tmp_path, seed, cache):

@@ -113,6 +113,7 @@ def live(
     return life
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
 def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
     """Keeps 1 of services/indexing/run/building: no key is missed and none is found where it is not, before a build,

@@ -53,6 +53,7 @@ def put_into_logs(folder: Path) -> int:
     return len(named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", list(ScalingWay))
 @pytest.mark.parametrize("seed", range(runs(3)))
 def test_any_history(tmp_path: Path, seed: int, way: ScalingWay) -> None:

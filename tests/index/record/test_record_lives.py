@@ -42,6 +42,7 @@ def made(base: Path) -> list[OpenOwnIndex]:
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [None, IndexKind.RECORD], ids=["others write", "writes use it, too"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_table_is_followed(tmp_path: Path, seed: int, own: IndexKind | None) -> None:

@@ -34,6 +34,7 @@ def merged_by(given: SliceInput) -> MergedBy:
         return merged.counts.merged_by
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", BY_RANK, ids=["event time", "commit time"])
 def test_the_rows_are_those_of_the_second_reader(tmp_path: Path, rules: object) -> None:
     """They are so at every instant, with the output of a log compaction and without; a sample of keys that is

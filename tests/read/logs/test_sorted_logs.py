@@ -68,6 +68,7 @@ def merged_by(given: SliceInput, *, by_order: bool = True) -> MergedBy:
         return merged.counts.merged_by
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_files")
 @pytest.mark.parametrize("rules", [EVENT_BY_RANK, COMMIT_BY_RANK], ids=["event time", "commit time"])
 def test_the_rows_are_those_of_the_second_reader(tmp_path: Path, rules: MergeRules) -> None:

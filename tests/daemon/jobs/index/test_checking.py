@@ -37,6 +37,7 @@ def checked_every_hour(folder: Path, place: str) -> Kept:
     return Kept(folder, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["below the table", "elsewhere"])
 def test_a_record_index_that_is_wrong(tmp_path: Path, place: str) -> None:
     """It is right for a round, also with what it does not have yet; then it is found to be wrong, is out of use, told

@@ -161,6 +161,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert kept.covered() == (1, 2) and "It is not there" in kept.events()
 
 
+@pytest.mark.slow
 def test_one_that_is_wrong(tmp_path: Path) -> None:
     """It is found within a round, named, and out of use for lookups until it is made again; until then it is not
     brought up to date."""

@@ -55,6 +55,7 @@ def without(locations: pa.Table, rows: list[int]) -> pa.Table:
     return locations.take(pa.array(np.setdiff1d(np.arange(locations.num_rows), rows)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", [FaultKind.MISSING, FaultKind.NO_ROW])
 def test_a_thousandth_that_is_wrong_is_found(large: Path, planted: FaultKind) -> None:
     """Keeps 1 of services/indexing/judge/check: with 0.1 % of the rows missing in the index, or 0.1 % of its entries

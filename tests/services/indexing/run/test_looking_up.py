@@ -71,6 +71,7 @@ def rows_of(found: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "partition"])
 def test_the_answers_are_those_of_this_process(tmp_path: Path, is_global: bool) -> None:
     """An index has files of several commits, and lacks the last ones; what it lacks is not sent to tasks, which

@@ -123,6 +123,7 @@ def check_rows(table: Upgraded) -> None:
         assert values(read_rows(table.base, as_of=time)) == model, time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_table_becomes_sorted_and_lives_on(case: str, tmp_path: Path) -> None:
     """What is done is what was told, by a dry run that wrote nothing; every row is as before, also as of every earlier
@@ -328,6 +329,7 @@ def test_a_failed_write_is_rolled_back(tmp_path: Path) -> None:
     check_rows(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planner", [FULL, LOG], ids=["full", "log"])
 def test_a_pending_plan_is_carried_out(planner: Planner, tmp_path: Path) -> None:
     """It is so by the rules of the layout in which it was made, with sorted rows: no plan is pending over the other."""
