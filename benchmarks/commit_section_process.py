@@ -247,9 +247,13 @@ def compact(table: Path, kind: CompactionType, groups: Sequence[str], made: Made
     """Returns the number of operations, and for what the lock was taken."""
     dispatcher = QuietDispatcher()
     compactor = Compactor(
-        LocalStorage(),
-        str(table),
-        OPTIONS,
+        ServicedTable.for_one_attempt(
+            LocalStorage(),
+            str(table),
+            OPTIONS,
+            clock=SystemClock(),
+            processes=Processes(),
+        ),
         planner=planner_of(
             kind,
             GroupFilter(file_groups=tuple(groups)),
@@ -257,8 +261,6 @@ def compact(table: Path, kind: CompactionType, groups: Sequence[str], made: Made
         ),
         choose_dispatcher=lambda input_bytes: dispatcher,
         run_operation=made.run,
-        clock=SystemClock(),
-        processes=Processes(),
     )
     (plan,) = compactor.compact().plans
     return len(plan.operations), HOLDS

@@ -124,3 +124,78 @@ def test_modules_that_are_named_exist():
     assert len(named) > 100, "modules are not named as they are looked for"
     missing = [each for each in named if not re.search(rf"\b{each[2]}\b", modules.get(each[1], ""))]
     assert sorted(missing) == []
+
+
+OUR_NAME = re.compile(r"`([a-z]+(?:_[a-z0-9]+)+)(?:\(\))?`")
+FOREIGN = frozenset({"encryption_algorithm"})  # a field of Parquet's footer
+
+
+def test_names_in_headers_are_of_the_code():
+    """A name in a header is a module, a class, a function, an argument, a variable or a text of the code."""
+    known = {path.stem for path in CODE.rglob("*.py")}
+    headers = {}
+    for path in sorted(CODE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        headers[path.relative_to(CODE).as_posix()] = ast.get_docstring(tree) or ""
+        for node in ast.walk(tree):
+            match node:
+                case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+                    known.add(name)
+                case ast.Constant(value=str(name)):
+                    known.add(name)
+
+    assert len({name for text in headers.values() for name in OUR_NAME.findall(text)}) > 50, "names are not read"
+    unknown = [(path, name) for path, text in headers.items() for name in OUR_NAME.findall(text) if name not in known]
+    assert [each for each in unknown if each[1] not in FOREIGN] == []
+
+
+VERSIONS = frozenset({6, 8, 9, 10})
+OTHER_NUMBERS = {
+    "engine/dispatch/spark_master.py": "(6, 8)",  # parts of Spark's own address
+    "format/parquet/page_header.py": "(9, 9)",  # types of Thrift's compact protocol
+}
+
+
+def numbers_of_versions(tree: ast.AST) -> list[str]:
+    """What compares a version with a number, gives one a number, or lists several."""
+
+    def has_number(*nodes: ast.AST | None) -> bool:
+        parts = [part for node in nodes if node is not None for part in ast.walk(node)]
+        return any(isinstance(part, ast.Constant) and part.value in VERSIONS for part in parts)
+
+    def is_version(*nodes: ast.AST) -> bool:
+        return any("version" in ast.unparse(node).lower() for node in nodes)
+
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=sides) if is_version(left, *sides) and has_number(left, *sides):
+                found.append(ast.unparse(node))
+            case ast.Call(func=ast.Name(id="TableVersion"), args=args) if has_number(*args):
+                found.append(ast.unparse(node))
+            case ast.AnnAssign(target=target, value=value) if is_version(target) and has_number(value):
+                found.append(ast.unparse(node))
+            case ast.Assign(targets=targets, value=value) if is_version(*targets) and has_number(value):
+                found.append(ast.unparse(node))
+            case ast.keyword(arg=str(name), value=value) if name.endswith("version") and has_number(value):
+                found.append(ast.unparse(node))
+            case ast.Tuple(elts=each) | ast.Set(elts=each) | ast.List(elts=each) if len(each) > 1:
+                if all(isinstance(one, ast.Constant) and one.value in VERSIONS for one in each):
+                    found.append(ast.unparse(node))
+    return found
+
+
+def test_only_one_module_knows_the_numbers_of_table_versions():
+    """The other modules ask `table/table_version.py` for an ability by its name."""
+    for wrong in ("config.version.number == 8", "version: int = 9", "make(version=9)", "TableVersion(6)", "{8, 9}"):
+        assert numbers_of_versions(ast.parse(wrong)), wrong
+    found = {
+        (path, text)
+        for path, tree in (
+            (each.relative_to(CODE).as_posix(), ast.parse(each.read_text())) for each in CODE.rglob("*.py")
+        )
+        if path != "table/table_version.py"
+        for text in numbers_of_versions(tree)
+        if OTHER_NUMBERS.get(path) != text
+    }
+    assert sorted(found) == []

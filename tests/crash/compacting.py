@@ -17,6 +17,7 @@ from lakeward.protocol.attempts.orphan_files import AGE_SECONDS_MIN
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.times.seen_times import FOLDER as MINTED
 from lakeward.services.clean.run.cleaner import PLACE as RESERVE
 from lakeward.services.compaction.plan.compaction_type import CompactionType
@@ -52,14 +53,16 @@ def compactor(
     dispatcher = InProcessDispatcher()
     processes.stillness = LookedOn()
     return Compactor(
-        storage,
-        str(base),
-        CompactionOptions(**(defaults | options)),  # type: ignore[arg-type]
+        ServicedTable.for_one_attempt(
+            storage,
+            str(base),
+            CompactionOptions(**(defaults | options)),  # type: ignore[arg-type]
+            clock=clock or SkippingClock(),
+            processes=processes,
+        ),
         planner=planner,
         choose_dispatcher=lambda input_bytes: dispatcher,
         run_operation=partial(run_operation, storage),
-        clock=clock or SkippingClock(),
-        processes=processes,
     )
 
 

@@ -17,6 +17,7 @@ from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOp
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
 from lakeward.services.compaction.run.merging import RunOperation
 from lakeward.storage.local import LocalStorage
@@ -27,17 +28,19 @@ def compact_locally(base: Path, task: RunOperation, guard: Guard = lambda: None)
     """A compaction of the table whose operations are run by workers, as `task` has it."""
     dispatcher = LocalDispatcher(Places(2, 2), memory_bytes=1)
     return Compactor(
-        LocalStorage(),
-        str(base),
-        CompactionOptions(
-            writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"
+        ServicedTable.for_one_attempt(
+            LocalStorage(),
+            str(base),
+            CompactionOptions(
+                writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"
+            ),
+            clock=SystemClock(),
+            processes=Processes(),
+            guard=guard,
         ),
         planner=FULL,
         choose_dispatcher=lambda input_bytes: dispatcher,
         run_operation=task,
-        clock=SystemClock(),
-        processes=Processes(),
-        guard=guard,
     ).compact()
 
 

@@ -25,6 +25,7 @@ from lakeward.engine.dispatch.spark import SparkDispatcher  # noqa: E402
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions  # noqa: E402
 from lakeward.protocol.options import CompactionOptions  # noqa: E402
 from lakeward.protocol.owner import Processes  # noqa: E402
+from lakeward.protocol.serviced_table import ServicedTable  # noqa: E402
 from lakeward.services.compaction.run.compactor import Compactor  # noqa: E402
 from lakeward.storage.local import LocalStorage  # noqa: E402
 from tests.crash.compacting import FULL  # noqa: E402
@@ -34,16 +35,18 @@ from tests.engine.dispatch import tasks  # noqa: E402
 table, scratch = sys.argv[1:]
 spark = SparkDispatcher("local-cluster[2,1,1024]", {"spark.executor.memory": "1g"}, memory=tasks.MEMORY)
 compactor = Compactor(
-    LocalStorage(),
-    table,
-    CompactionOptions(
-        writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"
+    ServicedTable.for_one_attempt(
+        LocalStorage(),
+        table,
+        CompactionOptions(
+            writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"
+        ),
+        clock=SystemClock(),
+        processes=Processes(),
     ),
     planner=FULL,
     choose_dispatcher=lambda input_bytes: spark,
     run_operation=partial(run_twice, scratch, table),
-    clock=SystemClock(),
-    processes=Processes(),
 )
 (plan,) = compactor.compact().plans
 spark.stop()

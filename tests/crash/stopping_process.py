@@ -22,6 +22,7 @@ from lakeward.engine.task.operation import run_operation
 from lakeward.protocol.lock.opening import LockOptions
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.run.compactor import Compactor
 from tests.crash.compacting import FULL, LOG
 from tests.faults import FaultyStorage
@@ -72,15 +73,17 @@ def compact(
     try:
         with interruptible() as guard:
             compactor = Compactor(
-                storage,
-                str(base),
-                CompactionOptions(writers_stopped=True, lock=lock, wait_seconds=wait_seconds, timezone="UTC"),
+                ServicedTable.for_one_attempt(
+                    storage,
+                    str(base),
+                    CompactionOptions(writers_stopped=True, lock=lock, wait_seconds=wait_seconds, timezone="UTC"),
+                    clock=SystemClock(),
+                    processes=Processes(),
+                    guard=guard,
+                ),
                 planner=LOG if service == "log" else FULL,
                 choose_dispatcher=lambda input_bytes: dispatcher,
                 run_operation=partial(run_operation, storage),
-                clock=SystemClock(),
-                processes=Processes(),
-                guard=guard,
             )
             report = compactor.compact()
         said.write_text("".join(f"compacted {plan.instant}\n" for plan in report.plans))

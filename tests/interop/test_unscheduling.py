@@ -15,6 +15,7 @@ from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
@@ -45,14 +46,16 @@ def compactor(table: HudiTable, kind: CompactionType, *, fails: bool = False) ->
         raise OSError("this plan is not carried out")
 
     return Compactor(
-        storage,
-        str(table.path),
-        CompactionOptions(writers_stopped=False, lock=FileSystemLockOptions(wait_seconds=5.0)),
+        ServicedTable.for_one_attempt(
+            storage,
+            str(table.path),
+            CompactionOptions(writers_stopped=False, lock=FileSystemLockOptions(wait_seconds=5.0)),
+            clock=SystemClock(),
+            processes=Processes(),
+        ),
         planner=planner_of(kind, GroupFilter(), {}),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=fail if fails else partial(run_operation, storage),
-        clock=SystemClock(),
-        processes=Processes(),
     )
 
 

@@ -391,14 +391,16 @@ class SmallTable:
     def _compactor(self, kind: CompactionType, storage: Storage) -> Compactor:
         dispatcher = InProcessDispatcher()
         return Compactor(
-            storage,
-            self.base,
-            self._options(is_alone=False),
+            ServicedTable.for_one_attempt(
+                storage,
+                self.base,
+                self._options(is_alone=False),
+                clock=self.clock,
+                processes=self.processes,
+            ),
             planner=PLANNERS[kind],
             choose_dispatcher=lambda input_bytes: dispatcher,
             run_operation=partial(merge_rows, storage),
-            clock=self.clock,
-            processes=self.processes,
         )
 
     def clean(

@@ -12,6 +12,7 @@ from lakeward.format.timeline.instant import State
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.progress import Count, Merged, Phase, Silent
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.services.compaction.run.compactor import Compactor
@@ -83,16 +84,18 @@ class Bench:
         }
         dispatcher = InProcessDispatcher()
         return Compactor(
-            self.storage,
-            str(self.base),
-            CompactionOptions(**(settings | options)),  # type: ignore[arg-type]
+            ServicedTable.for_one_attempt(
+                self.storage,
+                str(self.base),
+                CompactionOptions(**(settings | options)),  # type: ignore[arg-type]
+                clock=self.clock,
+                processes=self.processes,
+                observer=self.watcher,
+                guard=lambda: self.guard(),
+            ),
             planner=planner,
             choose_dispatcher=lambda input_bytes: dispatcher,
             run_operation=lambda spec, attempt: self.run(spec, attempt),
-            clock=self.clock,
-            processes=self.processes,
-            observer=self.watcher,
-            guard=lambda: self.guard(),
             excluded=self.excluded,
             planned_by=self.planned_by,
         )

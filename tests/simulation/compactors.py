@@ -23,6 +23,7 @@ from lakeward.base.errors import (
 )
 from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.options import CompactionOptions
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.compaction.plan.planner import Planner, planner_of
@@ -229,19 +230,21 @@ class CompactorRun:
             longest=1.0 if self.peace else self.longest,
         )
         return Compactor(
-            storage,
-            "/t",
-            CompactionOptions(
-                writers_stopped=False,
-                lock=self.lock,
-                wait_seconds=world.random.choice([0.0, 0.0, 10.0]),
-                state_folder=Path("/nowhere"),
+            ServicedTable.for_one_attempt(
+                storage,
+                "/t",
+                CompactionOptions(
+                    writers_stopped=False,
+                    lock=self.lock,
+                    wait_seconds=world.random.choice([0.0, 0.0, 10.0]),
+                    state_folder=Path("/nowhere"),
+                ),
+                clock=SimulatedClock(world, process),
+                processes=self._processes.setdefault(process.pid, SimulatedProcesses(world, process)),
             ),
             planner=planner,
             choose_dispatcher=lambda input_bytes: dispatcher,
             run_operation=partial(merge_ids, storage),
-            clock=SimulatedClock(world, process),
-            processes=self._processes.setdefault(process.pid, SimulatedProcesses(world, process)),
         )
 
 

@@ -32,6 +32,7 @@ from lakeward.engine.dispatch.local import processes_of
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Engine
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Choice, Decision, Form, PlanOutcome
 from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.compaction.plan.trigger import Trigger
@@ -86,15 +87,12 @@ def preview(opened: ConfiguredTable, stated: StatedPlan) -> tuple[Preview, Metad
     options = compaction_options(opened, opened.locks)
     # Where nothing is said of the writers yet, it is what could be done once they are stopped.
     options = replace(options, writers_stopped=opened.locks.writers is not Writers.SHARE)
+    storage, base_path = opened.storage, opened.base_path
     compactor = Compactor(
-        opened.storage,
-        opened.base_path,
-        options,
+        ServicedTable.for_one_attempt(storage, base_path, options, clock=clock, processes=Processes()),
         planner=stated.over(opened.table, trigger=Trigger() if _is_of_daemon(opened, stated) else None),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
-        run_operation=partial(run_operation_at, opened.base_path),
-        clock=clock,
-        processes=Processes(),
+        run_operation=partial(run_operation_at, base_path),
         excluded=parked.excluded(parked.records(named=stated.file_group or ())),
     )
     found = compactor.preview()

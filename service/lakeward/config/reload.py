@@ -3,7 +3,7 @@
 A file with a problem changes nothing. Of a good one everything counts at once, but for the few keys that a running
 daemon cannot change: those keep their values, and are named.
 
-Touches: the file, through `config_file`.
+Touches: the file, through `config/file.py`.
 Keeps:   what is handed back is either complete and valid, or nothing.
 """
 

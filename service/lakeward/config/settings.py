@@ -5,7 +5,8 @@
     [[tables]]                                             those that match, or one named outright; later ones win
 
 The text below each key is its description in docs/reference/configuration.md and in the JSON schema, and its default
-stands there and nowhere else. `config_file` reads and layers these, `config_rules` holds what one key alone cannot say.
+stands there and nowhere else. `config/file.py` reads and layers these, `config/rules.py` holds what one key alone
+cannot say.
 
 Touches: nothing; the environment for where the state folder is.
 Keeps:   1. durations are seconds (float) and sizes bytes (int), however they were written;

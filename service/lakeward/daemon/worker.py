@@ -320,19 +320,12 @@ class Worker:
             )
 
     def _compactor(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> Compactor:
-        self._check_may_write(table)
-        storage, base_path = self._open_storage(table.base_path)
+        serviced = self._opened_to_write(table, guard, observer)
         return Compactor(
-            storage,
-            base_path,
-            self._options(table, base_path),
+            serviced,
             planner=table.planner,
             choose_dispatcher=self._choosing(table, job),
-            run_operation=self._run_operation_at(base_path),
-            clock=self._clock,
-            processes=self._processes,
-            observer=observer,
-            guard=guard,
+            run_operation=self._run_operation_at(serviced.base_path),
             excluded=job.excluded,
             planned_by=self._identity.as_metadata(),
         )

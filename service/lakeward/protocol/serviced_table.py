@@ -77,8 +77,8 @@ class ServicedTable:
         *,
         clock: Clock,
         processes: Processes,
-        observer: Observer | None,
-        guard: Guard,
+        observer: Observer | None = None,
+        guard: Guard | None = None,
     ) -> Self:
         """A table with an attempt number and a cache of its own."""
         return cls(
@@ -89,7 +89,7 @@ class ServicedTable:
             processes=processes,
             owner=processes.new_owner(),
             observer=observer or Silent(),
-            guard=guard,
+            guard=guard or _let_pass,
             cache=SnapshotCache(),
             writers=WriterWatch(storage, base_path, clock=clock, processes=processes),
         )

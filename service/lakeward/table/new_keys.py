@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from lakeward.base.errors import Unsupported, UsageError
 from lakeward.format.avro.schema import AvroField
+from lakeward.table.table_version import TableVersion
 
 _TIMESTAMPS: Final = "hoodie.keygen.timebased."
 
@@ -149,12 +150,12 @@ def check_slashes(
     partition_fields: tuple[str, ...],
     columns: Mapping[str, AvroField],
     *,
-    version: int,
+    version: TableVersion,
     hive_style: bool,
 ) -> None:
     """Dates with slashes in partition paths are possible. Raises `UsageError`."""
     why = None
-    if version < 9:
+    if not version.has_slash_dates:
         why = "Hudi before 1.1 does not know them, and would name other partitions."
     elif len(partition_fields) != 1 or kind is KeyGeneratorKind.TIMESTAMP:
         why = "They are of one partition field, whose values are dates."

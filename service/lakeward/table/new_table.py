@@ -48,7 +48,7 @@ from lakeward.table.table_config import (
     STRATEGY_MODES,
     TableConfig,
 )
-from lakeward.table.table_version import TableVersion
+from lakeward.table.table_version import NEWEST_RELEASED, TableVersion
 
 FOLDERS: Final = ("timeline/history", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids", ".schema", ".temp")
 """Below `.hoodie`, empty."""
@@ -120,7 +120,7 @@ class NewTable:
     merge_mode: str | None = None
     """None stands for event time where there are ordering fields, else commit time."""
     table_type: str = MERGE_ON_READ
-    version: int = 9
+    version: int = NEWEST_RELEASED
     """8, 9 or 10."""
     hive_style: bool = False
     url_encode: bool = False
@@ -168,7 +168,11 @@ class NewTable:
         check_kind(self.key_generator, self.record_key_fields, self.partition_fields, self.timestamps, columns)
         if self.slash_dates:
             check_slashes(
-                self.key_generator, self.partition_fields, columns, version=self.version, hive_style=self.hive_style
+                self.key_generator,
+                self.partition_fields,
+                columns,
+                version=TableVersion(self.version),
+                hive_style=self.hive_style,
             )
         if not self.has_metadata_table and (asked := self.indexes.of_metadata_table) is not None:
             raise UsageError(
@@ -182,7 +186,7 @@ class NewTable:
                 why="Its logs are files of the base files' format, which tables have from version 10 on.",
                 remedy="Create it in version 10, or with the layout default.",
             )
-        if self.version == 8 and len(self.ordering_fields) > 1:
+        if len(self.ordering_fields) > 1 and not TableVersion(self.version).has_several_ordering_fields:
             raise UsageError(
                 f"{self.name} cannot have several ordering fields in version 8.",
                 why="Hudi before 1.1 takes their names for that of one column.",
@@ -226,6 +230,7 @@ class NewTable:
     @property
     def properties(self) -> dict[str, str]:
         """All keys and values of its `hoodie.properties`."""
+        version = TableVersion(self.version)
         values = {
             "hoodie.table.name": self.name,
             "hoodie.table.type": self.table_type,
@@ -235,8 +240,7 @@ class NewTable:
             "hoodie.timeline.path": "timeline",
             "hoodie.timeline.history.path": "history",
             "hoodie.archivelog.folder": "history",
-            # Hudi 1.0.1 would write completion times of its own zone into such a table in UTC; 1.0.0 was not tried.
-            "hoodie.table.timeline.timezone": "LOCAL" if self.version == 8 else "UTC",
+            "hoodie.table.timeline.timezone": "UTC" if version.begins_in_utc else "LOCAL",
             "hoodie.table.recordkey.fields": ",".join(self.record_key_fields),
             "hoodie.table.partition.fields": ",".join(self.partition_fields),
             "hoodie.table.keygenerator.type": self.key_generator.value,
@@ -250,9 +254,9 @@ class NewTable:
             "hoodie.table.multiple.base.file.formats.enable": "false",
             "hoodie.table.cdc.enabled": "false",
             "hoodie.table.create.schema": self.schema,
-            **(self._of_version_8() if self.version == 8 else self._of_later_versions()),
+            **(self._of_later_versions() if version.has_merge_properties else self._of_version_8()),
             **({STORAGE_LAYOUT: LSM_TREE} if self.is_lsm_tree else {}),
-            **({META_FIELDS_MODE: "ALL"} if TableVersion(self.version).has_meta_fields_mode else {}),
+            **({META_FIELDS_MODE: "ALL"} if version.has_meta_fields_mode else {}),
             **(self.timestamps.properties if self.timestamps is not None else {}),
             **({SLASHES_IN_DATES: "true"} if self.slash_dates else {}),
             **self.asked_of_writers,
@@ -272,7 +276,7 @@ class NewTable:
                 # Hudi's procedures look for the names of the key fields here, and break off without them.
                 values |= {INDEX_TYPE: "BUCKET", BUCKETS: str(self.indexes.buckets), BUCKET_FIELDS: keys}
                 values["hoodie.datasource.write.recordkey.field"] = keys
-            case NewIndex.METADATA if self.version == 8:
+            case NewIndex.METADATA if not TableVersion(self.version).has_global_record_index_name:
                 values |= {INDEX_TYPE: "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
             case NewIndex.METADATA:
                 values[INDEX_TYPE] = "GLOBAL_RECORD_LEVEL_INDEX"

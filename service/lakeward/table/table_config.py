@@ -136,6 +136,11 @@ class TableConfig:
         return TableVersion(_number(self.get(VERSION)))
 
     @property
+    def initial_version(self) -> TableVersion:
+        """The version that the table was made with."""
+        return TableVersion(_number(self.get("hoodie.table.initial.version")))
+
+    @property
     def layout(self) -> int:
         """The timeline layout; what the version implies where the property is missing."""
         layout = _number(self.get("hoodie.timeline.layout.version"))

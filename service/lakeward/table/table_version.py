@@ -43,6 +43,18 @@ COMPACTABLE_VERSIONS: Final = "6, 8, 9 and 10"
 
 _FIRST_WITH_LOG_COMPACTION: Final = 9
 
+NEWEST_RELEASED: Final = _RELEASED[-1]
+"""The version of a new table where nothing else is asked for."""
+
+CHANGES: Final = frozenset({(9, 10), (10, 9)})
+"""The changes of a table's version that this release makes, from and to."""
+
+KNOWN: Final = range(_COMPACTABLE[0], _WRITABLE[-1] + 1)
+"""The versions that Hudi's releases of this time go between."""
+
+NAMES: Final = {6: "SIX", 8: "EIGHT", 9: "NINE"}
+"""The versions as Hudi's procedures name them."""
+
 LOG_COMPACTION_VERSION: Final = str(_FIRST_WITH_LOG_COMPACTION)
 """The first version with log compaction, as messages name it."""
 
@@ -155,6 +167,28 @@ class TableVersion:
         To those of Hudi 1.0 it is of another class than a row's, and so every delete wins over the rows before it.
         """
         return self._is_at_least(9)
+
+    @property
+    def begins_in_utc(self) -> bool:
+        """The instants of a new table are in UTC. Hudi 1.0.1 would write completion times of its own zone into such a
+        table; 1.0.0 was not tried.
+        """
+        return self._is_at_least(9)
+
+    @property
+    def has_slash_dates(self) -> bool:
+        """Partition paths may have dates with slashes. Hudi before 1.1 would name other partitions."""
+        return self._is_at_least(9)
+
+    @property
+    def has_global_record_index_name(self) -> bool:
+        """Writers know the record index of the metadata table as `GLOBAL_RECORD_LEVEL_INDEX`."""
+        return self._is_at_least(9)
+
+    @property
+    def may_fail_over_metadata_deletes(self) -> bool:
+        """A process of Hudi 1.0.2 writes it, which may fail to read deletes in the metadata table."""
+        return self._is_at_least(8) and not self._is_at_least(9)
 
     @property
     def has_hybrid_plans(self) -> bool:

@@ -75,17 +75,10 @@ def compact_groups(
 
     def compact(file_ids: Sequence[str]) -> None:
         report = Compactor(
-            serviced.storage,
-            serviced.base_path,
-            replace(serviced.options, sorts=sorts, inline_changes=inline_changes),
+            replace(serviced, options=replace(serviced.options, sorts=sorts, inline_changes=inline_changes)),
             planner=planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {}),
             choose_dispatcher=engines.choose,
             run_operation=partial(run_operation_at, serviced.base_path),
-            clock=serviced.clock,
-            processes=serviced.processes,
-            observer=serviced.observer,
-            guard=serviced.guard,
-            excluded={},
         ).compact()
         if report.damage:
             raise damaged_error(report.damage)

@@ -36,6 +36,7 @@ from lakeward.engine.task.entry import run_operation_at
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Engine
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
@@ -134,16 +135,18 @@ def compact(
                 engines.check()
             view.step(f"reading {opened.base_path}")
             compactor = Compactor(
-                opened.storage,
-                opened.base_path,
-                options,
+                ServicedTable.for_one_attempt(
+                    opened.storage,
+                    opened.base_path,
+                    options,
+                    clock=clock,
+                    processes=Processes(),
+                    observer=view,
+                    guard=guard,
+                ),
                 planner=plan.over(configured),
                 choose_dispatcher=engines.choose,
                 run_operation=partial(run_operation_at, opened.base_path),
-                clock=clock,
-                processes=Processes(),
-                observer=view,
-                guard=guard,
                 excluded=excluded,
             )
             if dry_run or plan.narrows:

@@ -169,16 +169,10 @@ class _Compaction:
         settings = opened.table
         chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
         self._compactor = Compactor(
-            serviced.storage,
-            serviced.base_path,
-            serviced.options,
+            serviced,
             planner=planner_of(settings.type, chosen, settings.planner, objective=settings.objective_kept),
             choose_dispatcher=engines.choose,
             run_operation=partial(run_operation_at, serviced.base_path),
-            clock=serviced.clock,
-            processes=serviced.processes,
-            observer=serviced.observer,
-            guard=serviced.guard,
             excluded=excluded,
         )
 

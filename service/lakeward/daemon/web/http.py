@@ -7,7 +7,7 @@ It runs on a thread of its own and reads values that the loop left (`daemon/stat
     /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration again
     /style.css  /icon.svg
 
-Who may ask is `http_access`'s to say, how many at a time `http_connections`'.
+Who may ask is in `daemon/web/access.py`, how many at a time in `daemon/web/connections.py`.
 
 Touches: one TCP port.
 Keeps:   1. every answer has the same security headers, errors included, and lets nothing be kept but the stylesheet;

@@ -409,7 +409,7 @@ def check_readable_by_writers(snapshot: TableSnapshot) -> None:
     Hudi's classes, and remembers that: each later one is a ClassCastException (GenericData.Record, HoodieDeleteRecord).
     """
     has_deletes = {COLUMN_STATS, BLOOM_FILTERS}.intersection(snapshot.config.built_metadata_partitions)
-    if snapshot.config.version.number == 8 and has_deletes:
+    if snapshot.config.version.may_fail_over_metadata_deletes and has_deletes:
         raise Refused(
             f"{snapshot.base_path} is of version 8, and its metadata table has {', '.join(sorted(has_deletes))}.",
             why="What a clean deletes there, a writer of Hudi 1.0.2 that has just begun may fail to read, after cleans "

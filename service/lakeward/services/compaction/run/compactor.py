@@ -25,16 +25,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
-from lakeward.base.clock import Clock
 from lakeward.base.errors import AttemptLost, Conflict, LockLost
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult
 from lakeward.protocol.life_cycle import run_attempt, settle
-from lakeward.protocol.lock.table_lock import Guard
-from lakeward.protocol.options import CompactionOptions
-from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.pending_work import PendingWork
 from lakeward.protocol.pending.stuck_services import Judge
-from lakeward.protocol.progress import Count, Engine, Observer, Phase
+from lakeward.protocol.progress import Count, Engine, Phase
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
@@ -49,7 +45,6 @@ from lakeward.services.compaction.run.recovery import Recovery, recover
 from lakeward.services.compaction.run.scheduling import schedule
 from lakeward.services.compaction.run.targets import Dropped, Targets
 from lakeward.services.compaction.run.unscheduling import Hindrance, StillScheduled, Unscheduled, unschedule
-from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.timeline.service_instants import PLANNED_BY, groups_of
@@ -117,21 +112,15 @@ class CompactionReport:
 
 
 class Compactor:
-    """Compacts one table. One process, one attempt number."""
+    """Compacts one table."""
 
     def __init__(
         self,
-        storage: Storage,
-        base_path: str,
-        options: CompactionOptions,
+        table: ServicedTable,
         *,
         planner: Planner,
         choose_dispatcher: ChooseDispatcher,
         run_operation: RunOperation,
-        clock: Clock,
-        processes: Processes,
-        observer: Observer | None = None,
-        guard: Guard = lambda: None,
         excluded: Mapping[GroupId, Reason] | None = None,
         planned_by: Mapping[str, str] | None = None,
     ) -> None:
@@ -140,13 +129,10 @@ class Compactor:
             planner: pure; chooses what is done.
             choose_dispatcher: from a plan's input bytes to where it runs.
             run_operation: called where the operation runs; has its own access to the storage.
-            guard: called before anything is published and while work goes on; stops it by raising an error of Lakeward.
             excluded: file groups that nothing is done to, and why (`PARKED`, `PAUSED`).
             planned_by: more to write into our plans' extra metadata.
         """
-        self._table = ServicedTable.for_one_attempt(
-            storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
-        )
+        self._table = table
         self._planner = planner
         self._choose_dispatcher = choose_dispatcher
         self._run_operation = run_operation

@@ -39,19 +39,13 @@ from lakeward.table.table_config import (
     VERSION,
     TableConfig,
 )
+from lakeward.table.table_version import CHANGES, KNOWN, NAMES, TableVersion
 
 _ALL: Final = "ALL"
 _NONE: Final = "NONE"
-_FIRST_WITH_MODES: Final = 10
-_INITIAL_VERSION: Final = "hoodie.table.initial.version"
 _SELECTIVE: Final = frozenset({"COMMIT_TIME_ONLY", "FILE_NAME_ONLY", "COMMIT_TIME_AND_FILE_NAME"})
 _SHOWN: Final = 20
 _DEFAULT_LAYOUT: Final = "default"
-_OURS: Final = frozenset({(9, 10), (10, 9)})
-_SERVED: Final = range(6, 11)
-"""The versions that Hudi's releases of this time go between."""
-_WORDS: Final = {6: "SIX", 8: "EIGHT", 9: "NINE"}
-"""What Hudi's procedures call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +76,10 @@ def plan_version_change(
             why=f"It has version {found}.",
             remedy=f"Give another version with --to, or run `lakeward table {other}`.",
         )
-    if found != target and (found, target) not in _OURS:
+    if found != target and (found, target) not in CHANGES:
         raise _left_to_hudi(base_path, found=found, target=target)
     of_metadata = metadata.version.number if metadata is not None else target
-    if of_metadata != target and (of_metadata, target) not in _OURS:
+    if of_metadata != target and (of_metadata, target) not in CHANGES:
         raise Refused(
             f"The metadata table of {base_path} has version {of_metadata}, and the table {found}.",
             why="A change of the versions was begun by another program and not ended, or the metadata table is an old "
@@ -176,7 +170,7 @@ def _changes(config: TableConfig, target: int) -> Iterator[tuple[str, str | None
     mode = config.get(META_FIELDS_MODE)
     if mode is not None:
         _check_mode(config)
-    if target == _FIRST_WITH_MODES:
+    if TableVersion(target).has_meta_fields_mode:
         if mode is None:
             yield META_FIELDS_MODE, _ALL if config.populate_meta_fields else _NONE
         return
@@ -188,7 +182,7 @@ def _changes(config: TableConfig, target: int) -> Iterator[tuple[str, str | None
     yield POPULATE_META_FIELDS, "true" if mode.upper() == _ALL else "false"
     if mode.upper() not in _SELECTIVE:
         yield META_FIELDS_MODE, None
-    elif (config.get(_INITIAL_VERSION) or "") == str(_FIRST_WITH_MODES):
+    elif config.initial_version.has_meta_fields_mode:
         raise Refused(
             f"{config.name} has {META_FIELDS_MODE}={mode}, which version {target} does not know.",
             why="It was made at version 10, so no reader of an older one has shown that it respects the mode; one that "
@@ -232,14 +226,14 @@ def _check_upgradable(base_path: str, config: TableConfig, target: int) -> None:
 
 
 def _left_to_hudi(base_path: str, *, found: int, target: int) -> Refused:
-    if target not in _SERVED:
+    if target not in KNOWN:
         return Refused(
             f"{base_path} cannot get version {target}.",
             why=f"It has version {found}, and this release knows the versions 6 to 10.",
             remedy="Give another version with --to; nothing was changed.",
         )
     if found > target:
-        how = f"CALL downgrade_table(table => '…', to_version => '{_WORDS.get(target, target)}') in its Spark SQL"
+        how = f"CALL downgrade_table(table => '…', to_version => '{NAMES.get(target, target)}') in its Spark SQL"
     else:
         how = f"a write with hoodie.write.table.version={target}, or CALL upgrade_table in its Spark SQL"
     return Refused(

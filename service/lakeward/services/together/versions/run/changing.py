@@ -22,14 +22,14 @@ See:     docs/decisions/0068-upgrade-and-downgrade.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from lakeward.base.errors import NotATable, TryLater
 from lakeward.format.file_name import is_native_log
 from lakeward.format.timeline.clean_plan import CleanPlan
-from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.pending.stuck_services import check_nothing_lives
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
@@ -48,6 +48,7 @@ from lakeward.services.metadata.run.removal import (
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
 from lakeward.services.rollback.run.rolling_back import roll_back_writes
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
+from lakeward.services.together.versions.plan.layout_change import LayoutChange
 from lakeward.services.together.versions.plan.native_files import changes_plan_of, clean_plan_of, find_native_files
 from lakeward.services.together.versions.plan.version_change import VersionChange, plan_version_change, plan_way_down
 from lakeward.storage.storage import join
@@ -73,8 +74,11 @@ _VERBS = {
     StepKind.COMPACTION: "compact",
     StepKind.CHANGES: "clean",
     StepKind.CLEAN: "clean",
+    StepKind.SORTING: "inspect",
 }
 _PROPERTIES = (StepKind.METADATA_PROPERTIES, StepKind.PROPERTIES)
+
+Change = TypeVar("Change", VersionChange, LayoutChange)
 
 _OTHERWISE = "it uses the version that the table had when it began"
 
@@ -84,7 +88,7 @@ def preview_version_change(
 ) -> VersionChange:
     """What `change_version` would do now, or why it would not: raises as that does. Writes nothing, and may wait for
     heartbeats."""
-    watch_writers(table, _scan(table))
+    watch_writers(table, scan(table))
     return _prepare(table, target, is_upgrade=is_upgrade, drop_changes=drop_changes)
 
 
@@ -105,17 +109,60 @@ def change_version(
         Whatever a service raises that is a step on the way.
     """
     assert table.options.writers_stopped, "nothing protects a writer from a change of the version"
-    _end_updates(table)
+
+    def plan() -> VersionChange:
+        return _prepare(table, target, is_upgrade=is_upgrade, drop_changes=drop_changes)
+
+    def do(step: ChangeStep) -> ChangeStep:
+        if step.kind is StepKind.COMPACTION:
+            compact([each.rpartition("/")[2] for each in step.subjects])
+        elif step.kind is StepKind.CHANGES:
+            Cleaner(table, {}).clean(partial(_given_up, table))
+        elif step.kind is StepKind.CLEAN:
+            Cleaner(table, {}).clean(clean_plan_of)
+        return step
+
+    return take_steps(table, plan, do, places=(metadata_base_path(table.base_path), table.base_path))
+
+
+def take_steps(
+    table: ServicedTable,
+    plan: Callable[[], Change],
+    do: Callable[[ChangeStep], ChangeStep],
+    *,
+    places: Sequence[str],
+    look: Callable[[], None] = lambda: None,
+) -> Change:
+    """Change a table of which nothing is at work, its version or its layout: the first step of a plan, and a new plan,
+    until only properties are left, which change under the lock of their plan. Returns what was done.
+
+    Args:
+        plan: what is left to do. Under the lock.
+        do: a step that is neither a rollback nor under the lock. Returns what was done.
+        places: base paths of which an update of the properties may have been interrupted.
+        look: reads before each plan what takes longer than a lock should be held.
+    """
+    if any(table.storage.stat(join(hoodie_folder(place), BACKUP_FILE)) is not None for place in places):
+        with table.locked() as fence:
+            for place in places:
+                recover_properties(table.storage, place, fence=fence)
     done: list[ChangeStep] = []
     while True:
-        watch_writers(table, _scan(table))
+        watch_writers(table, scan(table))
+        look()
         with table.locked() as fence:
-            change = _prepare(table, target, is_upgrade=is_upgrade, drop_changes=drop_changes)
-            if not change.steps or change.steps[0].kind in _PROPERTIES:
-                for step in change.steps:
-                    _update(table, step.kind, step.changes, fence)
-                return replace(change, steps=(*done, *change.steps))
-            step = change.steps[0]
+            change: Change = plan()
+            steps: Sequence[ChangeStep] = [each for each in change.steps if each.kind is not StepKind.VERIFICATION]
+            if not steps or steps[0].kind in _PROPERTIES:
+                for step in steps:
+                    is_metadata = step.kind is StepKind.METADATA_PROPERTIES
+                    place = metadata_base_path(table.base_path) if is_metadata else table.base_path
+                    update_properties(table.storage, place, step.changes, fence=fence)
+                    has = f"{'the metadata table' if is_metadata else 'the table'} has"
+                    version = step.changes.get(VERSION)
+                    table.observer.step(f"{has} {'its new layout' if version is None else f'version {version}'}")
+                return replace(change, steps=(*done, *(change.steps if steps else ())))
+            step = steps[0]
             if step in done:
                 raise TryLater(
                     f"{table.base_path} still needs {step.kind}: {', '.join(step.subjects[:3])}.",
@@ -129,24 +176,12 @@ def change_version(
         table.observer.step(f"{step.kind}, since {step.why}")
         if step.kind is StepKind.ROLLBACK:
             roll_back_writes(table, step.subjects)
-        elif step.kind is StepKind.COMPACTION:
-            compact([each.rpartition("/")[2] for each in step.subjects])
-        elif step.kind is StepKind.CHANGES:
-            Cleaner(table, {}).clean(partial(_given_up, table))
-        elif step.kind is StepKind.CLEAN:
-            Cleaner(table, {}).clean(clean_plan_of)
-        done.append(step)
+            done.append(step)
+        else:
+            done.append(do(step))
 
 
-def _end_updates(table: ServicedTable) -> None:
-    places = (metadata_base_path(table.base_path), table.base_path)
-    if any(table.storage.stat(join(hoodie_folder(place), BACKUP_FILE)) is not None for place in places):
-        with table.locked() as fence:
-            for place in places:
-                recover_properties(table.storage, place, fence=fence)
-
-
-def _scan(table: ServicedTable) -> TableSnapshot:
+def scan(table: ServicedTable) -> TableSnapshot:
     return table.snapshot(only=(), service=TableService.UPGRADING)
 
 
@@ -221,10 +256,3 @@ def _metadata_config(table: ServicedTable) -> TableConfig | None:
         return load_table_config(table.storage, metadata_base_path(table.base_path), clock=table.clock).config
     except NotATable:
         return None
-
-
-def _update(table: ServicedTable, kind: StepKind, changes: Mapping[str, str | None], fence: Fence) -> None:
-    is_metadata = kind is StepKind.METADATA_PROPERTIES
-    place = metadata_base_path(table.base_path) if is_metadata else table.base_path
-    update_properties(table.storage, place, changes, fence=fence)
-    table.observer.step(f"{'the metadata table' if is_metadata else 'the table'} has version {changes[VERSION]}")

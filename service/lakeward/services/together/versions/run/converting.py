@@ -35,9 +35,7 @@ from lakeward.protocol.pending.stuck_services import check_nothing_lives
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.protocol.refusals.refusal import refuse
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.protocol.table_properties import recover_properties, update_properties
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
-from lakeward.services.rollback.run.rolling_back import roll_back_writes
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
 from lakeward.services.together.versions.plan.layout_change import (
     Layout,
@@ -48,7 +46,7 @@ from lakeward.services.together.versions.plan.layout_change import (
     plan_layout_change,
     slices_to_sort,
 )
-from lakeward.services.together.versions.run.changing import Compact
+from lakeward.services.together.versions.run.changing import Compact, scan, take_steps
 from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.file_order import FileOrder
@@ -56,7 +54,6 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import (
-    BACKUP_FILE,
     LSM_TREE,
     OTHER_BUCKETS,
     STORAGE_LAYOUT,
@@ -128,7 +125,7 @@ class KnownOrders:
 def preview_layout_change(table: ServicedTable, target: Layout, work: LayoutWork) -> LayoutChange:
     """What `change_layout` would do now, or why it would not: raises as that does. Writes nothing, reads the keys of
     base files, and may wait for heartbeats."""
-    watch_writers(table, _scan(table))
+    watch_writers(table, scan(table))
     orders = KnownOrders(table, work)
     snapshot = _scan_all(table)
     _prepare(table, snapshot, target, orders)
@@ -147,48 +144,41 @@ def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> Lay
         Whatever a service raises that is a step on the way.
     """
     assert table.options.writers_stopped, "nothing protects a writer from a change of the layout"
-    _end_update(table)
-    orders, done, were_sorted = KnownOrders(table, work), list[ChangeStep](), set[GroupId]()
-    while True:
-        watch_writers(table, _scan(table))
+    orders, were_sorted = KnownOrders(table, work), set[GroupId]()
+    before: TableSnapshot
+    snapshot: TableSnapshot
+
+    def look() -> None:
+        nonlocal before
         before = _scan_all(table)
         if target is Layout.LSM_TREE and layout_of(before) is not target:
             _prepare(table, before, target, orders)  # what is refused is not even read
             orders.learn(before)
-        with table.locked() as fence:
-            snapshot = _scan_all(table)
-            check_writers_stopped(before.timeline, snapshot.timeline, ours="", meanwhile="its files were read")
-            change = _prepare(table, snapshot, target, orders)
-            steps = [step for step in change.steps if step.kind is not StepKind.VERIFICATION]
-            if not steps:
-                return replace(change, steps=tuple(done))
-            step = steps[0]
-            if step.kind is StepKind.PROPERTIES:
-                if target is Layout.LSM_TREE and (unread := find_unknown(snapshot, orders.by_file)):
-                    raise _came_since(table, unread[0])
-                update_properties(table.storage, table.base_path, step.changes, fence=fence)
-                table.observer.step(f"the table has the layout {target}")
-                return replace(change, steps=(*done, *change.steps))
-            if step in done:
-                raise TryLater(
-                    f"{table.base_path} still needs {step.kind}: {', '.join(step.subjects[:3])}.",
-                    why="It was done, and left this.",
-                    remedy="See what `lakeward inspect` says of the table, and give the command again.",
-                )
-        table.observer.step(f"{step.kind}, since {step.why}")
-        if step.kind is StepKind.ROLLBACK:
-            roll_back_writes(table, step.subjects)
-        elif step.kind is StepKind.COMPACTION:
+
+    def plan() -> LayoutChange:
+        nonlocal snapshot
+        snapshot = _scan_all(table)
+        check_writers_stopped(before.timeline, snapshot.timeline, ours="", meanwhile="its files were read")
+        change = _prepare(table, snapshot, target, orders)
+        steps = [step for step in change.steps if step.kind is not StepKind.VERIFICATION]
+        is_last = bool(steps) and steps[0].kind is StepKind.PROPERTIES
+        if is_last and target is Layout.LSM_TREE and (unread := find_unknown(snapshot, orders.by_file)):
+            raise _came_since(table, unread[0])
+        return change
+
+    def do(step: ChangeStep) -> ChangeStep:
+        if step.kind is StepKind.COMPACTION:
             work.compact(groups_to_merge(snapshot))
-        elif step.kind is StepKind.SORTING:
-            chosen = _first(slices_to_sort(snapshot, orders.by_file), work.sorted_at_once)
-            if again := [each for each in chosen if each.group_id in were_sorted]:
-                raise _out_of_order_again(again[0])
-            work.sort(chosen)
-            were_sorted.update(each.group_id for each in chosen)
-            paths = tuple(each.base_file.path for each in chosen if each.base_file is not None)
-            step = replace(step, subjects=paths, bytes=sum(each.base_bytes for each in chosen))
-        done.append(step)
+            return step
+        chosen = _first(slices_to_sort(snapshot, orders.by_file), work.sorted_at_once)
+        if again := [each for each in chosen if each.group_id in were_sorted]:
+            raise _out_of_order_again(again[0])
+        work.sort(chosen)
+        were_sorted.update(each.group_id for each in chosen)
+        paths = tuple(each.base_file.path for each in chosen if each.base_file is not None)
+        return replace(step, subjects=paths, bytes=sum(each.base_bytes for each in chosen))
+
+    return take_steps(table, plan, do, places=(table.base_path,), look=look)
 
 
 def _first(slices: Sequence[FileSlice], bytes_max: int) -> list[FileSlice]:
@@ -199,16 +189,6 @@ def _first(slices: Sequence[FileSlice], bytes_max: int) -> list[FileSlice]:
             break
         chosen.append(slice_)
     return chosen
-
-
-def _end_update(table: ServicedTable) -> None:
-    if table.storage.stat(join(hoodie_folder(table.base_path), BACKUP_FILE)) is not None:
-        with table.locked() as fence:
-            recover_properties(table.storage, table.base_path, fence=fence)
-
-
-def _scan(table: ServicedTable) -> TableSnapshot:
-    return table.snapshot(only=(), service=TableService.UPGRADING)
 
 
 def _scan_all(table: ServicedTable) -> TableSnapshot:
