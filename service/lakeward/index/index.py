@@ -2,7 +2,7 @@
 
     Index          lookups. What there is to look into is cut into parts, one for a task; a key gets every location that
                    is found for it
-    HashedIndex    an index of which one part has a key, told by the key alone, and each part says how large it is
+    HashedIndex    an index of which one part has a key, shown by the key alone, and each part says how large it is
     NarrowingIndex an index that reads the files themselves, and can say which of them may have which keys
     FollowingIndex an index that says which commits of the table it has
     WritableIndex  an index that takes in one commit of the table after the other
@@ -59,7 +59,7 @@ class Index(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartEffort:
-    """What a part is made of, which tells how much there is to look into."""
+    """What a part is made of, which shows how much there is to look into."""
 
     files: int
     bytes: int

@@ -47,7 +47,7 @@ class SeenTimeline:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any] | None) -> SeenTimeline | None:
-        """None of a timeline that tells when its instants completed."""
+        """None of a timeline that shows when its instants completed."""
         if document is None:
             return None
         archive = ArchiveEnd(*document["archive"])

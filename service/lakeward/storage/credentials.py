@@ -1,4 +1,4 @@
-"""Who we are to an object store: said in the environment, else told by the machine's own address for that.
+"""Who we are to an object store: said in the environment, else shown by the machine's own address for that.
 
     said      AWS_ACCESS_KEY_ID, a web identity, a container's; GOOGLE_APPLICATION_CREDENTIALS; AZURE_…_KEY, …
     told      http://169.254.169.254, where machines and containers of a cloud are told their role

@@ -81,7 +81,7 @@ class Storage(Protocol):
         """Delete a folder and all below it; False when it was not there."""
 
     def free_bytes(self, path: str) -> int | None:
-        """Bytes that can still be written below `path`, None where the storage cannot tell."""
+        """Bytes that can still be written below `path`, None where the storage cannot know."""
 
 
 @runtime_checkable

@@ -166,7 +166,7 @@ def sort_files(
     partition_path: str, files: Iterable[FileStatus], *, extension: str = PARQUET, native: bool = False
 ) -> PartitionFiles:
     """Tell base files and logs by their names. Hudi takes any name with the base format's extension in it for a
-    base file, so such a name that fits no grammar is worth reporting; everything else is not ours to judge.
+    base file, so such a name that fits no grammar is worth reporting; everything else is not Lakeward's to judge.
 
     Args:
         native: the table's version has native logs; in others they are reported.
@@ -352,7 +352,7 @@ class _Slicing:
         return committed
 
     def _frozen(self, instant: str, why: str) -> FrozenGroup:
-        # Also the files of slices that were not looked at: an archiving goes by the oldest that no instant explains.
+        # Also the files of slices that were not looked at: an archiving uses the oldest that no instant explains.
         is_completed = self._history.is_completed
         bases = (
             b for b in self._base_files if not (is_completed(b.instant) and self._history.can_open_slice(b.instant))

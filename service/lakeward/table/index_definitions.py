@@ -1,4 +1,4 @@
-"""What a table's writers index of its columns, as the table says it: the definitions and what they come to.
+"""What a table's writers index of its columns, as the table says it: the definitions and what they result in.
 
 Touches: storage, reading the definitions.
 Keeps:   definitions that are not understood, or that lie outside of `.hoodie`, are an error: statistics of other

@@ -4,7 +4,7 @@ A file system is listed unless the operator says otherwise: that needs nothing t
 instants that never completed. In an object store each partition is a request or more, and the metadata table is a few.
 
 Which partitions there are is asked here alone: they are those that the table's Hudi readers see. Where folders that
-look like partitions lie below a partition, the storage cannot tell, and the metadata table's list says it.
+look like partitions lie below a partition, the storage cannot know, and the metadata table's list says it.
 
 Touches: storage, reading only.
 Keeps:   where that list is needed and cannot be read, nothing is found instead: the error says so.

@@ -96,7 +96,7 @@ def _table_above(storage: Storage, path: str) -> tuple[str, str] | None:
         try:
             entries = storage.list(hoodie_folder(base_path))
         except OSError:
-            return None  # what may not be read is not ours to name
+            return None  # what may not be read is not Lakeward's to name
         if any(entry.name in (PROPERTIES_FILE, BACKUP_FILE) for entry in entries):
             return base_path, path[len(base_path) + 1 :]
         base_path = parent(base_path)

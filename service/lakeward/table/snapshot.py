@@ -190,7 +190,7 @@ def take_snapshot(
         partitions: the partitions that matter to the caller, all groups in them, where `only` names none. Others are
             not listed.
         cache: what earlier scans of this table left.
-        listing: what tells the partitions and their files. The metadata table knows no files of instants that did not
+        listing: what shows the partitions and their files. The metadata table knows no files of instants that did not
             complete, so the snapshot has none of these either.
         accept_damaged_logs: do not freeze a group for logs that are gone or of another size than their commits say.
     """

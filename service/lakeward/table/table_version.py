@@ -147,7 +147,7 @@ class TableVersion:
 
     @property
     def has_merge_properties(self) -> bool:
-        """What payload classes did before is told by the merge mode and by properties."""
+        """What payload classes did before is shown by the merge mode and by properties."""
         return self._is_at_least(9)
 
     @property

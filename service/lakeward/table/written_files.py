@@ -6,7 +6,7 @@ Hudi does not check: it takes what a listing shows, and when a file comes back a
 
     listed, named, of that size             sound
     listed, named, of another size          OTHER_SIZE
-    listed and empty, size not told         EMPTY
+    listed and empty, size not known         EMPTY
     listed, its instant completed, not named    ORPHAN
     named and not listed                    MISSING, unless a newer base file of its group has taken its place
 

@@ -85,7 +85,7 @@ def find_conflict(
     Args:
         timeline: as it is under the lock, with ours pending.
         groups: what ours wrote to or replaced.
-        by_bucket: groups are told by their buckets.
+        by_bucket: groups are distinguished by their buckets.
         touched: reads what a candidate touched.
     """
     mine = {_comparable(group, by_bucket=by_bucket): group for group in groups}

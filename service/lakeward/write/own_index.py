@@ -23,7 +23,7 @@ Keeps:   1. entries are there, whole, before the commit that they belong to can 
             all it would lose the keys;
          3. where it cannot be known from what the targets say which keys went, the index is told nothing: it is behind
             by this commit, which lookups cover;
-         4. of an index that moved a write asks or tells the next one, `AGAIN_MAX` times, and then fails.
+         4. of an index that moved a write asks, or updates, the next one, `AGAIN_MAX` times, and then fails.
 Memory:  one batch of changes.
 See:     docs/decisions/0083-the-writer-and-its-index.md
 """

@@ -5,7 +5,7 @@ A write does so once it has begun; a dry run does only this.
 Touches: the input; reads the table; storage, reading the first rows of a few base files, of few columns.
 Keeps:   1. nothing is written;
          2. a generator whose keys are not those of the rows is refused, with a row that shows it;
-         3. so is one whose paths are not, as far as rows can tell.
+         3. so is one whose paths are not, as far as rows show.
 """
 
 from __future__ import annotations

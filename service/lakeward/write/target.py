@@ -148,7 +148,7 @@ class Share:
     target: int
     """Index of a target."""
     rows: int
-    """How many rows of the place it should get, about; rows go by the hash of their keys, so that no key is in two."""
+    """How many rows of the place it should get, about; the hash of its key chooses it, so that no key is in two."""
 
 
 Places = Mapping[tuple[str, str | None], tuple[Share, ...]]

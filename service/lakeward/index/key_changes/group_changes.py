@@ -44,7 +44,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 _BRINGING_BACK = frozenset({"replacecommit", "clustering", ""})
-"""Actions that file groups may live again without; an empty text is one that is not told."""
+"""Actions that file groups may live again without; an empty text is one that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

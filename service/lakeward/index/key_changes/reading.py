@@ -33,7 +33,7 @@ LocatedThere = Callable[[frozenset[GroupId]], Iterator[pa.RecordBatch]]
 
 
 def check_deletes_are_known(snapshot: TableSnapshot) -> None:
-    """Raises `Unsupported` for a table of which nothing tells which rows deletes take away."""
+    """Raises `Unsupported` for a table of which nothing shows which rows deletes take away."""
     if snapshot.config.merge_mode not in PAYLOAD_MODES.values():
         raise Unsupported(
             "An index cannot follow this table.",

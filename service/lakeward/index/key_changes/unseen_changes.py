@@ -1,6 +1,6 @@
 """What is read of a table of version 6 for all that an index has not seen: file groups again, all at once.
 
-What one commit did to keys cannot be known there, for its writes share log files. What all of them did is told by the
+What one commit did to keys cannot be known there, for its writes share log files. What all of them did is shown by the
 newest slices of the file groups that they wrote to.
 
     a commit                                 what it wrote to

@@ -26,7 +26,7 @@ def locations_as_of(
     storage: Storage, snapshot: TableSnapshot, index: RecordIndex, keys: pa.Array, instant: str
 ) -> pa.Table:
     """The locations of these keys, in `LOCATIONS`. Raises `UsageError` for an instant that did not complete on the
-    active timeline, `Refused` where the index or the table cannot tell."""
+    active timeline, `Refused` where the index or the table cannot know."""
     check_tells_commits(snapshot)
     completed = snapshot.timeline.completion_time(instant)
     if completed is None:

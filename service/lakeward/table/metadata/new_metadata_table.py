@@ -8,7 +8,7 @@
     of `files` besides: a base file that says that the table has no partitions, and the folder's partition metadata
 
 The other folders get their partition metadata with the first records, and so do index definitions further columns. The
-numbers of file groups are those that Hudi gives an empty table where its writers are not told others.
+numbers of file groups are those that Hudi gives an empty table where its writers' options name no others.
 
 A time of another zone than the writers' may lie in their future, and what they commit then would lie below it. So the
 builds are complete at a time that every clock on earth shows already: that of the zone 12 hours behind UTC.

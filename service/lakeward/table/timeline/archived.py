@@ -281,7 +281,7 @@ def _read_rows(
     """The rows of these instants, or all; without most of those that completed before a time."""
     filters: list[tuple[str, str, object]] = [] if wanted is None else [("instantTime", "in", wanted)]
     if after is not None:
-        filters.append(("completionTime", ">=", after[:_SECONDS_LENGTH]))  # some tell no milliseconds
+        filters.append(("completionTime", ">=", after[:_SECONDS_LENGTH]))  # some show no milliseconds
     # Imported here: a daemon that watches tables should not hold Arrow in memory for the sake of few small files.
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,13 +1,13 @@
-"""The end of the archive of a timeline of layout 1, and what came to it since.
+"""The end of the archive of a timeline of layout 1, and what was added to it since.
 
 Archivers write what they are about to delete from the timeline, so that an instant which is on it no more is here.
 
-    t1 the archive is listed; t2 the timeline is listed; t3 …; t4 what came to the archive since t1 is read
+    t1 the archive is listed; t2 the timeline is listed; t3 …; t4 what was added to the archive since t1 is read
 
 What completed behind t2 and was archived by t4 is among that, since it was archived behind t1.
 
 Touches: storage, reading: one listing, and the files with a greater number or another size.
-Keeps:   no entry is passed over that came to the archive since it was listed.
+Keeps:   no entry is passed over that was added to the archive since it was listed.
 """
 
 from __future__ import annotations

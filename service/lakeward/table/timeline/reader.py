@@ -439,7 +439,7 @@ def _planned_groups(
 ) -> tuple[dict[GroupId, str], dict[GroupId, FrozenGroup]]:
     """Which instant compacts which group, fully or only its logs; and the groups that two instants hold.
 
-    A hybrid plan is a compaction whose operations say their type each. Hudi allows one plan a group, so nothing tells
+    A hybrid plan is a compaction whose operations say their type each. Hudi allows one plan a group, so nothing shows
     which of two is right.
     """
     planned: dict[GroupId, str] = {}

@@ -104,7 +104,7 @@ class Timeline:
         return instant.completion_time if instant is not None and instant.state is State.COMPLETED else None
 
     def visible_at(self, time: str) -> str:
-        """When the write at `time` became visible; its own time where that was archived, or is not told."""
+        """When the write at `time` became visible; its own time where that was archived, or is not known."""
         return self.completion_time(time) or time
 
     @property

@@ -6,7 +6,7 @@ The two must not disagree, because an instant in the writers' future swallows wh
 
     20261121063705979 in the name, file written 04:37:06 UTC: two hours ahead, so +02:00
 
-A copy of a table has other file times. Then the head of `hoodie.properties` may tell: it has one moment in UTC and in
+A copy of a table has other file times. Then the head of `hoodie.properties` may show: it has one moment in UTC and in
 the local time of the Java process that saved it. Any process may have, in whatever zone; so it counts only where an
 instant was under way by that local time, as when its writer creates the table, upgrades it or adds to its metadata
 table. Where both tell, they must not disagree either.
@@ -84,7 +84,7 @@ class EvidenceKind(StrEnum):
 class ZoneEvidence:
     kind: EvidenceKind
     offset: str | None
-    """None where it tells no offset."""
+    """None where it shows no offset."""
     says: str
 
 

@@ -1,7 +1,7 @@
-"""Whether the entries of a folder can have changed since they were listed, told by the folder's own time alone.
+"""Whether the entries of a folder can have changed since they were listed, shown by the folder's own time alone.
 
 A file system sets a folder's modification time whenever an entry is made, renamed or removed, but it may count in
-steps of a second or two, and by a clock that is not ours. So a time proves nothing by being old: it does when a
+steps of a second or two, and by a clock that is not Lakeward's. So a time proves nothing by being old: it does when a
 listing was taken `CALM_SECONDS`, by our clock, after the same time was seen first. Whatever happens after such a
 listing falls into another step and gives another time.
 

@@ -6,7 +6,7 @@ of them do not change between two polls.
 
     partition path -> file id -> packed base files and logs
 
-Beside its size a base file carries what only reading could tell about it: its rows, and that its footer holds nothing
+Beside its size a base file carries what only reading could show about it: its rows, and that its footer holds nothing
 special. Data files never change and their names are never used again, so both stay true as long as the file is there.
 
 Touches: nothing.

@@ -122,7 +122,7 @@ class IncrementalView:
     ) -> None:
         """
         Args:
-            listing: what tells the partitions and their files where everything is scanned again; a partition that is
+            listing: what shows the partitions and their files where everything is scanned again; a partition that is
                 doubtful is always listed itself.
         """
         self._storage = storage
@@ -436,7 +436,7 @@ class IncrementalView:
 
 @dataclass(frozen=True, slots=True)
 class _Properties:
-    """What lies beside the properties tells whether they have to be read again."""
+    """What lies beside the properties shows whether they have to be read again."""
 
     file: FileStatus | None
     backup: FileStatus | None

@@ -1,4 +1,4 @@
-"""How many rows there are of each partition and place, and a sum that tells whether they are the same rows later.
+"""How many rows there are of each partition and place, and a sum that shows whether they are the same rows later.
 
 The sum is over the key of each row and its place in the input, in any order, so that parts are counted apart.
 

@@ -59,7 +59,7 @@ class KeyGenerator:
     """Keys are f1:v1,f2:v2."""
     style: PathStyle
     timestamps: TimestampPaths | None = None
-    """How the one partition field tells the time, where the table's partitions are of times."""
+    """How the one partition field gives the time, where the table's partitions are of times."""
 
     @property
     def columns(self) -> frozenset[str]:

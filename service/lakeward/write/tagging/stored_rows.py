@@ -1,7 +1,7 @@
 """The rows that file groups hold of keys that an index found in them: whether they are there, and how they are ordered.
 
 An index of base files names a key that a log has deleted since, as a move to another partition leaves it in the group
-that it left; and whether a row that comes for another partition wins is told by the stored row alone.
+that it left; and whether a row that comes for another partition wins is shown by the stored row alone.
 
 Touches: storage, reading file slices: keys and ordering values.
 Source:  HoodieIndexUtils.getExistingRecords (Hudi 1.2)
