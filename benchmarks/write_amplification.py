@@ -26,8 +26,8 @@ from functools import partial
 from pathlib import Path
 
 from lakeward.config.settings import Settings
-from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant
+from lakeward.services.compaction.job import TableCompaction
 from lakeward.table.file_group import FileGroup
 from lakeward.table.timeline.reader import LogCompaction
 from tests.synthetic_table import completed, file_group, log_compacted, minute, snapshot_of
@@ -225,7 +225,7 @@ def plan_as_the_daemon_does(side: Side, at: str, *, settings: Settings) -> None:
             found.append(file_group("p", f"{number:04}-0", base=group.base, logs=logs))
             compactions["p", f"{number:04}-0"] = tuple(group.compactions)
     snapshot = snapshot_of(found, side.instants, log_compactions=compactions)
-    operations = served_table(settings, "t", "/t", watched_since=0.0).planner(snapshot, at, {}).operations
+    operations = TableCompaction().rules(settings.table("t", "/t"))(snapshot, at, {}).operations
     if any(operation.operation_type == "FULL" for operation in operations):
         side.instants += completed(at, "commit")
     if any(operation.operation_type == "LOG" for operation in operations):

@@ -30,7 +30,7 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
-from lakeward.engine.task.entry import check_slice_at, run_operation_at
+from lakeward.engine.task.entry import run_operation_at
 from lakeward.engine.task.operation_spec import OperationResult
 from lakeward.protocol.owner import Processes
 from lakeward.state.records import DaemonRecord
@@ -130,8 +130,7 @@ class Serving:
             watcher=self.watcher,
             open_storage=open_storage,
             dispatchers=InProcess(),
-            run_operation_at=lambda base_path: lambda *given: self.run_operation(base_path, *given),
-            run_check_at=lambda base_path: partial(check_slice_at, base_path),
+            task_at=self._task_at,
             indexes=IndexAccess(
                 lambda base_path: self.watermarks(base_path),
                 lambda base_path: lambda *given: self.run_index_update(base_path, *given),
@@ -159,6 +158,11 @@ class Serving:
         )
         self.service.read_controls()
         self.service.discover()
+
+    def _task_at(self, task: Callable[..., object], location: str) -> Callable[..., object]:
+        if task is run_operation_at:
+            return lambda *given: self.run_operation(location, *given)
+        return partial(task, location)
 
     @staticmethod
     def load(root: Path, state_folder: Path, settings: Mapping[str, str], *, named: Path | None = None) -> Settings:

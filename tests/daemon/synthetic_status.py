@@ -11,7 +11,6 @@ from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.status import (
     ConfigStatus,
     EventStatus,
-    Fact,
     GroupStatus,
     HoldStatus,
     IndexStatus,
@@ -41,10 +40,11 @@ from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Merged
-from lakeward.protocol.service import ServiceDemand
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason
+from lakeward.services.metadata.job import MetadataMemory
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.service import Fact, ServiceDemand
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
 NOW = 1_800_000_000.0
@@ -145,9 +145,9 @@ def table(
             services={
                 JobKind.ROLLBACK: ServiceDemand(False),
                 JobKind.CLEAN: ServiceDemand(True, "14 files of 1.2 GiB could go", files=14, bytes=1288490188),
+                JobKind.METADATA_COMPACTION: ServiceDemand(False),
                 JobKind.ARCHIVE: ServiceDemand(True, "26 instants could be archived", instants=26),
             },
-            metadata=MetadataTrigger(3, "20260101000000000", after=6, limit=10),
         ),
         objective_at=None,
         failures=0,
@@ -190,6 +190,11 @@ def table(
                 update=UpdateDecision(UpdateReason.YOUNG, due_at=NOW + 10),
             ),
         ),
+        remembered={
+            JobKind.METADATA_COMPACTION: MetadataMemory(
+                trigger=MetadataTrigger(3, "20260101000000000", after=6, limit=10)
+            )
+        },
         index_builds={IndexType.RECORD: BuildProgress(12, 46, NOW - 300)},
         tee=TeeStatus(
             Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12), Staleness(2, 10, 60.0)

@@ -11,12 +11,12 @@ import structlog
 
 from lakeward.base.errors import StoreUnavailable
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.status import JobEnd
 from lakeward.protocol.job_report import JobFigures, WorkProblem
+from lakeward.protocol.problem import problem_of
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock

@@ -64,6 +64,7 @@ def test_a_table_as_it_stands() -> None:
         indexes=(),
         index_builds={},
         tee=None,
+        remembered={},
     )
 
     assert (status.name, status.base_path, status.watched_since) == ("orders", "/data/orders", NOW - 100)

@@ -22,8 +22,10 @@ from lakeward.protocol.job_kind import RETIRED, JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import Count, Observer, Silent
 from lakeward.protocol.transition import ServiceAction
+from lakeward.services.compaction import job as compaction_job
 from lakeward.services.compaction.plan.decision import Choice, Decision, PlanOutcome, Reason
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
+from lakeward.services.verification import job as verification_job
 from lakeward.services.verification.sample_verification import SampleReport
 from lakeward.table.file_system_view import GroupId
 from tests.clocks import SkippingClock
@@ -162,9 +164,9 @@ def test_a_plan_demands_for_the_metadata_tables_services(tmp_path: Path, after: 
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": after})
     timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
     before = {path.name for path in timeline.glob("*_*.commit")}
-    demand = bench.plan().demand
-    assert bool(demand.metadata and demand.metadata.is_due) is due
-    assert (demand.metadata is None) is (after == '"off"')
+    demand = bench.plan().demand.services.get(JobKind.METADATA_COMPACTION)
+    assert bool(demand and demand.is_due) is due
+    assert (demand is None) is (after == '"off"')
 
     counts = Counts()
     report = bench.run(JobKind.METADATA_COMPACTION, counts)
@@ -208,8 +210,8 @@ def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
     monkeypatch.setattr("lakeward.services.metadata.plan.trigger.RETAINED_COMMITS", 1)
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
-    metadata = bench.plan().demand.metadata
-    assert metadata is not None and metadata.is_due and metadata.may_clean
+    services = bench.plan().demand.services
+    assert services[JobKind.METADATA_CLEAN].is_due and services[JobKind.METADATA_COMPACTION].is_due
     timeline, counts = bench.path / ".hoodie/metadata/.hoodie/timeline", Counts()
     compactions = list(timeline.glob("*_*.commit"))
     clean = bench.run(JobKind.METADATA_CLEAN, counts)
@@ -221,10 +223,10 @@ def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: p
 
 
 def test_a_metadata_table_that_cannot_be_scanned_at_keeps_no_plan_from_being_made(tmp_path: Path) -> None:
-    """It is not serviced either; what needs it says why."""
+    """Keeps of services/metadata/job. It is not serviced either; what needs it says why."""
     bench = Bench(tmp_path, golden="v9_metadata")
     (bench.path / ".hoodie/metadata/.hoodie/timeline/20261121143000000.strange.requested").touch()
-    assert bench.plan().demand.metadata is None
+    assert JobKind.METADATA_COMPACTION not in bench.plan().demand.services
 
 
 def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:
@@ -271,7 +273,7 @@ def plan_of(*, completed: bool, recovered: bool) -> CompactedPlan:
 def test_only_progress_is_a_result(plan: CompactedPlan, result: JobResult) -> None:
     """A plan that the job made itself and that came to nothing would be demanded again at once, as fast as the machine
     can; as NOTHING it makes the table back off."""
-    assert module._compacted(CompactionReport((plan,), PlanOutcome((), ()))).result is result
+    assert compaction_job._compacted(CompactionReport((plan,), PlanOutcome((), ()))).result is result
 
 
 def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +294,7 @@ def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its groups are in samples until a verification has checked them; one that could not be done has not."""
+    """Keeps of services/verification/job. Groups are sampled until one has checked them; one that failed has not."""
     bench = Bench(tmp_path)
     bench.plan()
     (instant,) = bench.run(JobKind.COMPACTION).instants
@@ -303,7 +305,7 @@ def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypa
         raise TryLater("not now")
 
     with monkeypatch.context() as failing:
-        failing.setattr(module, "verify_sample", fail)
+        failing.setattr(verification_job, "verify_sample", fail)
         for _ in range(2):
             with pytest.raises(TryLater):
                 bench.run(JobKind.VERIFICATION)
@@ -313,7 +315,7 @@ def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypa
 
     assert report.result is JobResult.COMMITTED and report.problems == ()
     assert report.figures.groups_verified == 1 and report.figures.groups_mismatched == 0
-    assert bench.worker.caches.of("orders").committed == ()
+    assert bench.worker.caches.of("orders").unsampled.instants == ()
 
 
 def test_a_table_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:

@@ -45,18 +45,20 @@ from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
+from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult
-from lakeward.protocol.service import TableFacts
 from lakeward.services.archive.job import ArchiveService
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.job import CleanService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
 from lakeward.services.clean.settings import CleanSettings
+from lakeward.services.compaction.job import TableCompaction
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice
 from lakeward.services.rollback.settings import RollbackSettings
+from lakeward.services.service import TableFacts
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.schema import metadata, store_identity
 from lakeward.state.store import Store, open_store
@@ -319,8 +321,9 @@ class Daemon:
             watcher=SimulatedWatcher(world, process, open_storage, clock),
             open_storage=open_storage,
             dispatchers=dispatchers,
-            run_operation_at=lambda base_path: partial(merge_ids, open_storage(base_path)[0]),
-            run_check_at=lambda base_path: partial(_no_check),
+            task_at=lambda task, location: (
+                partial(merge_ids, open_storage(location)[0]) if task is run_operation_at else _no_check
+            ),
             indexes=IndexAccess(
                 lambda base_path: {},
                 lambda base_path: _no_check,
@@ -714,13 +717,13 @@ class DaemonsRun:
         snapshot = take_snapshot(self.storage, table.base_path, clock=SimulatedClock(self.world, self._judge))
         served = served_table(self.settings, table.base_path, table.base_path, watched_since=0.0)
         now = format_instant_time(int(self.world.wall * 1000) + 1000, UTC)
-        outcome = served.planner(snapshot, now, {})
+        outcome = TableCompaction().rules(served.settings)(snapshot, now, {})
         wanted = [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
         if self.all_services:
             facts = TableFacts(self.storage, snapshot, SimulatedClock(self.world, self._judge), None)
             for service in (CleanService(), ArchiveService()):
-                demand = service.demand(facts, served.care_of(service, service.new_memory(), ()))
-                wanted += [demand.why] if demand.is_due else []
+                demands = service.demand(facts, served.care_of(service, service.new_memory(), {}))
+                wanted += [demand.why for demand in demands.values() if demand.is_due]
         return wanted
 
     def _watch_the_scans(self) -> None:

@@ -70,7 +70,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings
 from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
 from lakeward.services.rollback.settings import RollbackSettings
-from lakeward.services.services import SERVICES, load_sections
+from lakeward.services.services import NAMED, load_sections
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
 from lakeward.table.timeline.timezone import parse_zone
@@ -340,11 +340,10 @@ class DiscoverySettings(SettingsSection):
     """How many folders below a root a table may lie."""
 
 
-_SERVICES = tuple(line.kind for line in SERVICES)
 if TYPE_CHECKING:
     _ServiceKind = JobKind
 else:
-    _ServiceKind = Literal[_SERVICES]
+    _ServiceKind = Literal[NAMED]
 
 
 class _TableKeys(SettingsSection):
@@ -356,7 +355,7 @@ class _TableKeys(SettingsSection):
     """false: it is neither polled nor changed, and stays on the page."""
     group: Name = "default"
     """The named group of tables it belongs to; `service.groups` gives the groups their limits."""
-    services: Many[_ServiceKind] = _SERVICES
+    services: Many[_ServiceKind] = NAMED
     """What is done for it: failed writes rolled back, file groups compacted, indexes held against the rows, old file
     slices cleaned away, the oldest instants archived, a sample of all that verified. Whatever the order here, it is
     done in this one."""

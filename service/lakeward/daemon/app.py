@@ -59,7 +59,6 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.worker import Worker
-from lakeward.engine.task.entry import check_slice_at, run_operation_at
 from lakeward.protocol.owner import Processes
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
@@ -183,8 +182,6 @@ class App:
             watcher=self._watcher,
             open_storage=open_storage,
             dispatchers=engines,
-            run_operation_at=lambda base_path: partial(run_operation_at, base_path),
-            run_check_at=lambda base_path: partial(check_slice_at, base_path),
             indexes=IndexAccess(
                 store.index_watermarks,
                 lambda base_path: partial(update_index_at, base_path),

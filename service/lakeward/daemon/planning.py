@@ -17,13 +17,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.base.errors import LakewardError
 from lakeward.config.settings import Writers
 from lakeward.config.standing import Standing, standing_of
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks
 from lakeward.daemon.jobs.indexing import index_demand
 from lakeward.daemon.observation import observe_plans
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.served_table import ServedTable
@@ -31,23 +30,24 @@ from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import State, parse_instant_time
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.pending_work import PendingWork, pending_work
 from lakeward.protocol.pending.stuck import is_begun_service
 from lakeward.protocol.pending.stuck_services import Judge
+from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.refusals.refusal import refuse
-from lakeward.protocol.service import Service, ServiceDemand, TableFacts
 from lakeward.protocol.serviced_table import ServicedTable, planned_at
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
-from lakeward.services.metadata.plan.trigger import MetadataTrigger
-from lakeward.services.metadata.run.trigger import scan_trigger
-from lakeward.services.services import load_services
+from lakeward.services.service import Care, Service, ServiceDemand, TableFacts
+from lakeward.services.services import NAMED, load_services, merging_service
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+
+_COMPACTION = merging_service()
 
 
 class Dispatchers(Protocol):
@@ -104,8 +104,8 @@ class TablePlanning:
             demand = self._demand_beside(table, cache, snapshot, standing, excluded, now)
         else:
             guard()
-            at, slices = planned_at(snapshot, now), snapshot.latest_slices
-            outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
+            at = planned_at(snapshot, now)
+            outcome = _COMPACTION.plan(snapshot, at, self._care(_COMPACTION, table, cache, excluded))
             demand = self._demand(table, cache, snapshot, outcome, excluded, now)
         demand = replace(demand, services=services, refused=standing.told)
         return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started, counted)
@@ -125,7 +125,6 @@ class TablePlanning:
             0,
             oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
             expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
-            metadata=self._metadata_trigger(table, cache, snapshot) if standing.may(TableService.METADATA) else None,
         )
 
     def _demand(
@@ -152,7 +151,6 @@ class TablePlanning:
             due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
             expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
             memory_bytes=at_once * memory,
-            metadata=self._metadata_trigger(table, cache, snapshot),
         )
 
     def _work(
@@ -174,6 +172,11 @@ class TablePlanning:
             for work in pending
             if judge.why_maybe_at_work(snapshot, work.instant, judge.liveness(work.instant)) is None
         ]
+
+    def _care(
+        self, service: Service[Any], table: ServedTable, cache: TableCache, excluded: Mapping[GroupId, Any]
+    ) -> Care[Any]:
+        return table.care_of(service, cache.memory(service.kind), excluded)
 
     def _judge(self, table: ServedTable) -> Judge:
         storage, base_path = self._open_storage(table.base_path)
@@ -205,41 +208,23 @@ class TablePlanning:
         may_open = partial(self._open_serviced, table, guard) if table.is_serviced else None
         facts = TableFacts(storage, snapshot, self._clock, may_open)
 
-        def of(service: Service[Any]) -> ServiceDemand:
-            return service.demand(facts, table.care_of(service, cache.memory(service.kind), excluded.keys()))
+        def of(service: Service[Any]) -> Mapping[JobKind, ServiceDemand]:
+            return service.demand(facts, self._care(service, table, cache, excluded))
 
-        asked: Mapping[JobKind, Callable[[], ServiceDemand]] = {
-            **{service.kind: partial(of, service) for service in load_services()},
-            JobKind.INDEX: of_index,
-        }
+        asked: dict[JobKind, Callable[[], Mapping[JobKind, ServiceDemand]]] = {}
+        for service in load_services():
+            is_wanted = service.kind in table.settings.services or not (service.kind in NAMED or standing.no_work)
+            if is_wanted and standing.may(service.permission):
+                asked[service.kind] = partial(of, service)
+        if JobKind.INDEX in table.settings.services and JobKind.INDEX not in standing.stopped:
+            asked[JobKind.INDEX] = lambda: {JobKind.INDEX: of_index()}
         demands: dict[JobKind, ServiceDemand] = {}
-        for kind in TABLE_SERVICES:
-            if kind not in asked or kind not in table.settings.services or kind in standing.stopped:
-                continue
+        for kind, ask in asked.items():
             try:
-                demands[kind] = asked[kind]()
+                demands |= ask()
             except LakewardError as error:
                 demands[kind] = ServiceDemand(False, problem_of(error).text)
         return demands
-
-    def _metadata_trigger(
-        self, table: ServedTable, cache: TableCache, snapshot: TableSnapshot
-    ) -> MetadataTrigger | None:
-        storage, base_path = self._open_storage(table.base_path)
-        plans = cache.metadata_plans()
-        try:
-            return scan_trigger(
-                storage,
-                base_path,
-                snapshot.config,
-                after=table.settings.metadata_compact_after,
-                clock=self._clock,
-                cache=plans,
-            )
-        except (Unsupported, BrokenFile):
-            return None  # what cannot be read is not compacted; a compaction of the table, which writes to it, says why
-        finally:
-            cache.keep_metadata_plans(plans)
 
 
 def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from structlog.stdlib import BoundLogger
 from lakeward.base.clock import Clock
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.outbox import Letter, Outbox, Sent, send
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
@@ -32,6 +31,7 @@ from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobStatus, StorageSample
 from lakeward.protocol.job_report import JobFigures, WorkProblem
+from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import DeletedSoFar
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.state.records import (

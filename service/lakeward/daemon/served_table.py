@@ -5,7 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,8 @@ from lakeward.config.settings import LockSettings, Settings, TableSettings, Writ
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.service import Care, Service
-from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.compaction.plan.trigger import Trigger
+from lakeward.services.service import Care, Service
 from lakeward.table.file_system_view import GroupId
 
 
@@ -55,24 +53,12 @@ class ServedTable:
         self,
         service: Service[Any],
         memory: object,
-        excluded: Collection[GroupId],
+        excluded: Mapping[GroupId, Any],
         planned_by: Mapping[str, str] | None = None,
     ) -> Care[Any]:
         """How a service goes about this table."""
         selected = self.group_filter.selected_partitions
         return Care(service.rules(self.settings), memory, excluded, selected, planned_by or {})
-
-    @property
-    def planner(self) -> Planner:
-        """What the daemon asks for what to do: with Hudi's own trigger, unless the operator gives another."""
-        settings = self.settings
-        return planner_of(
-            settings.type,
-            self.group_filter,
-            settings.planner,
-            objective=settings.objective_kept,
-            trigger=Trigger(),
-        )
 
     @property
     def schedule(self) -> Schedule:

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from structlog.stdlib import BoundLogger
 
@@ -41,7 +41,6 @@ from lakeward.daemon.leases import LeaseChanges, Leases
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import PollOutcome, VerificationKind
 from lakeward.daemon.outbox import AWAY
-from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered
 from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.runner import Lane, Runner
@@ -96,6 +95,7 @@ from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem
+from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
 from lakeward.state.records import ControlRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
@@ -316,6 +316,7 @@ class DaemonLoop:
                     indexes=self._indexes(table.name),
                     index_builds=self._index_builds(table.name),
                     tee=self._tee(table.name),
+                    remembered=self._remembered(table.name),
                 )
                 for table, view in tables
             ),
@@ -826,6 +827,10 @@ class DaemonLoop:
     def _tee(self, table: str) -> TeeStatus | None:
         cache = self._worker.caches.find(table)
         return None if cache is None else cache.tee
+
+    def _remembered(self, table: str) -> Mapping[JobKind, Any]:
+        cache = self._worker.caches.find(table)
+        return {} if cache is None else cache.memories
 
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())

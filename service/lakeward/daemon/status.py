@@ -40,6 +40,7 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Decision
+from lakeward.services.service import Fact, ServiceDemand
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
@@ -288,10 +289,17 @@ class TableStatus:
     """How far builds of indexes are that are under way, or were stopped, as of the newest plan."""
     tee: TeeStatus | None = None
     """None where no index is on trial."""
+    remembered: Mapping[JobKind, Any] = field(default_factory=dict)
+    """What each service remembers of the table."""
 
     @property
     def name(self) -> str:
         return self.view.table
+
+    @property
+    def demands(self) -> Mapping[JobKind, ServiceDemand]:
+        """What services beside compaction have to do, as of the newest plan."""
+        return {} if self.view.demand is None else self.view.demand.services
 
     @property
     def title(self) -> str:
@@ -410,14 +418,6 @@ class ServiceStatus:
             return shown[0]
         found = find_by_short_name(name, {table.name: table.base_path for table in self.tables})
         return next((table for table in self.tables if (table.name,) == found), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A line of a table's properties: `Table version`, `9`."""
-
-    label: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)

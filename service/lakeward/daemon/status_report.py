@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from lakeward.base.quantities import format_time
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
@@ -24,7 +25,6 @@ from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
     EventStatus,
-    Fact,
     GroupStatus,
     HoldStatus,
     IndexStatus,
@@ -40,6 +40,8 @@ from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason, decide_frozen
+from lakeward.services.service import Fact
+from lakeward.services.services import NAMED, load_services
 from lakeward.state.records import (
     ControlKind,
     ControlRecord,
@@ -68,6 +70,7 @@ def table_status(
     indexes: tuple[IndexStatus, ...],
     index_builds: Mapping[IndexType, BuildProgress],
     tee: TeeStatus | None,
+    remembered: Mapping[JobKind, Any],
 ) -> TableStatus:
     return TableStatus(
         view=view,
@@ -86,6 +89,7 @@ def table_status(
         indexes=indexes,
         index_builds=index_builds,
         tee=tee,
+        remembered=remembered,
     )
 
 
@@ -237,8 +241,9 @@ def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, .
             Fact("Partitions", str(len(snapshot.partitions))),
             Fact("Time zone of instants", f"{snapshot.zone.name} ({snapshot.zone.source.value})"),
         ]
-    if status.view.demand is not None and status.view.demand.metadata is not None:
-        facts.append(Fact("Metadata table", status.view.demand.metadata.why))
+    for service in load_services():
+        if service.kind in status.demands:
+            facts += service.shown(status.remembered.get(service.kind))
     facts += _facts_of_services(status)
     facts.append(Fact("Services", ", ".join(service.value for service in status.services)))
     return tuple(facts)
@@ -249,8 +254,9 @@ def _facts_of_services(status: TableStatus) -> Iterator[Fact]:
     troubles = {trouble.service: trouble for trouble in status.view.service_troubles}
     for service, text in status.view.refused.items():
         yield Fact(service.value.capitalize(), f"refused: {text}")
-    demands = {} if status.view.demand is None else status.view.demand.services
-    for service, demand in demands.items():
+    for service, demand in status.demands.items():
+        if service not in NAMED:
+            continue
         words = [demand.why] if demand.why else []
         if (trouble := troubles.get(service)) is not None:
             times = "once" if trouble.failures == 1 else f"{trouble.failures} times"

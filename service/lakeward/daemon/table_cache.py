@@ -9,11 +9,8 @@ that no later call sees.
     field                     set by                  until
     backlog, zone             every plan              the next plan
     newest foreign service    a poll, on change       the next poll that finds a change
-    groups not to merge       a compaction            the next compaction; a group, until one of its logs is gone
-    groups to take whole      a compaction            the group's base file is another one
     compacted instants        a compaction            a verification took its sample of them
-    metadata plans            a plan                  their instants leave the metadata table's timeline
-    what services remember    a service               as each says (`protocol/service`)
+    what services remember    a service               as each says (`services/service`)
     indexes, their checks     a plan; a check         the next
     the index on trial        a plan; a comparison    the next
     what holds the storage    a plan or poll          the next count
@@ -21,14 +18,13 @@ that no later call sees.
 Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
 Keeps:   1. what a call of before `forget` finds out is seen by no call that begins after it;
          2. two threads lose nothing of each other's;
-         3. a cache is bounded: COMMITTED_MAX instants, the table's file groups, the plans of one timeline.
+         3. a cache is bounded: UNSAMPLED_MAX instants.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any
 
@@ -36,21 +32,10 @@ from lakeward.daemon.status import IndexStatus, StorageSample, TeeStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_kind import JobKind
-from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.service import Unsampled
 from lakeward.services.services import load_services
 from lakeward.table.backlog import Backlog
-from lakeward.table.file_group import FileSlice, LogFile
-from lakeward.table.file_system_view import GroupId
 from lakeward.table.timeline.service_instants import ServiceInstant
-
-COMMITTED_MAX = 1000
-"""Instants that wait for a sample; older ones have long been compacted again."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Unmergeable:
-    reason: Reason
-    logs: frozenset[LogFile]
 
 
 class TableCache:
@@ -60,11 +45,8 @@ class TableCache:
         self._zone: tzinfo | None = None
         self._foreign: ServiceInstant | None = None
         self._foreign_is_known = False
-        self._unmergeable: Mapping[GroupId, _Unmergeable] = {}
-        self._whole: frozenset[tuple[GroupId, str]] = frozenset()
-        self._committed: tuple[str, ...] = ()
-        self._metadata_plans: Mapping[str, Any] = {}
-        self._memories = {service.kind: service.new_memory() for service in load_services()}
+        self.unsampled = Unsampled()
+        self.memories: Mapping[JobKind, Any] = {service.kind: service.new_memory() for service in load_services()}
         self._indexes: tuple[IndexStatus, ...] = ()
         self._index_builds: Mapping[IndexType, BuildProgress] = {}
         self._index_rounds: Mapping[IndexType, int] = {}
@@ -102,18 +84,9 @@ class TableCache:
         with self._lock:
             self._foreign, self._foreign_is_known = instant, True
 
-    def metadata_plans(self) -> dict[str, Any]:
-        """A copy of what was read of the metadata table's plans, by the name of the timeline file."""
-        with self._lock:
-            return dict(self._metadata_plans)
-
-    def keep_metadata_plans(self, plans: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._metadata_plans = plans
-
     def memory(self, kind: JobKind) -> Any:
         """What the service of that kind remembers of the table; it is the service's to change."""
-        return self._memories[kind]
+        return self.memories[kind]
 
     @property
     def indexes(self) -> tuple[IndexStatus, ...]:
@@ -172,61 +145,6 @@ class TableCache:
     def put_storage_behind(self) -> None:
         with self._lock:
             self._storage_is_behind = True
-
-    # ---- what jobs found out
-
-    def keep_unmergeable(self, reasons: Mapping[GroupId, Reason], slices: Iterable[FileSlice]) -> None:
-        """Replace what the compaction before found: these groups have logs that it could not merge.
-
-        Args:
-            slices: the newest of each file group; a group that has none any more is not kept.
-        """
-        logs = {slice_.group_id: frozenset(slice_.log_files) for slice_ in slices if slice_.group_id in reasons}
-        kept = {group: _Unmergeable(reasons[group], found) for group, found in logs.items()}
-        with self._lock:
-            self._unmergeable = kept
-
-    def unmergeable(self, slices: Iterable[FileSlice]) -> dict[GroupId, Reason]:
-        """The reasons for those groups among `slices` that still have the logs which could not be merged."""
-        known = self._unmergeable
-        if not known:
-            return {}
-        return {
-            slice_.group_id: found.reason
-            for slice_ in slices
-            if (found := known.get(slice_.group_id)) is not None and found.logs <= frozenset(slice_.log_files)
-        }
-
-    def keep_whole(self, groups: Set[GroupId], slices: Iterable[FileSlice]) -> None:
-        """Add what a compaction found: a LOG of these groups has to start at the oldest log. A slice never loses the
-        deletes that are in it."""
-        with self._lock:
-            self._whole = frozenset(
-                (slice_.group_id, slice_.base_instant)
-                for slice_ in slices
-                if slice_.group_id in groups or (slice_.group_id, slice_.base_instant) in self._whole
-            )
-
-    def whole(self, slices: Iterable[FileSlice]) -> frozenset[GroupId]:
-        """The groups among `slices` of which that is known."""
-        known = self._whole
-        if not known:
-            return frozenset()
-        return frozenset(each.group_id for each in slices if (each.group_id, each.base_instant) in known)
-
-    @property
-    def committed(self) -> tuple[str, ...]:
-        """Instants of compactions that no sample was taken from yet, oldest first."""
-        return self._committed
-
-    def add_committed(self, instants: Iterable[str]) -> None:
-        with self._lock:
-            self._committed = (*self._committed, *instants)[-COMMITTED_MAX:]
-
-    def remove_committed(self, instants: Collection[str]) -> None:
-        """A sample of these was verified."""
-        with self._lock:
-            self._committed = tuple(instant for instant in self._committed if instant not in instants)
 
 
 class TableCaches:

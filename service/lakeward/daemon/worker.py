@@ -24,7 +24,6 @@ Keeps:   1. a job stops before it publishes when its lease is not safe any more,
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -33,13 +32,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import LakewardError, Refused, VerificationFailed
+from lakeward.base.errors import Refused
 from lakeward.config.settings import Writers
 from lakeward.config.standing import standing_of
 from lakeward.daemon.jobs.indexing import IndexAccess, service_indexes
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
@@ -48,26 +46,18 @@ from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
-from lakeward.engine.task.operation_spec import OperationKind
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.lock.opening import open_lock
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.progress import Engine, Observer
-from lakeward.protocol.service import Service
+from lakeward.protocol.progress import Observer
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.read.slice_input import count_merges
 from lakeward.services.compaction.plan.decision import Reason
-from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
-from lakeward.services.compaction.run.merging import RunOperation
-from lakeward.services.compaction.run.unscheduling import Unscheduled
-from lakeward.services.metadata.plan.trigger import MetadataService
-from lakeward.services.metadata.run.trigger import service_metadata
+from lakeward.services.service import JobOrder, Service
 from lakeward.services.services import load_services
-from lakeward.services.verification.sample_verification import RunCheck, verify_sample
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
@@ -77,7 +67,7 @@ from lakeward.table.timeline.service_instants import ServiceName, foreign_instan
 from lakeward.table.timeline.writer_conflicts import WriterConflict
 
 if TYPE_CHECKING:
-    from lakeward.services.metadata.run.services import MetadataDone
+    pass
 import threading
 import time
 from collections.abc import Iterator
@@ -124,26 +114,23 @@ class Worker:
         watcher: Watcher,
         open_storage: Callable[[str], tuple[Storage, str]],
         dispatchers: Dispatchers,
-        run_operation_at: Callable[[str], RunOperation],
-        run_check_at: Callable[[str], RunCheck],
         indexes: IndexAccess,
         identity: ServiceName,
         processes: Processes,
         state_folder: Path,
         clock: Clock,
         before_jobs: Callable[[Guard, Observer], None] = lambda guard, observer: None,
+        task_at: Callable[[Callable[[str, Any, int], Any], str], Callable[[Any, int], Any]] = partial,
     ) -> None:
         """
         Args:
-            run_operation_at: from a base path to what runs one operation there, wherever that is.
-            run_check_at: the same for the check of one file slice.
+            task_at: from a service's task and a location to that task there, wherever it runs.
             before_jobs: returns when jobs may begin; each job calls it first.
         """
         self._watcher = watcher
         self._open_storage = open_storage
         self._dispatchers = dispatchers
-        self._run_operation_at = run_operation_at
-        self._run_check_at = run_check_at
+        self._task_at = task_at
         self._index_access = indexes
         self._identity = identity
         self._processes = processes
@@ -248,33 +235,23 @@ class Worker:
         standing = standing_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
         return standing.is_refused or not (standing.no_work or JobKind.COMPACTION in standing.stopped)
 
-    def _recover(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        recovery = self._compactor(table, job, guard, observer).recover()
-        instants = tuple(attempt.instant for attempt in recovery.rolled_back)
-        return JobReport(JobResult.COMMITTED if instants else JobResult.NOTHING, instants=instants)
-
-    def _expire_plans(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        compactor = self._compactor(table, job, guard, observer)
-        ended = [compactor.unschedule(instant) for instant in job.expired_plans]
-        gone = tuple(each.instant for each in ended if isinstance(each, Unscheduled))
-        return JobReport(JobResult.COMMITTED if gone else JobResult.NOTHING, instants=gone)
-
-    def _compact(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        cache = self.caches.of(table.name)
-        report = self._compactor(table, job, guard, observer).compact()
-        compacted = _compacted(report)
-        self._keep_found_in_logs(table, cache, report)
-        if report.damage:
-            self._watcher.doubt(table.name)
-        cache.add_committed(compacted.instants)
-        return compacted
-
     def _serve(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        memory = self.caches.of(table.name).memory(job.service)
-        service = _SERVICES[job.service]
-        serviced = self._opened_to_write(table, guard, observer)
-        care = table.care_of(service, memory, job.excluded.keys(), self._identity.as_metadata())
-        return service.run(serviced, care)
+        service, cache = _SERVICES[job.service], self.caches.of(table.name)
+        if service.jobs[job.service].writes:
+            self._check_may_write(table)
+        care = table.care_of(service, cache.memory(service.kind), job.excluded, self._identity.as_metadata())
+        _, base_path = self._open_storage(table.base_path)
+        order = JobOrder(
+            job.service,
+            job.expired_plans,
+            choose=self._choosing(table, job),
+            task=lambda task: self._task_at(task, base_path),
+            scanned=partial(self._watcher.snapshot, table.name),
+            doubt=partial(self._watcher.doubt, table.name),
+            bytes_of=lambda groups: _bytes_of(cache.backlog, file_groups=groups),
+            unsampled=cache.unsampled,
+        )
+        return service.run(self._opened(table, guard, observer), care, order)
 
     def _index(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         storage, base_path = self._open_storage(table.base_path)
@@ -293,10 +270,6 @@ class Worker:
             clock=self._clock,
             guard=guard,
         )
-
-    def _opened_to_write(self, table: ServedTable, guard: Guard, observer: Observer) -> ServicedTable:
-        self._check_may_write(table)
-        return self._opened(table, guard, observer)
 
     def _opened(self, table: ServedTable, guard: Guard, observer: Observer | None) -> ServicedTable:
         """One attempt of Lakeward at the table."""
@@ -319,17 +292,6 @@ class Worker:
                 remedy='Set locks.writers to "share" or "stopped" for this table in the configuration.',
             )
 
-    def _compactor(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> Compactor:
-        serviced = self._opened_to_write(table, guard, observer)
-        return Compactor(
-            serviced,
-            planner=table.planner,
-            choose_dispatcher=self._choosing(table, job),
-            run_operation=self._run_operation_at(serviced.base_path),
-            excluded=job.excluded,
-            planned_by=self._identity.as_metadata(),
-        )
-
     def _choosing(self, table: ServedTable, job: Job) -> Callable[[int], Dispatcher]:
         """From what a plan reads to what runs it, within what the job may take."""
         return partial(self._dispatchers.choose, memory_bytes=table.settings.memory, permit_bytes=job.memory_bytes)
@@ -351,59 +313,6 @@ class Worker:
             state_folder=self._state_folder,
         )
 
-    def _service_metadata(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        """What prevents it passes, and is no failure of the job."""
-        self._check_may_write(table)
-        storage, base_path = self._open_storage(table.base_path)
-        report = service_metadata(
-            storage,
-            base_path,
-            self._options(table, base_path),
-            after=table.settings.metadata_compact_after,
-            clock=self._clock,
-            processes=self._processes,
-            observer=observer,
-            guard=guard,
-            planned_by=self._identity.as_metadata(),
-            only=_METADATA_SERVICES[job.service],
-        )
-        if isinstance(report.left, VerificationFailed):
-            raise report.left
-        if report.left is not None:
-            return JobReport(JobResult.NOTHING, problems=(problem_of(report.left),))
-        return _serviced(report.done)
-
-    def _verify(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        storage, base_path = self._open_storage(table.base_path)
-        cache = self.caches.of(table.name)
-        lately = cache.committed
-        number = table.settings.verification_groups
-        dispatcher = self._choosing(table, job)(_bytes_of(cache.backlog, file_groups=number))
-        report = verify_sample(
-            storage,
-            base_path,
-            number=number,
-            seed=random.SystemRandom().getrandbits(32),
-            dispatcher=dispatcher,
-            run_check=self._run_check_at(base_path),
-            clock=self._clock,
-            timezone=table.settings.timezone,
-            lately=lately,
-            memory_bytes=table.settings.memory,
-            guard=guard,
-        )
-        cache.remove_committed(lately)  # not before: a sample that failed is taken again
-        problems = tuple(
-            WorkProblem(ProblemKind.VERIFICATION, problem.what, problem.group) for problem in report.problems
-        )
-        wrong = len({problem.group for problem in report.problems})
-        figures = JobFigures(
-            groups_verified=len(report.groups),
-            groups_mismatched=wrong,
-            spark_jobs=int(bool(report.groups) and dispatcher.engine is Engine.SPARK),
-        )
-        return JobReport(JobResult.COMMITTED if report.groups else JobResult.NOTHING, figures, problems=problems)
-
     # ----------------------------------------------------------------------------------------------- caches
 
     def snapshot(self, table: str) -> TableSnapshot | None:
@@ -415,77 +324,12 @@ class Worker:
         self._watcher.forget(table)
         self.caches.forget(table)
 
-    def _keep_found_in_logs(self, table: ServedTable, cache: TableCache, report: CompactionReport) -> None:
-        """A job opened logs that it then could not merge, or not as planned; the next plan need not ask again."""
-        found = {
-            (decision.partition_path, decision.file_id): decision.reason
-            for decision in report.outcome.decisions
-            if decision.reason is Reason.UNSUPPORTED_LOGS
-        }
-        try:
-            slices = self._watcher.snapshot(table.name).latest_slices if found or report.whole else ()
-        except (LakewardError, OSError):
-            slices = ()  # the job is committed all the same, and the next one finds these logs again
-        cache.keep_unmergeable(found, slices)
-        if report.whole:
-            cache.keep_whole(report.whole, slices)
 
-
-_SERVICES: Mapping[JobKind, Service[Any]] = {service.kind: service for service in load_services()}
+_SERVICES: Mapping[JobKind, Service[Any]] = {kind: service for service in load_services() for kind in service.jobs}
 _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], JobReport]] = {
     **dict.fromkeys(_SERVICES, Worker._serve),
-    JobKind.RECOVERY: Worker._recover,
-    JobKind.PLAN_EXPIRY: Worker._expire_plans,
-    JobKind.COMPACTION: Worker._compact,
     JobKind.INDEX: Worker._index,
-    JobKind.METADATA_CLEAN: Worker._service_metadata,
-    JobKind.METADATA_COMPACTION: Worker._service_metadata,
-    JobKind.VERIFICATION: Worker._verify,
 }
-_METADATA_SERVICES = {
-    JobKind.METADATA_CLEAN: MetadataService.CLEAN,
-    JobKind.METADATA_COMPACTION: MetadataService.COMPACTION,
-}
-
-
-def _compacted(report: CompactionReport) -> JobReport:
-    done = [plan for plan in report.plans if plan.completion_time is not None]
-    operations = [operation for plan in done for operation in plan.operations]
-    counts = [operation.counts for operation in operations]
-    figures = JobFigures(
-        full_operations=sum(operation.kind is OperationKind.FULL for operation in operations),
-        log_operations=sum(operation.kind is OperationKind.LOG for operation in operations),
-        read_bytes=sum(operation.input_bytes for operation in operations),
-        written_bytes=sum(operation.output_bytes for operation in operations),
-        log_files=sum(plan.merged_log_files for plan in done),
-        log_bytes=sum(plan.merged_log_bytes for plan in done),
-        rows_written=sum(count.rows for count in counts),
-        rows_inserted=sum(count.inserted for count in counts),
-        rows_updated=sum(count.updated for count in counts),
-        rows_deleted=sum(count.deleted for count in counts),
-        merges=count_merges(counts),
-        row_groups_copied=sum(count.row_groups_copied for count in counts),
-        peak_memory_bytes=max((plan.peak_memory_bytes for plan in done), default=0),
-        operations_verified=sum(bool(operation.digest) for operation in operations),
-        spark_jobs=sum(plan.engine is Engine.SPARK for plan in done),
-    )
-    ended = (*(plan.instant for plan in report.plans), *(gone.instant for gone in report.unscheduled))
-    # A plan that the job itself made and that came to nothing is no progress: the next plan would demand it again.
-    achieved = report.unscheduled or any(plan.completion_time is not None or plan.recovered for plan in report.plans)
-    return JobReport(JobResult.COMMITTED if achieved else JobResult.NOTHING, figures, ended)
-
-
-def _serviced(done: MetadataDone | None) -> JobReport:
-    """The report of a job; None for `done` means that another process did it meanwhile."""
-    made = [] if done is None else [each for each in (done.clean, done.compaction) if each is not None]
-    if done is None or not made:
-        return JobReport(JobResult.NOTHING)
-    compaction = done.compaction
-    figures = JobFigures(
-        read_bytes=compaction.input_bytes if compaction else 0,
-        written_bytes=compaction.output_bytes if compaction else 0,
-    )
-    return JobReport(JobResult.COMMITTED, figures, tuple(each.instant for each in made))
 
 
 def _bytes_of(backlog: Backlog | None, *, file_groups: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.section import SettingsSection
-from lakeward.protocol.service import Service
+from lakeward.services.service import MergingService, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class ServiceLine:
     folder: str
     kind: JobKind
     """Its name under `services` of a table, and that of its section of the configuration."""
+    is_named: bool = True
+    """An operator names it; else it belongs to compaction."""
     has_section: bool = False
     """`settings.py` in its folder has it as `SECTION`."""
 
@@ -32,6 +34,7 @@ class ServiceLine:
 SERVICES = (
     ServiceLine("rollback", JobKind.ROLLBACK, has_section=True),
     ServiceLine("compaction", JobKind.COMPACTION),
+    ServiceLine("metadata", JobKind.METADATA_COMPACTION, is_named=False),
     ServiceLine("indexing", JobKind.INDEX, has_section=True),
     ServiceLine("clean", JobKind.CLEAN, has_section=True),
     ServiceLine("archive", JobKind.ARCHIVE, has_section=True),
@@ -39,15 +42,18 @@ SERVICES = (
 )
 """In the order in which a table gets them."""
 
-
-_ON_THE_CONTRACT = (JobKind.ROLLBACK, JobKind.CLEAN, JobKind.ARCHIVE)
+NAMED = tuple(line.kind for line in SERVICES if line.is_named)
 
 
 @cache
 def load_services() -> tuple[Service[Any], ...]:
-    return tuple(
-        import_module(f"{__package__}.{line.folder}.job").SERVICE for line in SERVICES if line.kind in _ON_THE_CONTRACT
-    )
+    lines = (line for line in SERVICES if line.kind is not JobKind.INDEX)
+    return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in lines)
+
+
+def merging_service() -> MergingService:
+    """The one that plans for each file group."""
+    return next(service for service in load_services() if isinstance(service, MergingService))
 
 
 @cache

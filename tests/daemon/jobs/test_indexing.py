@@ -16,9 +16,9 @@ from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.protocol.progress import Silent
-from lakeward.protocol.service import ServiceDemand
 from lakeward.services.indexing.run.building import build_index
 from lakeward.services.indexing.settings import record_options_of
+from lakeward.services.service import ServiceDemand
 from lakeward.state.records import Watermark
 from lakeward.storage.local import LocalStorage
 from tests.daemon.test_worker import Bench

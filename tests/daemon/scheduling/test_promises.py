@@ -27,6 +27,7 @@ from lakeward.daemon.scheduling.events import (
 from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant, format_instant_time
 from lakeward.protocol.job_report import JobReport, JobResult
+from lakeward.services.compaction.job import TableCompaction
 from lakeward.services.compaction.plan.decision import Form, PlanOutcome
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot
@@ -82,7 +83,7 @@ class Promise(Stage):
 
     def plan(self) -> PlanOutcome:
         self.now += 0.001  # an instant of its own
-        return self.table.planner(self.snapshot(), self.instant(), {})
+        return TableCompaction().rules(self.table.settings)(self.snapshot(), self.instant(), {})
 
     def pass_time(self, seconds: float, *, step: float = MINUTE) -> None:
         for _ in range(int(seconds / step)):

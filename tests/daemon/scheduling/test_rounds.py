@@ -14,8 +14,7 @@ from lakeward.daemon.scheduling.schedule import Limits, Schedule
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
-from lakeward.protocol.service import ServiceDemand
-from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.service import ServiceDemand
 from tests.daemon.stage import WORK, Stage, jobs, of, one, records
 
 DUE = ServiceDemand(True, "There is something to do.")
@@ -65,16 +64,17 @@ ORDER = (
 )
 
 
+_METADATA = (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION)
+
+
 def wanting(*kinds: JobKind) -> Demand:
     """A plan that finds work for these; a recovery and a verification are no plan's to find."""
-    metadata = {JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION} & set(kinds)
+    metadata = _METADATA if set(_METADATA) & set(kinds) else ()
     return Demand(
         3 if JobKind.COMPACTION in kinds else 0,
         expired_plans=("20260101000000000",) if JobKind.PLAN_EXPIRY in kinds else (),
-        services={kind: DUE for kind in TABLE_SERVICES if kind in kinds and kind is not JobKind.COMPACTION},
-        metadata=MetadataTrigger(7, None, after=6, limit=10, may_clean=JobKind.METADATA_CLEAN in kinds)
-        if metadata
-        else None,
+        services={kind: DUE for kind in TABLE_SERVICES if kind in kinds and kind is not JobKind.COMPACTION}
+        | {kind: DUE for kind in metadata if kind is not JobKind.METADATA_CLEAN or kind in kinds},
     )
 
 

@@ -40,9 +40,8 @@ from lakeward.daemon.scheduling.schedule import Limits, Schedule
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
-from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
-from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.service import ServiceDemand
 from tests.daemon.stage import COMPACTION_ONLY, START, WORK, Stage, jobs, of, one, records
 
 GROUP = ("p=1", "file-1")
@@ -264,8 +263,9 @@ def test_expired_plans_before_compaction():
     assert jobs(stage.planned("a", demand)) == [("a", JobKind.COMPACTION)]
 
 
-METADATA_DUE = MetadataTrigger(delta_commits=6, compacted_at=None, after=6, limit=10)
-OLD_FILES_TOO = replace(METADATA_DUE, may_clean=True)
+METADATA_DUE = {JobKind.METADATA_CLEAN: ServiceDemand(False), JobKind.METADATA_COMPACTION: ServiceDemand(True)}
+METADATA_NOT_DUE = dict.fromkeys(METADATA_DUE, ServiceDemand(False))
+OLD_FILES_TOO = dict.fromkeys(METADATA_DUE, ServiceDemand(True))
 
 
 def test_the_metadata_table_is_serviced_without_other_work():
@@ -274,11 +274,11 @@ def test_the_metadata_table_is_serviced_without_other_work():
     stage = Stage()
     stage.recovered("a", windows=(Window.parse("daily 09:00-10:00"),))
 
-    job = one(Run, stage.planned("a", Demand(0, metadata=METADATA_DUE))).job
+    job = one(Run, stage.planned("a", Demand(0, services=METADATA_DUE))).job
 
     assert (job.service, job.memory_bytes) == (JobKind.METADATA_COMPACTION, Schedule().memory_bytes)
     stage.end(job, result=JobResult.COMMITTED)
-    stage.planned("a", Demand(0, metadata=replace(METADATA_DUE, delta_commits=0)))
+    stage.planned("a", Demand(0, services=METADATA_NOT_DUE))
     assert stage.state("a") is TableState.IDLE
 
 
@@ -286,11 +286,11 @@ def test_the_metadata_table_comes_before_a_compaction():
     """Whose commit would be one more in it."""
     stage = Stage()
     stage.recovered("a")
-    demand = replace(WORK, metadata=METADATA_DUE)
+    demand = replace(WORK, services=METADATA_DUE)
     job = one(Run, stage.planned("a", demand)).job
     assert job.service is JobKind.METADATA_COMPACTION
     stage.end(job, result=JobResult.COMMITTED)
-    assert jobs(stage.planned("a", replace(WORK, metadata=None))) == [("a", JobKind.COMPACTION)]
+    assert jobs(stage.planned("a", WORK)) == [("a", JobKind.COMPACTION)]
 
 
 def test_the_metadata_table_is_cleaned_before_it_is_compacted():
@@ -299,13 +299,13 @@ def test_the_metadata_table_is_cleaned_before_it_is_compacted():
     stage = Stage()
     stage.recovered("a")
     for round_ in range(2):
-        clean = one(Run, stage.planned("a", Demand(0, metadata=OLD_FILES_TOO))).job
+        clean = one(Run, stage.planned("a", Demand(0, services=OLD_FILES_TOO))).job
         assert (clean.service, clean.memory_bytes) == (JobKind.METADATA_CLEAN, 0), round_
         stage.end(clean, result=JobResult.COMMITTED if round_ else JobResult.NOTHING)
-        compaction = one(Run, stage.planned("a", Demand(0, metadata=OLD_FILES_TOO))).job
+        compaction = one(Run, stage.planned("a", Demand(0, services=OLD_FILES_TOO))).job
         assert compaction.service is JobKind.METADATA_COMPACTION
         stage.end(compaction)
-        stage.planned("a", Demand(0, metadata=replace(OLD_FILES_TOO, delta_commits=0)))
+        stage.planned("a", Demand(0, services=METADATA_NOT_DUE))
         assert stage.state("a") is TableState.IDLE
         stage.polled("a", changed=True)
 
@@ -314,9 +314,9 @@ def test_a_clean_that_cannot_be_done_keeps_no_compaction_waiting():
     """Each of the two services of the metadata table is tried again on its own."""
     stage = Stage()
     stage.recovered("a")
-    clean = one(Run, stage.planned("a", Demand(0, metadata=OLD_FILES_TOO))).job
+    clean = one(Run, stage.planned("a", Demand(0, services=OLD_FILES_TOO))).job
     stage.end(clean, WorkProblem(ProblemKind.TEMPORARY, "A clean is under way."), result=JobResult.NOTHING)
-    assert jobs(stage.planned("a", Demand(0, metadata=OLD_FILES_TOO))) == [("a", JobKind.METADATA_COMPACTION)]
+    assert jobs(stage.planned("a", Demand(0, services=OLD_FILES_TOO))) == [("a", JobKind.METADATA_COMPACTION)]
 
 
 def test_what_stands_against_the_metadata_table_holds_nothing_else_up():
@@ -324,7 +324,7 @@ def test_what_stands_against_the_metadata_table_holds_nothing_else_up():
     stage = Stage()
     stage.recovered("a", retry_first=30.0, retry_max=1000.0)
     left = WorkProblem(ProblemKind.TEMPORARY, "A rollback is under way.")
-    busy, quiet = replace(WORK, metadata=METADATA_DUE), Demand(0, metadata=METADATA_DUE)
+    busy, quiet = replace(WORK, services=METADATA_DUE), Demand(0, services=METADATA_DUE)
 
     job = one(Run, stage.planned("a", busy)).job
     assert job.service is JobKind.METADATA_COMPACTION

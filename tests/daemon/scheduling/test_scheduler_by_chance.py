@@ -51,15 +51,15 @@ from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.protocol.job_kind import RETIRED, JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
-from lakeward.protocol.service import ServiceDemand
 from lakeward.services.compaction.plan.decision import Reason
-from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.service import ServiceDemand
 from tests.daemon.stage import START
 from tests.runs import runs
 
 TABLES = ("a", "b", "c", "d", "e")
-METADATA_DUE = MetadataTrigger(6, None, 6, 10)
-CLEAN_DUE = MetadataTrigger(6, None, 6, 10, may_clean=True)
+METADATA_DUE = {JobKind.METADATA_CLEAN: ServiceDemand(False), JobKind.METADATA_COMPACTION: ServiceDemand(True)}
+METADATA_NOT_DUE = dict.fromkeys(METADATA_DUE, ServiceDemand(False))
+CLEAN_DUE = dict.fromkeys(METADATA_DUE, ServiceDemand(True))
 FILE_GROUPS = (("p=1", "f1"), ("p=1", "f2"), ("p=2", "f3"))
 SEED = int(os.environ.get("LAKEWARD_SEED", random.randrange(2**32)))
 RUNS = runs(24)
@@ -136,7 +136,7 @@ class World:
                 Demand(0, oldest_unmerged_at=self.now - 10),
                 Demand(0, services={pick((JobKind.CLEAN, JobKind.ARCHIVE)): ServiceDemand(True)}),
                 Demand(0, services={pick((JobKind.ROLLBACK, JobKind.INDEX)): ServiceDemand(True)}),
-                Demand(0, metadata=CLEAN_DUE),
+                Demand(0, services=CLEAN_DUE),
                 Demand(
                     operations=pick((1, 5)),
                     read_bytes=pick((0, 100, 50_000)),
@@ -149,8 +149,8 @@ class World:
                         service: ServiceDemand(self.chance.random() < 0.5)
                         for service in (JobKind.ROLLBACK, JobKind.INDEX, JobKind.CLEAN, JobKind.ARCHIVE)
                         if self.chance.random() < 0.5
-                    },
-                    metadata=pick((None, MetadataTrigger(5, None, 6, 10), METADATA_DUE, CLEAN_DUE)),
+                    }
+                    | pick(({}, METADATA_NOT_DUE, METADATA_DUE, CLEAN_DUE)),
                 ),
             )
         )

@@ -11,7 +11,7 @@ from lakeward.base.errors import Refused
 from lakeward.config.settings import LockSettings
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
-from lakeward.protocol.service import ServiceDemand
+from lakeward.services.service import ServiceDemand
 from tests.daemon.test_worker import Bench
 from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows

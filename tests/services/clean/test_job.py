@@ -15,9 +15,9 @@ from lakeward.daemon.served_table import served_table
 from lakeward.daemon.storage_sampling import sample_storage
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
-from lakeward.protocol.service import ServiceDemand
 from lakeward.services.clean.run.choosing import find_retention
 from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.service import ServiceDemand
 from lakeward.storage.local import LocalStorage
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
-from lakeward.protocol.service import ServiceDemand
+from lakeward.services.service import ServiceDemand
 from tests.crash.compacting import everything
 from tests.daemon.test_worker import Bench
 from tests.metadata_golden import DATA_TIMELINE

@@ -32,7 +32,7 @@ from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.progress import Engine
-from lakeward.protocol.service import ServiceDemand
+from lakeward.services.service import ServiceDemand
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 

@@ -432,8 +432,10 @@ def _scanned_at(table: TableStatus, now: float) -> Reading:
 
 
 def _metadata_delta_commits(table: TableStatus, now: float) -> Reading:
-    demand = table.view.demand
-    return None if demand is None or demand.metadata is None else float(demand.metadata.delta_commits)
+    memory = table.remembered.get(JobKind.METADATA_COMPACTION)
+    if JobKind.METADATA_COMPACTION not in table.demands or memory is None or memory.trigger is None:
+        return None
+    return float(memory.trigger.delta_commits)
 
 
 def _of_service(service: JobKind, figure: str) -> Callable[[TableStatus, float], Reading]:

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.service import ServiceDemand
-from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.service import ServiceDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,4 @@ class Demand:
     refused: Mapping[JobKind, str] = field(default_factory=dict)
     """Refused services of the table, each with the reason and the remedy, in sentences; the others go on."""
     services: Mapping[JobKind, ServiceDemand] = field(default_factory=dict)
-    """What the other services of `TABLE_SERVICES` have to do; one that the table does not get is not there."""
-    metadata: MetadataTrigger | None = None
-    """Whether the services of the metadata table are due; None where there is none, or it is left to its writers."""
+    """What the other services have to do, by kinds of job; one that the table does not get is not there."""

@@ -12,16 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.service import JobTraits
+from lakeward.services.service import JobTraits
 from lakeward.services.services import load_services
 
 TRAITS: Mapping[JobKind, JobTraits] = {
-    **{service.kind: service.traits for service in load_services()},
-    JobKind.RECOVERY: JobTraits(0),
-    JobKind.PLAN_EXPIRY: JobTraits(1),
-    JobKind.METADATA_CLEAN: JobTraits(1),
-    JobKind.METADATA_COMPACTION: JobTraits(1, takes_memory=True),
+    **{kind: traits for service in load_services() for kind, traits in service.jobs.items()},
     JobKind.INDEX: JobTraits(1, takes_memory=True),
-    JobKind.COMPACTION: JobTraits(1, waits_for_window=True, takes_memory=True),
-    JobKind.VERIFICATION: JobTraits(2, waits_for_window=True, takes_memory=True),
 }

@@ -27,7 +27,7 @@ from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduled_job import RunningJob
 from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, TableState
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
-from lakeward.protocol.service import ServiceDemand
+from lakeward.services.service import ServiceDemand
 from lakeward.table.file_system_view import GroupId
 
 _FLOOR_INTERVALS = 10
@@ -277,10 +277,7 @@ class TrackedTable:
         return JobKind.VERIFICATION if verification and not is_planned else None
 
     def _metadata_is_due(self, service: JobKind) -> bool:
-        metadata = self.demand.metadata if self.demand is not None else None
-        if metadata is None or not metadata.is_due:
-            return False
-        return service is not JobKind.METADATA_CLEAN or (metadata.may_clean and not self.metadata_is_cleaned)
+        return self._has_demand(service) and not (service is JobKind.METADATA_CLEAN and self.metadata_is_cleaned)
 
     def _next_in_round(self, now: float) -> JobKind | None:
         """What is due after what ran last; what waits for a window comes after what does not."""
@@ -345,7 +342,7 @@ class TrackedTable:
         self.demand, self.planned_at = demand, now
         self.refused = {} if demand is None else demand.refused
         self.replan_at = self.next_plan_at(now)
-        if demand is None or demand.metadata is None or not demand.metadata.is_due:
+        if not self._has_demand(JobKind.METADATA_COMPACTION):
             self.metadata_is_cleaned = False  # this round is over, by us or another
         for service in TABLE_SERVICES:
             if service in self.service_retries and not self._has_demand(service):

@@ -13,17 +13,20 @@ Keeps:   where something holds the timeline, no job is begun for it, and it is r
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
-from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts, TableRules
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.plan.archiving import plan_archive
 from lakeward.services.archive.plan.settings import ArchiveRules
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.facts import read_archive_facts
 from lakeward.services.archive.settings import ArchiveSettings
+from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.table.timeline.archived import history_folder, load_history
 
 _LOOK_SECONDS = 600.0
@@ -51,7 +54,8 @@ class ArchiveMemory:
 
 class ArchiveService:
     kind = JobKind.ARCHIVE
-    traits = JobTraits(rank=1)
+    permission = TableService.ARCHIVING
+    jobs: Final = {JobKind.ARCHIVE: JobTraits(rank=1)}
 
     def new_memory(self) -> ArchiveMemory:
         return ArchiveMemory()
@@ -60,7 +64,10 @@ class ArchiveService:
         archive = table.section(ArchiveSettings)
         return ArchiveRules(archive.chosen(table.as_hudi_has_it), archive.after)
 
-    def demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> ServiceDemand:
+    def demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> Mapping[JobKind, ServiceDemand]:
+        return {self.kind: self._demand(facts, care)}
+
+    def _demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> ServiceDemand:
         """Whether the timeline is too long, and how many instants could go."""
         snapshot, clock = facts.snapshot, facts.clock
         timeline, options, after = snapshot.timeline, care.rules.options, care.rules.after
@@ -80,13 +87,16 @@ class ArchiveService:
             return ServiceDemand(False, f"Not archived, with {commits} commits on the timeline: {look.why}")
         return ServiceDemand(True, f"{look.instants:,} instants could be archived", instants=look.instants)
 
-    def run(self, table: ServicedTable, care: Care[ArchiveRules]) -> JobReport:
+    def run(self, table: ServicedTable, care: Care[ArchiveRules], order: JobOrder) -> JobReport:
         """Archive what is due. The report has no instants: an archiving has none."""
         report = Archiver(table, care.rules.options).archive()
         memory: ArchiveMemory = care.memory
         memory.look = None
         result = JobResult.COMMITTED if report.archived else JobResult.NOTHING
         return JobReport(result, JobFigures(instants_archived=len(report.archived)))
+
+    def shown(self, memory: object) -> Sequence[Fact]:
+        return ()
 
 
 SERVICE = ArchiveService()

@@ -15,21 +15,22 @@ Keeps:   file groups that are parked or paused are left out, and partitions that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lakeward.base.quantities import format_size
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
-from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts, TableRules
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, newest_clean
 from lakeward.services.clean.plan.purging import PurgeReason, find_due
 from lakeward.services.clean.plan.settings import CleanRules
 from lakeward.services.clean.run.choosing import CleanChoice, choose_overdue, find_retention
 from lakeward.services.clean.settings import CleanSettings
+from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import StatedRetention
@@ -79,7 +80,8 @@ class CleanMemory:
 
 class CleanService:
     kind = JobKind.CLEAN
-    traits = JobTraits(rank=1)
+    permission = TableService.CLEANING
+    jobs: Final = {JobKind.CLEAN: JobTraits(rank=1)}
 
     def new_memory(self) -> CleanMemory:
         return CleanMemory()
@@ -87,7 +89,10 @@ class CleanService:
     def rules(self, table: TableRules) -> CleanRules:
         return table.section(CleanSettings).rules
 
-    def demand(self, facts: TableFacts, care: Care[CleanRules]) -> ServiceDemand:
+    def demand(self, facts: TableFacts, care: Care[CleanRules]) -> Mapping[JobKind, ServiceDemand]:
+        return {self.kind: self._demand(facts, care)}
+
+    def _demand(self, facts: TableFacts, care: Care[CleanRules]) -> ServiceDemand:
         """Whether a clean is due, and what could go."""
         memory: CleanMemory = care.memory
         look, cleaned, now = memory.quarantine, newest_clean(facts.snapshot.timeline), facts.clock.now()
@@ -101,7 +106,7 @@ class CleanService:
             demand = replace(demand, is_due=True, why=f"{format_size(size)} in the quarantine have had their time")
         return replace(demand, quarantined_bytes=look.found.bytes)
 
-    def run(self, table: ServicedTable, care: Care[CleanRules]) -> JobReport:
+    def run(self, table: ServicedTable, care: Care[CleanRules], order: JobOrder) -> JobReport:
         """End what is pending, then clean; with the instants of the cleans."""
         # These load the kernels: only once there is something to clean.
         from lakeward.services.clean.run.cleaner import Cleaner
@@ -120,6 +125,9 @@ class CleanService:
         memory: CleanMemory = care.memory
         memory.look = memory.quarantine = None
         return _reported(report, purged)
+
+    def shown(self, memory: object) -> Sequence[Fact]:
+        return ()
 
 
 def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) -> ServiceDemand:

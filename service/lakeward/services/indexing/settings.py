@@ -10,7 +10,7 @@ from typing import Literal
 from lakeward.index.record.record_options import LookupMode, LookupOptions, RecordOptions
 from lakeward.index.update_choice import UpdateOptions
 from lakeward.protocol.section import Count, Duration, Flag, Location, SettingsSection, Share, SizeOrOff
-from lakeward.protocol.service import TableRules
+from lakeward.services.service import TableRules
 
 
 class RecordLookupSettings(SettingsSection):

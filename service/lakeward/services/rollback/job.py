@@ -8,23 +8,28 @@ Keeps:   a write of which the timeline has changed lately is left alone, whateve
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Final
+
 from lakeward.base.quantities import format_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason
 from lakeward.protocol.pending.stuck import is_begun_service
 from lakeward.protocol.pending.stuck_services import Judge
-from lakeward.protocol.service import Care, JobTraits, ServiceDemand, TableFacts, TableRules
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.failed_writes import judge_quiet
 from lakeward.services.rollback.run.rolling_back import find_quiet, roll_back_writes
 from lakeward.services.rollback.settings import RollbackRules, RollbackSettings
+from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.table.snapshot import TableSnapshot
 
 
 class RollbackService:
     kind = JobKind.ROLLBACK
-    traits = JobTraits(rank=1)
+    permission = TableService.ROLLBACK
+    jobs: Final = {JobKind.ROLLBACK: JobTraits(rank=1)}
 
     def new_memory(self) -> None:
         """Nothing."""
@@ -32,7 +37,10 @@ class RollbackService:
     def rules(self, table: TableRules) -> RollbackRules:
         return RollbackRules(table.section(RollbackSettings).after)
 
-    def demand(self, facts: TableFacts, care: Care[RollbackRules]) -> ServiceDemand:
+    def demand(self, facts: TableFacts, care: Care[RollbackRules]) -> Mapping[JobKind, ServiceDemand]:
+        return {self.kind: self._demand(facts, care)}
+
+    def _demand(self, facts: TableFacts, care: Care[RollbackRules]) -> ServiceDemand:
         """Whether a failed write is to be rolled back, or a service that was left unfinished to be released."""
         if facts.open is None or not facts.snapshot.timeline.pending:
             return ServiceDemand(False)
@@ -43,7 +51,7 @@ class RollbackService:
         newest, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
         return ServiceDemand(True, f"{newest.action} {newest.instant} failed{more}: {newest.why}", instants=len(found))
 
-    def run(self, table: ServicedTable, care: Care[RollbackRules]) -> JobReport:
+    def run(self, table: ServicedTable, care: Care[RollbackRules], order: JobOrder) -> JobReport:
         """Roll back what failed; with the instants of the rollbacks, or of what was released."""
         found = find_quiet(table, quiet_seconds=care.rules.quiet_seconds)
         report = roll_back_writes(table, [each.instant for each in found])
@@ -58,6 +66,9 @@ class RollbackService:
             tuple(each.rollback or each.planned.plan.instant for each in report.rolled_back),
             reasons=tuple(_reason(each.planned.decision) for each in report.rolled_back),
         )
+
+    def shown(self, memory: object) -> Sequence[Fact]:
+        return ()
 
 
 def _reason(decision: RollbackDecision) -> str:

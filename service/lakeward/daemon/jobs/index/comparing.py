@@ -25,7 +25,6 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, Unsupported
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
 from lakeward.daemon.jobs.index.tee_task import RunTeeComparison, TeeSpec
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, TeeStatus
 from lakeward.daemon.table_cache import TableCache
@@ -38,6 +37,7 @@ from lakeward.index.update_choice import choose_update
 from lakeward.protocol.index.choices import publish_compared
 from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.problem import problem_of
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot

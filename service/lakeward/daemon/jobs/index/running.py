@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from lakeward.base.errors import LakewardError, TaskFailed
 from lakeward.daemon.jobs.index.tasks import IndexSpec
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.served_table import ServedTable
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.problem import problem_of
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.table.listing import listing_source
 

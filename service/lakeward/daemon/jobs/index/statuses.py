@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
-from lakeward.daemon.problem import problem_of
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus
 from lakeward.format.metadata.partition import RECORD_INDEX
@@ -34,6 +33,7 @@ from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, IndexType
 from lakeward.index.key_changes.unseen_commits import index_staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.record_manifest import find_manifest
+from lakeward.protocol.problem import problem_of
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.records import Watermark
 from lakeward.storage.storage import Storage

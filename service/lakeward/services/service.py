@@ -1,8 +1,9 @@
 """The contract of a table service: all that the daemon knows of one.
 
-    demand     what there is to do, from what the last poll saw; asked at each plan
+    demand     what there is to do, from what the last poll saw; asked at each plan, for each of its kinds of job
     run        does it, on a table that is open for one attempt
-    traits     when its jobs come, and what they wait for
+    jobs       its kinds of job: when each comes, and what it waits for
+    shown      what it remembers of a table, for people
 
     memory     what it remembers of a table from one call to the next: one object, made when the daemon begins to watch
                the table, and forgotten with it: when another daemon has its lease, and after a restart. Jobs, plans
@@ -15,13 +16,16 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from lakeward.base.clock import Clock
+from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport
+from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.section import SettingsSection
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.storage.storage import Storage
@@ -31,6 +35,9 @@ from lakeward.table.snapshot import TableSnapshot
 Rules = TypeVar("Rules", covariant=True)
 S = TypeVar("S", bound=SettingsSection)
 Asked = TypeVar("Asked", contravariant=True)
+
+UNSAMPLED_MAX = 1000
+"""Instants that wait for a sample; older ones have long been compacted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,8 @@ class JobTraits:
     """Whether it waits for one of the table's windows."""
     takes_memory: bool = False
     """Whether it takes the table's memory permit; a compaction takes what its plan says, where it says so."""
+    writes: bool = True
+    """Whether it needs a statement about the table's other writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,55 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of a table's properties: `Table version`, `9`."""
+
+    label: str
+    value: str
+
+
+class Unsampled:
+    """Instants of compactions of which no verification took a sample yet, oldest first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._instants: tuple[str, ...] = ()
+
+    @property
+    def instants(self) -> tuple[str, ...]:
+        return self._instants
+
+    def add(self, instants: Iterable[str]) -> None:
+        with self._lock:
+            self._instants = (*self._instants, *instants)[-UNSAMPLED_MAX:]
+
+    def remove(self, instants: Collection[str]) -> None:
+        """A sample of these was verified."""
+        with self._lock:
+            self._instants = tuple(instant for instant in self._instants if instant not in instants)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOrder:
+    """One job of a service, and what its work is done with."""
+
+    kind: JobKind
+    expired_plans: tuple[str, ...]
+    """The plans that a plan expiry is about."""
+    choose: Callable[[int], Dispatcher]
+    """From the bytes that work reads to what runs it, within what the job may take."""
+    task: Callable[[Callable[[str, Any, int], Any]], Callable[[Any, int], Any]]
+    """From a task of a location, a spec and the number of the attempt to the same one for this table."""
+    scanned: Callable[[], TableSnapshot]
+    """The table as of the last poll. Raises what reading it raises."""
+    doubt: Callable[[], None]
+    """Has the next poll read again what is known of the table: a file turned out to be damaged."""
+    bytes_of: Callable[[int], int]
+    """The bytes of so many of its file groups, on average."""
+    unsampled: Unsampled
+
+
+@dataclass(frozen=True, slots=True)
 class Care(Generic[Rules]):
     """How one service goes about one table."""
 
@@ -82,8 +140,8 @@ class Care(Generic[Rules]):
     """The service's own settings of the table."""
     memory: Any
     """What the service remembers of the table, as its `new_memory` made it."""
-    excluded: Collection[GroupId]
-    """File groups that are parked or paused."""
+    excluded: Mapping[GroupId, Any]
+    """File groups that are parked or paused, with the reason of each."""
     selected: Callable[[Iterable[str]], Collection[str] | None]
     """The partitions of these that the configuration selects; None where it leaves none out."""
     planned_by: Mapping[str, str]
@@ -106,16 +164,36 @@ class Service(Protocol[Asked]):
     def kind(self) -> JobKind: ...
 
     @property
-    def traits(self) -> JobTraits: ...
+    def permission(self) -> TableService:
+        """What a table may refuse."""
 
-    def rules(self, table: TableRules) -> Any:
-        """The settings that it takes, of a table. Raises `UsageError`."""
+    @property
+    def jobs(self) -> Mapping[JobKind, JobTraits]:
+        """Its kinds of job."""
+
+    def rules(self, table: Any) -> Any:
+        """The settings that it takes, of a table (`config.settings.TableSettings`). Raises `UsageError`."""
 
     def new_memory(self) -> object:
         """What it remembers of a table that it has not seen before."""
 
-    def demand(self, facts: TableFacts, care: Care[Asked]) -> ServiceDemand:
-        """What there is to do. Writes nothing. Raises what reading the table raises."""
+    def demand(self, facts: TableFacts, care: Care[Asked]) -> Mapping[JobKind, ServiceDemand]:
+        """What there is to do, by its kinds of job; one that is not there comes by itself. Writes nothing. Raises what
+        reading the table raises."""
 
-    def run(self, table: ServicedTable, care: Care[Asked]) -> JobReport:
+    def run(self, table: ServicedTable, care: Care[Asked], order: JobOrder) -> JobReport:
         """Do what is due by then. Raises what went wrong; nothing is published after an error."""
+
+    def shown(self, memory: Any) -> Sequence[Fact]:
+        """What it remembers of a table, in lines of the table's page; what is due is shown by the daemon."""
+
+
+@runtime_checkable
+class MergingService(Service[Any], Protocol):
+    """The service whose work is chosen file group by file group."""
+
+    def plan(self, snapshot: TableSnapshot, at: str, care: Care[Any]) -> Any:
+        """
+        Args:
+            at: the time that an instant of the plan would have.
+        """

@@ -9,8 +9,8 @@ import os
 import pytest
 
 from lakeward.base import errors
-from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.protocol.job_report import ProblemKind
+from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from lakeward.protocol.job_report import ProblemKind
     ],
 )
 def test_what_an_error_means(error: Exception, kind: ProblemKind) -> None:
-    """Only what may pass by itself is tried again for ever without blame."""
+    """Keeps of protocol/problem. Only what may pass by itself is tried again for ever without blame."""
     assert problem_of(error).kind is kind
 
 

@@ -1,0 +1,82 @@
+"""Verification as a service of the daemon: the job that merges a sample of file groups again and compares.
+
+It comes by time, so there is no demand. What compactions of the daemon made since the sample before is taken first.
+
+Touches: the table, reading, through `services/verification/sample_verification.py`.
+Keeps:   instants of which a sample failed are sampled again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from lakeward.engine.task.entry import check_slice_at
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.progress import Engine
+from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
+from lakeward.services.verification.sample_verification import verify_sample
+
+
+class VerificationKeys(Protocol):
+    """What the configuration says of a table."""
+
+    @property
+    def verification_groups(self) -> int: ...
+
+
+class VerificationService:
+    kind = JobKind.VERIFICATION
+    permission = TableService.VERIFICATION
+    jobs: Final = {
+        JobKind.VERIFICATION: JobTraits(rank=2, waits_for_window=True, takes_memory=True, writes=False),
+    }
+
+    def rules(self, table: VerificationKeys) -> int:
+        """File groups in a sample."""
+        return table.verification_groups
+
+    def new_memory(self) -> None:
+        """Nothing."""
+
+    def demand(self, facts: TableFacts, care: Care[int]) -> Mapping[JobKind, ServiceDemand]:
+        return {}
+
+    def run(self, table: ServicedTable, care: Care[int], order: JobOrder) -> JobReport:
+        number = care.rules
+        lately = order.unsampled.instants
+        dispatcher = order.choose(order.bytes_of(number))
+        report = verify_sample(
+            table.storage,
+            table.base_path,
+            number=number,
+            seed=random.SystemRandom().getrandbits(32),
+            dispatcher=dispatcher,
+            run_check=order.task(check_slice_at),
+            clock=table.clock,
+            timezone=table.options.timezone,
+            lately=lately,
+            memory_bytes=table.options.memory_bytes,
+            guard=table.guard,
+        )
+        order.unsampled.remove(lately)  # not before: a sample that failed is taken again
+        problems = tuple(
+            WorkProblem(ProblemKind.VERIFICATION, problem.what, problem.group) for problem in report.problems
+        )
+        wrong = len({problem.group for problem in report.problems})
+        figures = JobFigures(
+            groups_verified=len(report.groups),
+            groups_mismatched=wrong,
+            spark_jobs=int(bool(report.groups) and dispatcher.engine is Engine.SPARK),
+        )
+        return JobReport(JobResult.COMMITTED if report.groups else JobResult.NOTHING, figures, problems=problems)
+
+    def shown(self, memory: object) -> Sequence[Fact]:
+        return ()
+
+
+SERVICE = VerificationService()
