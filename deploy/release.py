@@ -32,7 +32,8 @@ from tests.golden_tables import copy_golden
 from tests.installed_wheel import Installed, install
 
 LOCK = PROJECT / "requirements-run.lock"
-TABLE = "trips"
+TABLE, NEW = "trips", "orders"
+SCHEMA = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "string"}]}'
 README_COMMANDS = (
     ("--help",),
     ("--version",),
@@ -43,7 +44,10 @@ README_COMMANDS = (
     ("compact", TABLE, "--writers", "stopped"),
     ("explain", TABLE),
     ("verify", TABLE),
+    ("clean", TABLE, "--dry-run"),
     ("service", TABLE, "--dry-run"),
+    ("table", "create", NEW, "--schema", "schema.avsc", "--record-key", "id"),
+    ("write", NEW, "--input", "rows.jsonl", "--writers", "stopped"),
     ("config", "check", "lakeward.toml"),
     ("run", "--config", "lakeward.toml", "--once"),
 )
@@ -111,6 +115,8 @@ def make_environment(folder: Path) -> Path:
 def try_commands(wheel: Path, folder: Path, packages: Path) -> None:
     installed = install(wheel, folder / "environment", lent=packages)
     copy_golden("v9", folder / TABLE)
+    (folder / "schema.avsc").write_text(SCHEMA)
+    (folder / "rows.jsonl").write_text('{"id": "a"}\n')
     (folder / "lakeward.toml").write_text(
         f'[service]\nengine = "local"\nlisten = "127.0.0.1:0"\nstate_folder = "{folder}/state"\n'
         f'[locks]\nwriters = "stopped"\n[discovery]\nroots = ["{folder}"]\n'

@@ -1,0 +1,18 @@
+"""What `make release` tries is what README shows."""
+
+from __future__ import annotations
+
+import re
+
+from deploy.release import README_COMMANDS
+from tests.deploy.tools import PROJECT
+
+NEEDS_A_DAEMON = {"reload"}
+
+
+def test_each_verb_that_readme_shows_is_tried() -> None:
+    """`make release` runs them from the wheel alone; a verb that comes into README comes into the release."""
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    verbs = set(re.findall(r"(?:`| {3})lakeward ([a-z]+)\b", readme))
+    assert {"inspect", "plan", "compact"} <= verbs
+    assert verbs - {command[0] for command in README_COMMANDS} == NEEDS_A_DAEMON
