@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 
 import pytest
 
@@ -20,7 +22,7 @@ holds_interpreter.restype = ctypes.c_int
 def test_a_running_kernel_does_not_hold_the_interpreter():
     """Two threads decode at once: the interpreter itself, asked from inside of a kernel, says that it is not held.
 
-    Keeps of kernel: none holds the interpreter's lock.
+    Keeps 1 of base/kernel: none holds the interpreter's lock.
     """
 
     @kernel(types.int32())
@@ -33,7 +35,7 @@ def test_a_running_kernel_does_not_hold_the_interpreter():
 
 
 def test_kernels_are_cached():
-    """Keeps of kernel: compiled code is kept on disk, for each kernel below a folder of its own."""
+    """Keeps 1 of base/kernel: compiled code is kept on disk, for each kernel below a folder of its own."""
     for compiled in (decoder._decode, encoder._encode, key_index._intern):
         assert compiled.stats.cache_path
 
@@ -47,3 +49,17 @@ def test_where_no_folder_can_be_written_kernels_are_compiled_all_the_same(monkey
         return 2 * number
 
     assert doubled(21) == 42
+
+
+def test_numba_is_loaded_by_the_first_call() -> None:
+    """Keeps 2 of base/kernel: a process that imports modules with kernels, as the help of a verb does, has no Numba."""
+    program = (
+        "import sys\n"
+        "from lakeward.merge.rows import row_hash\n"
+        "from lakeward.read import file_slice\n"
+        "from lakeward.index.record import record_index\n"
+        "assert 'numba' not in sys.modules\n"
+        "from lakeward.format.avro import encoder\n"
+        "assert encoder._encode.stats.cache_path and 'numba' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

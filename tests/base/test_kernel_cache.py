@@ -237,4 +237,4 @@ def test_every_kernel_has_the_decorator() -> None:
     assert kernel_build.kernel_modules()
     for path in SOURCE.rglob("*.py"):
         if re.search(r"\bnumba\b.*\bimport\b|\bimport numba\b", path.read_text()):
-            assert path.name in ("kernel.py", "kernel_cache.py", "addresses.py"), path
+            assert path.name in ("kernel.py", "kernel_cache.py", "address_code.py"), path

@@ -503,8 +503,8 @@ def _trimmed(values: npt.NDArray[Any], length: Any) -> pa.Buffer:
     return pa.py_buffer(values[: int(length)].copy())
 
 
-_VALUE = types.UniTuple(types.int64, 3)  # type: ignore[no-untyped-call]
-_FIELDS = types.UniTuple(types.int64, 5)  # type: ignore[no-untyped-call]
+_VALUE = types.UniTuple(types.int64, 3)
+_FIELDS = types.UniTuple(types.int64, 5)
 
 
 @kernel(_VALUE(U8_IN, types.int64, types.int64, types.int64, U8, types.int64))
