@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Cancelled
-from lakeward.cli.main import AFTER_AN_INTERRUPT, run
+from lakeward.cli.error_report import AFTER_AN_INTERRUPT
+from lakeward.cli.main import run
 from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.instant import State

@@ -16,8 +16,7 @@ from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks
-from lakeward.daemon.jobs.index.tasks import IndexUpdated, check_index_at, update_index_at
-from lakeward.daemon.jobs.index.tee_task import TeeCompared, compare_tee_at
+from lakeward.daemon.jobs.index.tasks import IndexUpdated, TeeCompared, check_index_at, compare_tee_at, update_index_at
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.format.timeline.history import HistoryRow, decode_rows
+from lakeward.format.timeline.history import HistoryRow
+from lakeward.format.timeline.history_file import decode_rows
 from lakeward.format.timeline.instant import Instant, State, parse_instant
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.archived import load_history

@@ -14,16 +14,12 @@ Keeps:   1. no secret that the process was given, in its environment or its argu
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from types import TracebackType
 
 from lakeward.base.errors import Cancelled, LakewardError, storage_failure
 from lakeward.base.without_pandas import leave_pandas_out
-
-AFTER_AN_INTERRUPT = "Nothing half-done stays visible; the next run ends what was begun."
-"""What is true wherever Ctrl-C came, where no attempt says that it was rolled back."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -50,49 +46,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
-    import orjson
+    from lakeward.cli.error_report import print_error  # a command that is right prints none
 
-    from lakeward.base.printable import printable
-    from lakeward.cli.result import shown
-
-    known = _known_secrets(arguments)
-    if "--debug" in arguments:
-        _print_traceback(type(error), error, error.__traceback__, known)
-    what, why, remedy, *notes = (
-        printable(text, known) for text in (error.what, error.why, error.remedy, *getattr(error, "__notes__", []))
-    )
-    if "--json" in arguments:
-        fields = {"code": error.code, "what": what, "why": why, "remedy": remedy, "notes": notes}
-        print(orjson.dumps({"error": fields}).decode(), file=sys.stderr)
-    else:
-        is_interrupt = isinstance(error, Cancelled)
-        lines = [f"{error.code}: {what}", why, remedy, *(notes or ([AFTER_AN_INTERRUPT] if is_interrupt else []))]
-        print(shown((" " if is_interrupt else "\n").join(line for line in lines if line)), file=sys.stderr)
+    print_error(error, arguments)
 
 
 def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A bug in Lakeward, as Python itself would print it, but for the secrets."""
     if issubclass(kind, KeyboardInterrupt):  # while the process was ending
         return
-    _print_traceback(kind, error, trace, _known_secrets(sys.argv[1:]))
+    from lakeward.cli.error_report import known_secrets, print_traceback
 
-
-def _print_traceback(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None, known: Sequence[str]
-) -> None:
-    import traceback
-
-    from lakeward.base.printable import printable
-    from lakeward.cli.result import shown
-
-    print(shown(printable("".join(traceback.format_exception(kind, error, trace)), known)), file=sys.stderr)
-
-
-def _known_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Whatever text of others an error brings along, these are in none that is printed."""
-    from lakeward.base.printable import encodings, secrets_around
-
-    return encodings(secrets_around(os.environ, arguments))
+    print_traceback(kind, error, trace, known_secrets(sys.argv[1:]))
 
 
 def main() -> None:

@@ -43,8 +43,7 @@ from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
-from lakeward.daemon.jobs.index.tasks import check_index_at, update_index_at
-from lakeward.daemon.jobs.index.tee_task import compare_tee_at
+from lakeward.daemon.jobs.index.tasks import check_index_at, compare_tee_at, update_index_at
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.kernels import Kernels
 from lakeward.daemon.leases import Leases

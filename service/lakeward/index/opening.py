@@ -10,6 +10,9 @@ from lakeward.base.errors import Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.bloom.slice_index import SliceBloomIndex
+from lakeward.index.external.entry_store import EntryStore
+from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
@@ -31,6 +34,7 @@ def open_index(
     is_judged: bool = False,
     with_logs: bool = False,
     record: RecordOptions = RECORD_OPTIONS,
+    entries: EntryStore | None = None,
 ) -> Index:
     """The index of this type as of the snapshot, with what it has not taken in yet. Raises `Refused` for a table that
     has none that is in use, `BrokenFile` and `Unsupported`.
@@ -39,6 +43,7 @@ def open_index(
         is_judged: it is asked in order to see whether it is right, so that it need not be in use.
         with_logs: of the bloom index, that rows are found as a query finds them, in logs too.
         record: where Lakeward's record index is.
+        entries: those of an index in a database.
     """
     match type_:
         case IndexType.SIMPLE:
@@ -55,6 +60,11 @@ def open_index(
                 check_in_use(storage, snapshot.base_path, type_, record)
             index = RecordIndex.of(storage, snapshot, record.folder(snapshot.base_path), options=record.lookup)
             return current_index(storage, snapshot, index)
+        case IndexType.POSTGRES if entries is not None:
+            if not is_judged:
+                check_in_use(storage, snapshot.base_path, type_, record)
+            external = ExternalIndex.of(entries, storage, snapshot, limit=RateLimit(None, clock=clock))
+            return current_index(storage, snapshot, external)
         case IndexType.POSTGRES:
             raise Unsupported(
                 "An index in a database is not opened here.",

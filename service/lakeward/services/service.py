@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from lakeward.base.clock import Clock
 from lakeward.engine.dispatch.dispatcher import Dispatcher
@@ -27,10 +27,12 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.section import SettingsSection
-from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    from lakeward.protocol.serviced_table import ServicedTable
 
 Rules = TypeVar("Rules", covariant=True)
 S = TypeVar("S", bound=SettingsSection)

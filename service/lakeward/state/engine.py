@@ -500,14 +500,10 @@ def _is_passing(error: BaseException) -> bool:
     if isinstance(error, sqlite3.Error):
         is_moved = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED
         return is_moved or _primary_code(error) in _PASSING_CODES
-    import psycopg
-
-    if isinstance(error, psycopg.Error):
-        state = error.sqlstate
-        if state is None:  # it is the driver that speaks, of a connection that failed or was lost
-            return isinstance(error, psycopg.OperationalError)
-        return state in _PASSING_STATES or state.startswith("08")
-    return False
+    state = getattr(error, "sqlstate", "")  # what the driver of PostgreSQL says
+    if state is None:  # it speaks for itself, of a connection that failed or was lost
+        return any(kind.__name__ == "OperationalError" for kind in type(error).__mro__)
+    return state in _PASSING_STATES or state.startswith("08")
 
 
 def _is_read_only(error: BaseException) -> bool:
@@ -515,9 +511,7 @@ def _is_read_only(error: BaseException) -> bool:
     said = error.orig if isinstance(error, exc.DBAPIError) else error
     if isinstance(said, sqlite3.Error):
         return False
-    import psycopg
-
-    return isinstance(said, psycopg.Error) and said.sqlstate in _READ_ONLY_STATES
+    return getattr(said, "sqlstate", None) in _READ_ONLY_STATES
 
 
 def _primary_code(error: sqlite3.Error) -> int:

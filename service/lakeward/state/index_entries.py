@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -42,7 +43,7 @@ import pyarrow.compute as pc
 from sqlalchemy import Connection
 
 from lakeward.base.errors import StoreVersion, TryLater, Unsupported, UsageError
-from lakeward.state.engine import Database
+from lakeward.state.engine import Database, open_database
 from lakeward.state.postgres_arrays import Binaries, Integers, binary_cursor, integers, texts
 from lakeward.state.records import Watermark
 
@@ -138,6 +139,16 @@ def create_entries(database: Database, base_path: str, name: str, *, is_global: 
             remedy="Drop it first, or give the new one another name.",
         )
     return entries
+
+
+@contextmanager
+def opened_entries(url: str, base_path: str, name: str) -> Iterator[IndexEntries]:
+    """The entries of an index, in a database that is open as long. Raises what `open_entries` raises."""
+    database = open_database(url, create=False)
+    try:
+        yield open_entries(database, base_path, name)
+    finally:
+        database.close()
 
 
 def open_entries(database: Database, base_path: str, name: str) -> IndexEntries:

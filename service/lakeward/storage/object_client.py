@@ -20,7 +20,10 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lakeward.base.errors import LakewardError, UsageError
+from obstore.exceptions import BaseError
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from lakeward.base.errors import UsageError
 from lakeward.storage.credentials import check_credentials
 from lakeward.storage.object_url import ObjectUrl, Provider
 
@@ -52,24 +55,14 @@ def clients_of(url: ObjectUrl) -> Clients:
 def _clients(provider: Provider, bucket: str, account: str | None, environment: tuple[tuple[str, str], ...]) -> Clients:
     given = dict(environment)
     check_credentials(provider, f"{provider}://{bucket}", given)
-    try:
-        return Clients(
-            _store(provider, bucket, account, given, retries=5), _store(provider, bucket, account, given, retries=0)
-        )
-    except ImportError as error:
-        raise LakewardError(
-            f"Tables at {provider}:// cannot be opened.",
-            why=f"The library for object stores is not installed: {error}.",
-            remedy="Install Lakeward with its dependencies (obstore).",
-        ) from error
+    return Clients(
+        _store(provider, bucket, account, given, retries=5), _store(provider, bucket, account, given, retries=0)
+    )
 
 
 def _store(
     provider: Provider, bucket: str, account: str | None, environment: dict[str, str], *, retries: int
 ) -> ObjectStore:
-    from obstore.exceptions import BaseError
-    from obstore.store import AzureStore, GCSStore, S3Store
-
     options: dict[str, Any] = {
         "client_options": {"timeout": timedelta(seconds=REQUEST_SECONDS), "connect_timeout": timedelta(seconds=5)},
         "retry_config": {"max_retries": retries, "retry_timeout": timedelta(seconds=REQUEST_SECONDS)},

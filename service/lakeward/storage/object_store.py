@@ -26,6 +26,16 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
 from lakeward.base.errors import AlreadyExists, NotFound, VersionChanged
 from lakeward.storage.object_client import Clients, clients_of
 from lakeward.storage.object_input import ObjectInput
@@ -54,8 +64,6 @@ class ObjectStore:
         self._opened: Clients | None = None
 
     def list(self, folder: str) -> list[FileStatus]:
-        import obstore
-
         prefix = self._key(folder)
         with _told(folder):
             found = obstore.list_with_delimiter(self._clients.repeating, prefix or None)
@@ -79,8 +87,6 @@ class ObjectStore:
         return data, version
 
     def open_input(self, path: str) -> BinaryIO:
-        import obstore
-
         key, meta = self._key(path), self._head(path)
         if meta is None:
             raise _missing(path)
@@ -122,8 +128,6 @@ class ObjectStore:
         """Nothing: a folder is there as soon as something is in it."""
 
     def delete(self, path: str) -> bool:
-        import obstore
-
         if self._head(path) is None:
             return False
         with _told(path):
@@ -131,9 +135,6 @@ class ObjectStore:
         return True
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        import obstore
-        from obstore.exceptions import NotFoundError
-
         if not paths:
             return
         with _told(paths[0]):
@@ -147,8 +148,6 @@ class ObjectStore:
             self.delete(path)
 
     def delete_folder(self, path: str) -> bool:
-        import obstore
-
         deleted = False
         with _told(path):
             for batch in obstore.list(self._clients.repeating, prefix=self._key(path)):
@@ -175,8 +174,6 @@ class ObjectStore:
         return FileStatus(self._root + meta["path"], meta["size"], meta["last_modified"].timestamp(), False)
 
     def _head(self, path: str) -> ObjectMeta | None:
-        import obstore
-
         with _told(path):
             try:
                 return obstore.head(self._clients.repeating, self._key(path))
@@ -184,15 +181,11 @@ class ObjectStore:
                 return None
 
     def _is_folder(self, path: str) -> bool:
-        import obstore
-
         with _told(path):
             found = obstore.list(self._clients.repeating, prefix=self._key(path) or None, chunk_size=1)
             return any(batch for batch in found)
 
     def _get(self, path: str) -> tuple[bytes, Version, str | None]:
-        import obstore
-
         with _told(path):
             try:
                 got = obstore.get(self._clients.repeating, self._key(path))
@@ -210,9 +203,6 @@ class ObjectStore:
         return version if found == mark else None
 
     def _put(self, path: str, data: bytes, mark: str, expected: Version | None) -> Version:
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
         mode: PutMode = "create"
         if expected is not None:
             known = {"e_tag": expected.e_tag, "version": expected.generation}
@@ -288,8 +278,6 @@ class _Upload(io.RawIOBase):
         super().close()
 
     def _begin_parts(self) -> None:
-        import obstore
-
         with _told(self._path):
             self._parts = obstore.open_writer(
                 self._store._clients.repeating,
@@ -304,8 +292,6 @@ class _Upload(io.RawIOBase):
 @contextmanager
 def _told(path: str) -> Iterator[None]:
     """Errors of the client, as those of a file system: with the path, and short."""
-    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-
     try:
         yield
     except (PermissionDeniedError, UnauthenticatedError) as error:

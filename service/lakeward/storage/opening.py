@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 from lakeward.base.errors import UsageError
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import is_object_url, parse_object_url
 from lakeward.storage.storage import Storage
 
@@ -28,6 +27,8 @@ def open_storage(location: str) -> tuple[Storage, str]:
 def open_root(location: str) -> tuple[Storage, str]:
     """The same for a folder in which to look for tables, where links may lead to them. Raises `UsageError`."""
     if is_object_url(location):
+        from lakeward.storage.object_store import ObjectStore  # its client, which a file system does not need
+
         url = parse_object_url(location)
         return ObjectStore(url), str(url)
     scheme, colon, rest = location.partition(":")

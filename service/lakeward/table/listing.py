@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Unsupported
@@ -23,6 +24,9 @@ from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.timeline import Timeline
+
+if TYPE_CHECKING:
+    from lakeward.table.metadata.listing import MetadataListing
 
 
 class ListingSource(StrEnum):
@@ -52,10 +56,7 @@ def find_table_partitions(
         only: the partitions that matter; those of them that are none are left out.
     """
     if source is ListingSource.METADATA and has_metadata_table(config):
-        # Imported here: a daemon that watches tables by listing them needs no Arrow and no Numba in memory.
-        from lakeward.table.metadata.listing import load_listing
-
-        listing = load_listing(storage, base_path, config, timeline, clock=clock)
+        listing = _load_listing(storage, base_path, config, timeline, clock=clock)
         known = listing.partitions()
         return FoundPartitions(listing.list_partitions(known if only is None else set(only).intersection(known)))
     if only is not None:
@@ -74,10 +75,8 @@ def _list_nested(
 ) -> frozenset[str]:
     if not has_metadata_table(config):
         return frozenset()
-    from lakeward.table.metadata.listing import load_listing
-
     try:
-        return frozenset(load_listing(storage, base_path, config, timeline, clock=clock).partitions())
+        return frozenset(_load_listing(storage, base_path, config, timeline, clock=clock).partitions())
     except (BrokenFile, Unsupported) as error:
         raise type(error)(
             f"Folders below partitions of {base_path} may be partitions, and the list of these cannot be read.",
@@ -85,3 +84,12 @@ def _list_nested(
             remedy="Let a Hudi writer write once with the metadata table on; or move the folders below partitions "
             "out of the table, if they are copies.",
         ) from error
+
+
+def _load_listing(
+    storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, *, clock: Clock
+) -> MetadataListing:
+    # A daemon that watches tables by listing them needs no Arrow in memory.
+    from lakeward.table.metadata.listing import load_listing
+
+    return load_listing(storage, base_path, config, timeline, clock=clock)

@@ -19,9 +19,13 @@ import pyarrow as pa
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import check_memory
+from lakeward.engine.dispatch.local import places_of_machine
+from lakeward.engine.dispatch.spark import SparkDispatcher
+from lakeward.engine.dispatch.spark_memory import SparkMemory
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import read_tee
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.protocol.lock.opening import SHARING_OPTIONS, LockOptions, stopped_writers_options
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
@@ -160,9 +164,6 @@ def write(
 
 def _record_index(storage: Storage, base_path: str, location: str | None) -> OpenIndex:
     """Opens Lakeward's record index of the table."""
-    # It needs the compiled kernels: only where a write uses it.
-    from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-
     return partial(RecordIndexWriter.of, storage, folder=RecordOptions(location).folder(base_path))
 
 
@@ -171,9 +172,6 @@ def _on_spark(frame: Any, table: str, memory_bytes: int) -> tuple[pa.Schema, Flo
     from pyspark.sql import DataFrame
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from lakeward.engine.dispatch.local import places_of_machine
-    from lakeward.engine.dispatch.spark import SparkDispatcher
-    from lakeward.engine.dispatch.spark_memory import SparkMemory
     from lakeward.write.flow.spark import SparkFlow
 
     if not isinstance(frame, DataFrame):

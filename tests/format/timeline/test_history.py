@@ -10,18 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.format.timeline import history
+from lakeward.format.timeline import history_file
 from lakeward.format.timeline.history import (
     HistoryFile,
     HistoryRow,
-    decode_rows,
     dump_manifest,
-    encode_rows,
     parse_history_file,
     parse_manifest,
     parse_manifest_name,
     plan_file,
 )
+from lakeward.format.timeline.history_file import decode_rows, encode_rows
 from lakeward.format.timeline.instant import Instant, parse_instant
 
 A, B = "20261122212246448", "20261122212324161"
@@ -67,7 +66,7 @@ def test_manifests_are_printed_as_hudi_does() -> None:
 @pytest.mark.parametrize("bytes_a_group", [1, 10_000_000])
 def test_rows_come_back(bytes_a_group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In their order, over row groups, with the footer that Hudi's reader asks for."""
-    monkeypatch.setattr(history, "_ROW_GROUP_BYTES", bytes_a_group)
+    monkeypatch.setattr(history_file, "_ROW_GROUP_BYTES", bytes_a_group)
     content = encode_rows(ROWS)
     assert decoded(content) == ROWS
     file = pq.ParquetFile(io.BytesIO(content))

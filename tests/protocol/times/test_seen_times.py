@@ -150,7 +150,8 @@ def test_where_the_zone_is_known_times_are_of_the_clock(table: Table) -> None:
 
 def test_the_archive_counts_and_is_read_once(table: Table) -> None:
     """What was archived may have completed after all that is left. Keeps 1 of protocol/times/seen_times."""
-    from lakeward.format.timeline.history import HistoryFile, HistoryRow, encode_rows
+    from lakeward.format.timeline.history import HistoryFile, HistoryRow
+    from lakeward.format.timeline.history_file import encode_rows
     from lakeward.services.archive.run.history import publish_history
     from lakeward.table.timeline.archived import History, history_folder
 
@@ -170,7 +171,8 @@ def test_the_archive_counts_and_is_read_once(table: Table) -> None:
 
 def test_the_archive_of_the_metadata_table_counts(tmp_path: Path) -> None:
     """A completion time counts, too. Keeps 1 of protocol/times/seen_times."""
-    from lakeward.format.timeline.history import HistoryFile, HistoryRow, encode_rows
+    from lakeward.format.timeline.history import HistoryFile, HistoryRow
+    from lakeward.format.timeline.history_file import encode_rows
     from lakeward.services.archive.run.history import publish_history
     from lakeward.table.timeline.archived import History, history_folder
 

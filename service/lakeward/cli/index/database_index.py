@@ -6,9 +6,10 @@ Touches: the configuration; the database.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,14 +25,13 @@ from lakeward.index.index_type import INDEX_NAME, REBUILT_NAME, IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.key_changes.unseen_commits import index_staleness
 from lakeward.index.opening import open_index
-from lakeward.index.out_of_use import check_in_use, why_out_of_use
-from lakeward.index.overlay import current_index
+from lakeward.index.out_of_use import why_out_of_use
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.services.indexing.judge.cost import PutByCommits
 from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.engine import open_database
-from lakeward.state.index_entries import create_entries, drop_entries, list_indexes, open_entries
+from lakeward.state.index_entries import create_entries, drop_entries, list_indexes, open_entries, opened_entries
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -79,23 +79,23 @@ def index_opener(
     opened: ConfiguredTable, kind: IndexType, url: str | None, *, is_judged: bool = False, with_logs: bool = False
 ) -> Iterator[Callable[[TableSnapshot], Index]]:
     """Opens the index of a type as of a snapshot, for lookups: with what it does not have yet laid over it."""
-    if kind is not IndexType.POSTGRES:
-        clock, record = SystemClock(), record_options_of(opened.table)
-        yield lambda snapshot: open_index(
-            opened.storage, snapshot, kind, clock=clock, is_judged=is_judged, with_logs=with_logs, record=record
-        )
-        return
-    if not is_judged:
-        check_in_use(opened.storage, opened.base_path, kind, record_options_of(opened.table))
-    with index_database(opened, url) as database:
-        external = opens_external(opened, database, None)
-        yield lambda snapshot: current_index(opened.storage, snapshot, external(snapshot))
+    with ExitStack() as databases:
+        entries = None
+        if kind is IndexType.POSTGRES:
+            place = store_url(url, opened.settings)
+            entries = databases.enter_context(opened_entries(place, opened.base_path, INDEX_NAME))
+        yield partial(_opened, opened, kind, entries=entries, is_judged=is_judged, with_logs=with_logs)
+
+
+def _opened(opened: ConfiguredTable, kind: IndexType, snapshot: TableSnapshot, **how: Any) -> Index:
+    record = record_options_of(opened.table)
+    return open_index(opened.storage, snapshot, kind, clock=SystemClock(), record=record, **how)
 
 
 def put_in_database(opened: ConfiguredTable, url: str | None, number: int) -> PutByCommits:
     """What so many of the newest commits put into the index."""
-    with index_database(opened, url) as database:
-        return PutByCommits(*open_entries(database, opened.base_path, INDEX_NAME).newest_put(number))
+    with opened_entries(store_url(url, opened.settings), opened.base_path, INDEX_NAME) as entries:
+        return PutByCommits(*entries.newest_put(number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from lakeward.base.clock import Clock
 from lakeward.daemon.jobs.index.checking import check_indexes, is_check_due, see_indexes
 from lakeward.daemon.jobs.index.comparing import compare_tee, find_tee, is_comparison_due, told_comparison
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks, find_builds, find_indexes
-from lakeward.daemon.jobs.index.tasks import RunIndexCheck, RunIndexUpdate
-from lakeward.daemon.jobs.index.tee_task import RunTeeComparison
+from lakeward.daemon.jobs.index.tasks import RunIndexCheck, RunIndexUpdate, RunTeeComparison
 from lakeward.daemon.jobs.index.updating import decide_update, told_due, update_indexes
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, TeeStatus

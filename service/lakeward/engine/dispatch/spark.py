@@ -24,7 +24,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import EngineLost, LakewardError, Refused, TaskFailed, UsageError
@@ -237,13 +237,10 @@ class SparkDispatcher:
                 why=f"{printable_url(self._remote)} is Spark Connect, where the driver is elsewhere.",
                 remedy="Name a master in its place (spark.master, --master).",
             )
-        from lakeward.engine.dispatch.spark_session import LocalSession
-
         self._is_probed = True
         with self._used() as session:
             self._probe(session)
-        assert isinstance(session, LocalSession), "what is started without Connect"
-        return session
+        return cast("LocalSession", session)  # what is started without Connect
 
     def change_memory(self, memory: SparkMemory) -> None:
         """What operations take from now on. A session that runs keeps its settings, and what these lack is said."""

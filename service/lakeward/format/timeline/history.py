@@ -8,53 +8,29 @@ A row is one completed instant: its requested and completion time, its completed
 file, and of its plan: of the requested file for a compaction, log compaction or clean; for a replacecommit or
 clustering of the inflight file, or of the requested one where that is empty; none for others.
 
-Touches: nothing but the source it is given.
-Keeps:   1. what is written decodes to the same rows, and by Hudi's reader too: the same columns, types and footer;
-         2. a file with other columns, or rows of another version, is `Unsupported`, never read in part.
+Touches: nothing; the rows are written and read in `history_file`.
 Source:  LSMTimeline, HoodieLSMTimelineManifest, MetadataConversionUtils.createLSMTimelineInstant (Hudi 1.2).
 """
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING
 
 import orjson
 
-from lakeward.base.errors import BrokenFile, Unsupported
+from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, State
-from lakeward.storage.storage import is_of_storage
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 VERSION_FILE = "_version_"
 
 _NAME = re.compile(r"([0-9]+)_([0-9]+)_([0-9])\.parquet")
 _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
-_ROW_VERSION = 1
-_ROWS_AT_ONCE = 64
-_ROW_GROUP_BYTES = 16 * 1024 * 1024
-"""About what a row group holds, uncompressed."""
-
-_AVRO_STRING = {"type": "string", "avro.java.string": "String"}
-_AVRO_SCHEMA = {
-    "type": "record",
-    "name": "HoodieLSMTimelineInstant",
-    "namespace": "org.apache.hudi.avro.model",
-    "fields": [
-        {"name": "instantTime", "type": ["null", _AVRO_STRING], "default": None},
-        {"name": "completionTime", "type": ["null", _AVRO_STRING], "default": None},
-        {"name": "action", "type": ["null", _AVRO_STRING], "default": None},
-        {"name": "metadata", "type": ["null", "bytes"], "default": None},
-        {"name": "plan", "type": ["null", "bytes"], "default": None},
-        {"name": "version", "type": "int", "default": 1},
-    ],
-}
-_FOOTER = {"writer.model.name": "avro", "parquet.avro.schema": orjson.dumps(_AVRO_SCHEMA).decode()}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -137,81 +113,3 @@ def plan_file(states: Sequence[Instant]) -> Iterator[Instant]:
         yield from (each for each in (inflight, requested) if each is not None)
     elif pending.action == "clean" or (pending.action in ("compaction", "logcompaction") and requested is not None):
         yield pending
-
-
-def encode_rows(rows: Iterable[HistoryRow]) -> bytes:
-    """A whole file of these rows, which come by time; held in memory compressed."""
-    import pyarrow.parquet as pq
-
-    schema, sink = _schema(), io.BytesIO()
-    with pq.ParquetWriter(
-        sink,
-        schema,
-        compression="gzip",
-        use_dictionary=False,
-        # The least and greatest of contents would be as large as these.
-        write_statistics=["instantTime", "completionTime", "action", "version"],
-        store_schema=False,
-        version="1.0",
-    ) as writer:
-        held: list[HistoryRow] = []
-        held_bytes = 0
-        for row in rows:
-            held.append(row)
-            held_bytes += len(row.metadata or b"") + len(row.plan or b"")
-            if held_bytes >= _ROW_GROUP_BYTES:
-                writer.write_table(_table(held, schema))
-                held, held_bytes = [], 0
-        if held:
-            writer.write_table(_table(held, schema))
-        writer.add_key_value_metadata(_FOOTER)
-    return sink.getvalue()
-
-
-def decode_rows(source: BinaryIO, *, path: str) -> Iterator[HistoryRow]:
-    """The rows of a file in its order. Raises `BrokenFile` and `Unsupported`.
-
-    Args:
-        path: of the file, for messages.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(source)
-        if set(file.schema_arrow.names) != set(_schema().names):
-            raise Unsupported(f"{path} has columns {file.schema_arrow.names}, which this release does not know.")
-        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_schema().names):
-            columns = [batch.column(name).to_pylist() for name in _schema().names]
-            for time, completion_time, action, metadata, plan, version in zip(*columns, strict=True):
-                if version != _ROW_VERSION:
-                    raise Unsupported(f"{path} has rows of version {version}, which this release does not know.")
-                yield HistoryRow(time, completion_time, action, metadata, plan)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if is_of_storage(error):
-            raise
-        raise BrokenFile(f"{path} is not a readable file of archived instants.", why=str(error)) from error
-
-
-def _schema() -> pa.Schema:
-    import pyarrow as pa
-
-    texts = [pa.field(name, pa.string()) for name in ("instantTime", "completionTime", "action")]
-    contents = [pa.field(name, pa.binary()) for name in ("metadata", "plan")]
-    return pa.schema([*texts, *contents, pa.field("version", pa.int32(), nullable=False)])
-
-
-def _table(rows: Sequence[HistoryRow], schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    columns: list[list[Any]] = [
-        [row.time for row in rows],
-        [row.completion_time for row in rows],
-        [row.action for row in rows],
-        [row.metadata for row in rows],
-        [row.plan for row in rows],
-        [_ROW_VERSION] * len(rows),
-    ]
-    return pa.Table.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-    )

@@ -15,6 +15,9 @@ import pyarrow as pa
 from lakeward.format.file_name import parse_native_log
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
+from lakeward.format.log.native_log.delete_file import read_native_deletes
+from lakeward.format.log.native_log.reader import open_native_log
+from lakeward.format.parquet.batches import BATCH_BYTES_MAX
 
 
 def read_deletes(
@@ -33,10 +36,6 @@ def read_deletes(
     if name is None:
         yield from read_delete_block(file, block, bytes_max=bytes_max)
         return
-    # These bring kernels along, which a process that only plans seldom needs.
-    from lakeward.format.log.native_log.delete_file import read_native_deletes
-    from lakeward.format.log.native_log.reader import open_native_log
-    from lakeward.format.parquet.batches import BATCH_BYTES_MAX
 
     log = open_native_log(file, block.content_length, name, where=block.file)
     yield from read_native_deletes(file, log, ordering, bytes_max=BATCH_BYTES_MAX if bytes_max is None else bytes_max)

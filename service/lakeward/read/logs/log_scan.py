@@ -57,6 +57,8 @@ from lakeward.format.log.block import (
     read_content_range,
     scan_blocks,
 )
+from lakeward.format.log.native_log.reader import open_native_log
+from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.read.logs.committed_writes import CommittedWrites
@@ -285,9 +287,6 @@ def check_schemas(scan: LogScan, schema: pa.Schema) -> None:
             not block.is_partial
             and any(REQUIRED_KEY in (schema.field(name).metadata or {}) for name in types.keys() - written.names)
         ):
-            # Its kernels take as much memory as all else in a process that only plans, and are seldom needed there.
-            from lakeward.format.projection import project
-
             row = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in written], schema=written)
             from_avro = block.type is not BlockType.PARQUET_DATA
             project(row, schema, where=block.where, from_avro=from_avro, is_partial=block.is_partial)
@@ -449,9 +448,6 @@ def read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[Lo
         return
     with _opened(storage, base_path, path) as (file, size):
         if name is not None:
-            # Its reader brings the kernels along, which a process that only plans seldom needs.
-            from lakeward.format.log.native_log.reader import open_native_log
-
             yield open_native_log(file, size, name, where=path).block, file
             return
         for block in scan_blocks(file, size, name=path):
@@ -471,8 +467,6 @@ def _opened(storage: Storage, base_path: str, path: str) -> Iterator[tuple[Binar
 
 def _check_native(storage: Storage, base_path: str, path: str, name: NativeLogName) -> None:
     """Raise `BrokenFile` for a native log whose footer says what cannot be."""
-    from lakeward.format.log.native_log.reader import open_native_log
-
     with _opened(storage, base_path, path) as (file, size):
         found = open_native_log(file, size, name, where=path)
     if found.footer.positions is not None:

@@ -23,14 +23,13 @@ from lakeward.format.timeline.history import (
     VERSION_FILE,
     HistoryFile,
     HistoryRow,
-    decode_rows,
     manifest_name,
     parse_history_file,
     parse_manifest,
     parse_manifest_name,
 )
 from lakeward.format.timeline.instant import Instant, State, comparable_time
-from lakeward.storage.storage import Storage, is_of_storage, join
+from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import TableConfig, hoodie_folder
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 
@@ -201,6 +200,8 @@ def _read_commits(
     number: int,
     after: str | None,
 ) -> ArchivedCommits:
+    from lakeward.format.timeline.history_file import decode_rows  # with Arrow, which watching tables does without
+
     files = load_history(storage, folder).sizes
     times: dict[str, tuple[str, HistoryFile]] = {}
     for file in files:
@@ -279,22 +280,10 @@ def _read_rows(
     storage: Storage, path: str, wanted: list[str] | None = None, *, after: str | None = None
 ) -> list[tuple[str, str | None, str]]:
     """The rows of these instants, or all; without most of those that completed before a time."""
+    from lakeward.format.timeline.history_file import read_times
+
     filters: list[tuple[str, str, object]] = [] if wanted is None else [("instantTime", "in", wanted)]
     if after is not None:
         filters.append(("completionTime", ">=", after[:_SECONDS_LENGTH]))  # some show no milliseconds
-    # Imported here: a daemon that watches tables should not hold Arrow in memory for the sake of few small files.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with storage.open_input(path) as source:
-        try:
-            table = pq.read_table(
-                source,
-                columns=["instantTime", "completionTime", "action"],
-                filters=filters or None,
-            )
-        except (pa.ArrowException, OSError, ValueError) as error:
-            if is_of_storage(error):
-                raise
-            raise BrokenFile(f"{path} is not a readable file of archived instants.", why=str(error)) from error
-    return list(zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True))
+        return read_times(source, filters or None, path=path)

@@ -10,7 +10,7 @@ import pytest
 from lakeward.base.errors import Refused, TryLater
 from lakeward.cli.main import run
 from lakeward.daemon.jobs.index.comparing import compare_tee
-from lakeward.daemon.jobs.index.tee_task import TeeCompared, TeeSpec, compare_tee_at
+from lakeward.daemon.jobs.index.tasks import TeeCompared, TeeSpec, compare_tee_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.status import JobEnd, TeeStatus
 from lakeward.index.index_type import INDEX_NAME, IndexType

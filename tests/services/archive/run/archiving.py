@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.format.timeline.history import decode_rows
+from lakeward.format.timeline.history_file import decode_rows
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.protocol.owner import Processes
 from lakeward.services.archive.plan.settings import ArchiveOptions

@@ -12,15 +12,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import LakewardError
-from lakeward.format.timeline.history import (
-    HistoryFile,
-    HistoryRow,
-    decode_rows,
-    dump_manifest,
-    encode_rows,
-    manifest_name,
-    parse_manifest_name,
-)
+from lakeward.format.timeline.history import HistoryFile, HistoryRow, dump_manifest, manifest_name, parse_manifest_name
+from lakeward.format.timeline.history_file import decode_rows, encode_rows
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.services.archive.run import archiver as archiving

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, Unsupported
 from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
-from lakeward.daemon.jobs.index.tee_task import RunTeeComparison, TeeSpec
+from lakeward.daemon.jobs.index.tasks import RunTeeComparison, TeeSpec
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import IndexStatus, TeeStatus
 from lakeward.daemon.table_cache import TableCache

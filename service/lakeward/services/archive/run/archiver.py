@@ -28,7 +28,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
-from lakeward.format.timeline.history import HistoryFile, HistoryRow, decode_rows, encode_rows, plan_file
+from lakeward.format.timeline.history import HistoryFile, HistoryRow, plan_file
+from lakeward.format.timeline.history_file import decode_rows, encode_rows
 from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.attempts.orphan_files import forget_markers
 from lakeward.protocol.lock.table_lock import Fence

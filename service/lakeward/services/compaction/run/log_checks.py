@@ -14,10 +14,29 @@ from functools import cache
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, NotFound, Unsupported
 from lakeward.engine.dispatch.dispatcher import raise_first
 from lakeward.engine.task.operation_spec import OperationKind
+from lakeward.format.avro.schema import table_schema
+from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.protocol.pending.pending_work import PendingWork
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.read.heeded_operations import check_heeded, heeds_operations
 from lakeward.read.logs.committed_writes import committed_writes
-from lakeward.read.logs.log_scan import NEWEST
+from lakeward.read.logs.log_deletes import check_native_deletes
+from lakeward.read.logs.log_deletes import folds_by_itself as is_folded_by_itself
+from lakeward.read.logs.log_scan import (
+    NEWEST,
+    broken_log,
+    check_floats,
+    check_hfile_blocks,
+    check_holds_records,
+    check_not_overtaken,
+    check_ordering,
+    check_schemas,
+    scan_slice_heads,
+)
+from lakeward.read.logs.partial_blocks import check_whole_rows, rules_of_blocks
+from lakeward.read.logs.release_agreement import check_agreement, check_deletes_by_text
+from lakeward.read.made_keys import check_keys_can_be_made
+from lakeward.read.operation_column import check_no_operations, has_operations
 from lakeward.read.table_rules import merge_rules
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.log_runs import logs_ahead
@@ -68,23 +87,6 @@ def check_logs(
     Args:
         heeds: what `ask_newest_file` made.
     """
-    # Arrow, which takes 50 MB, is not needed before something is to be merged.
-    from lakeward.format.avro.schema import table_schema
-    from lakeward.merge.rules.ordering_type import is_ordered_by_text
-    from lakeward.read.heeded_operations import check_heeded
-    from lakeward.read.logs.log_scan import (
-        check_floats,
-        check_hfile_blocks,
-        check_holds_records,
-        check_not_overtaken,
-        check_ordering,
-        check_schemas,
-        scan_slice_heads,
-    )
-    from lakeward.read.logs.partial_blocks import check_whole_rows, rules_of_blocks
-    from lakeward.read.made_keys import check_keys_can_be_made
-    from lakeward.read.operation_column import check_no_operations, has_operations
-
     try:
         committed = committed_writes(snapshot.timeline, snapshot.config.version)
         try:
@@ -110,21 +112,14 @@ def check_logs(
         if not snapshot.config.version.widens_floats_alike:
             check_floats(scan, schema)
         if not snapshot.config.version.has_deletes_ordered_by_text and is_ordered_by_text(rules, schema):
-            from lakeward.read.logs.release_agreement import check_deletes_by_text
-
             check_deletes_by_text(table.storage, table.base_path, scan, rules=rules, schema=schema)
         if committed is not None:
-            # Merges, and so loads what compiles them.
-            from lakeward.read.logs.release_agreement import check_agreement
-
             check_agreement(table.storage, table.base_path, logs, scan, rules=rules, schema=schema)
         if choice is Choice.LOG:
             check_holds_records(scan)
             check_whole_rows(scan.blocks)
             check_no_operations(scan.blocks)
             if snapshot.config.version.has_native_logs:
-                from lakeward.read.logs.log_deletes import check_native_deletes
-
                 check_native_deletes(table.storage, table.base_path, scan.blocks, rules, schema)
         return []
     except Unsupported as error:
@@ -142,8 +137,6 @@ def ask_newest_file(table: ServicedTable, snapshot: TableSnapshot) -> Callable[[
     """Whether Hudi's readers heed `_hoodie_operation`: a file is read when it is asked for the first time."""
 
     def heeds() -> bool:
-        from lakeward.read.heeded_operations import heeds_operations
-
         return heeds_operations(table.storage, snapshot)
 
     return cache(heeds)
@@ -151,14 +144,11 @@ def ask_newest_file(table: ServicedTable, snapshot: TableSnapshot) -> Callable[[
 
 def folds_by_itself(table: ServicedTable, snapshot: TableSnapshot, slice_: FileSlice, names: Collection[str]) -> bool:
     """Whether a LOG over the logs of these names, among them what its outputs stand for, is right where it starts."""
-    from lakeward.format.avro.schema import table_schema
-    from lakeward.read.logs.log_deletes import folds_by_itself
-
     ahead, run = ahead_and_run(snapshot, slice_, names)
     if not ahead:
         return True
     assert snapshot.schema is not None, "eligibility refuses a table without a schema"
-    return folds_by_itself(
+    return is_folded_by_itself(
         table.storage,
         table.base_path,
         run=[log.path for log in run],
@@ -218,8 +208,6 @@ def _may_not_start_there(work: PendingWork, group_id: GroupId) -> Conflict:
 
 def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile | Unsupported) -> DamagedFile:
     """Which of the logs it is."""
-    from lakeward.read.logs.log_scan import broken_log, scan_slice_heads
-
     path, why = logs[-1], found
     for log in logs:
         try:

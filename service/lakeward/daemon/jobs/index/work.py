@@ -1,0 +1,115 @@
+"""The work of `tasks`: an index is brought up to date, held against its table's rows, or compared with another one.
+
+Touches: the index, and the table, reading; for one in a database that, whose address its spec has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from lakeward.base.clock import SystemClock
+from lakeward.daemon.jobs.index.tasks import (
+    TOLD,
+    IndexChecked,
+    IndexCheckSpec,
+    IndexSpec,
+    IndexUpdated,
+    TeeCompared,
+    TeeSpec,
+)
+from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.index import Index
+from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.opening import open_index
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.services.indexing.judge.check import Moment, check_index
+from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
+from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
+from lakeward.services.indexing.run.building import OpenOwnIndex, update_and_tidy
+from lakeward.services.indexing.run.filter_caching import update_filter_cache
+from lakeward.state.index_entries import opened_entries
+from lakeward.storage.opening import open_storage
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+
+
+def update(location: str, spec: IndexSpec) -> IndexUpdated:
+    storage, base_path = open_storage(location)
+    if spec.type is IndexType.BLOOM:
+        change = update_filter_cache(storage, _taken(storage, base_path, spec), on_file=lambda done, of: None)
+        return IndexUpdated(change.commits, bool(change.gone or change.told), change.told[:TOLD])
+    with _own_opener(storage, base_path, spec) as opens:
+        done = update_and_tidy(storage, opens, lambda: _taken(storage, base_path, spec))
+    return IndexUpdated(len(done.commits), done.is_tidied)
+
+
+def check(location: str, spec: IndexCheckSpec) -> IndexChecked:
+    storage, base_path = open_storage(location)
+    if spec.index.type is IndexType.BLOOM:
+        found = check_filter_cache(storage, _taken(storage, base_path, spec.index), spec.size)
+        return IndexChecked(0) if found is None else IndexChecked.of_cache(found, spec.size.confidence)
+    with _judged_opener(storage, base_path, spec.index) as opens:
+
+        def moment_now() -> Moment:
+            snapshot = _taken(storage, base_path, spec.index)
+            return Moment(snapshot, opens(snapshot))
+
+        return IndexChecked.of_rows(check_index(storage, moment_now, spec.size))
+
+
+def compare(location: str, spec: TeeSpec) -> TeeCompared:
+    storage, base_path = open_storage(location)
+    with ExitStack() as databases:
+        first, second = (
+            databases.enter_context(_judged_opener(storage, base_path, each)) for each in (spec.primary, spec.shadow)
+        )
+
+        def moment_now() -> TeeMoment:
+            snapshot = _taken(storage, base_path, spec.primary)
+            return TeeMoment(snapshot, first(snapshot), second(snapshot))
+
+        found = check_tee(storage, moment_now, after=spec.after, seed=spec.seed, clock=SystemClock())
+    differences = (
+        f"{each.key}: {spec.primary.type} says {_places(each.first)}, {spec.shadow.type} says {_places(each.second)}; "
+        + (f"its row is in {_places(each.rows)}" if each.rows else "no row of it was found")
+        for each in found.differences[:TOLD]
+    )
+    return TeeCompared(found.commits, tuple(differences))
+
+
+def _places(groups: Iterable[GroupId]) -> str:
+    return " and ".join(f"{file_id} of {path or 'the table'}" for path, file_id in groups) or "nowhere"
+
+
+@contextmanager
+def _judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[Callable[[TableSnapshot], Index]]:
+    """Opens an index as of a snapshot for lookups, in use or not, with what it has not taken in yet."""
+    clock = SystemClock()
+    with ExitStack() as databases:
+        entries = (
+            databases.enter_context(opened_entries(spec.store_url, base_path, INDEX_NAME)) if spec.is_outside else None
+        )
+        yield lambda snapshot: open_index(
+            storage, snapshot, spec.type, clock=clock, is_judged=True, record=spec.record, entries=entries
+        )
+
+
+@contextmanager
+def _own_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenOwnIndex]:
+    """Opens a Lakeward index as of a snapshot, without what it has not taken in yet."""
+    if not spec.is_outside:
+        assert spec.type is IndexType.RECORD, "no other one is Lakeward's"
+        folder, lookup = spec.record.folder(base_path), spec.record.lookup
+        yield partial(RecordIndexWriter.of, storage, folder=folder, options=lookup)
+        return
+    with opened_entries(spec.store_url, base_path, INDEX_NAME) as entries:
+        yield partial(ExternalIndex.of, entries, storage, limit=RateLimit(None, clock=SystemClock()))
+
+
+def _taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:
+    """The table as it is now, read as the spec says."""
+    return take_snapshot(storage, base_path, timezone=spec.timezone, clock=SystemClock(), listing=spec.listing)
