@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -164,6 +164,9 @@ metrics-page: .venv/ready ## Write docs/reference/metrics.md from the declaratio
 
 service-pages: .venv/ready ## Write settings, metrics, alerts and refusals in docs/services/ from the code
 	$(BIN)/python -m deploy.service_pages
+
+command-page: .venv/ready ## Write docs/reference/command-line.md from the help of each verb
+	$(BIN)/python -m deploy.command_page
 
 pictures: .venv/ready ## Take the pictures of docs/start/first-table.md; needs Chromium
 	$(BIN)/python -m deploy.pictures

@@ -162,7 +162,7 @@ def downgrade(
     """Give a table of version 10 the version 9, so that released Hudi reads it and writes on.
 
     To its readers the logs of version 10 are base files, so none may be left anywhere. Failed writes are rolled back,
-    the metadata table is removed if it has such logs (Hudi's next writer that has it on builds it anew), what they hold
+    the metadata table is removed if it has such logs (Hudi's next writer that has it on rebuilds it), what they hold
     is compacted into base files, and the slices that have them are cleaned away, with all that is older: the table can
     no longer be read as of then, and an incremental query that ends at a commit of then gives, by Hudi's default, only
     the rows that no later commit wrote again, as after any clean. --dry-run says how much that is. What holds such a
