@@ -104,7 +104,7 @@ class Stage:
         while any(self.view(name).state is TableState.RECOVERING for name in names):
             for name in names:
                 if running := self.view(name).running:
-                    self.end(running[0].job)
+                    self.end(running[0])
 
     def poll_of(self, name: str, within: float = 100.0) -> Poll:
         """The poll of the table that is under way, or else the next one; not answered yet."""

@@ -26,7 +26,7 @@ from lakeward.daemon.status import (
     SparkState,
     SparkStatus,
     StorageSample,
-    TableDetail,
+    TablePage,
     TableStatus,
     TeeStatus,
 )
@@ -377,10 +377,10 @@ def storage_samples() -> tuple[StorageSample, ...]:
     )
 
 
-def detail(of: TableStatus | None = None, **changes: Any) -> TableDetail:
+def detail(of: TableStatus | None = None, **changes: Any) -> TablePage:
     of = of or varied_tables()[0]
     parked = groups(1)[0]
-    usual = TableDetail(
+    usual = TablePage(
         table=of,
         at=NOW,
         facts=(

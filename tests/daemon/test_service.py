@@ -720,7 +720,7 @@ def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Pat
     serving.run(30)
     serving.runner.hang(Lane.JOB)
     (busy / ".hoodie/timeline/20990101000000000.deltacommit.requested").touch()
-    job = Job("j1", str(busy), JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    job = Job("j1", str(busy), JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200, serving.clock.now())
     serving.service._carry_out(Run(job), serving.clock.now())
 
     serving.service.begin_stop()
@@ -773,7 +773,7 @@ def test_a_job_that_only_waits_is_stopped_at_once_with_the_daemon(root: Path, tm
     serving.run(30)
     serving.runner.hang(Lane.JOB)
     for name, table in tables.items():
-        job = Job(name, table, JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+        job = Job(name, table, JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200, serving.clock.now())
         serving.service._carry_out(Run(job), serving.clock.now())
     watches = {watch.job.id: watch for watch in serving.service.jobs.watches()}
     watches["waits"].waiting("another attempt is alive", 2.0)
@@ -908,7 +908,7 @@ def test_a_table_that_comes_back_while_its_old_job_ends(root: Path, tmp_path: Pa
     serving = Serving(root, tmp_path / "state", named=table)
     serving.run(30)
     serving.runner.hang(Lane.JOB)
-    job = Job("j1", "orders", JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    job = Job("j1", "orders", JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200, serving.clock.now())
     serving.service._carry_out(Run(job), serving.clock.now())
     serving.service.apply(Serving.load(root, tmp_path / "state", {}))
     serving.run(5)

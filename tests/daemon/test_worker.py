@@ -58,7 +58,7 @@ class Bench:
         return self.worker.plan(self.table, excluded or {}, proceed)
 
     def run(self, service: JobKind, observer: Observer | None = None, **changes: Any) -> JobReport:
-        job = replace(Job("j1", "orders", service, {}, 1, 1, 1, 1, deadline=0.0), **changes)
+        job = replace(Job("j1", "orders", service, {}, 1, 1, 1, 1, deadline=0.0, started_at=0.0), **changes)
         return self.worker.run(job, self.table, guard=proceed, observer=observer or Silent())
 
     @property

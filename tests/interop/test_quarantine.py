@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.services.clean.plan.orphans import OrphanKeeper, OrphanProof
-from lakeward.services.clean.run.cleaner import CleanedTable
+from lakeward.services.clean.run.cleaner import FinishedClean
 from lakeward.services.clean.run.orphans import look, set_orphans_aside
 from lakeward.services.clean.run.purging import purge_quarantine
 from lakeward.services.clean.run.undoing import undo_clean
@@ -235,7 +235,7 @@ def test_in_an_object_store(spark: SparkSession, made: HudiTable, bucket: str, t
     verify(table)
 
 
-def taken(cleaned: CleanedTable, files: set[str], table: HudiTable) -> set[str]:
+def taken(cleaned: FinishedClean, files: set[str], table: HudiTable) -> set[str]:
     """The files that the clean names, all of them gone."""
     (metadata,) = (each for name, each in completed_cleans(table.path).items() if name.startswith(cleaned.instant))
     named = {f"{path}/{name}" for path, each in metadata.partitions.items() for name in each.deleted}

@@ -52,7 +52,7 @@ from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.service import DaemonLoop, limits_of
-from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
+from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.access import access_to
@@ -394,7 +394,7 @@ class App:
         own = self._kernels.limitation
         self._status = status if own is None else replace(status, limitations=(own, *status.limitations))
 
-    def _detail(self, name: str) -> TableDetail | None:
+    def _detail(self, name: str) -> TablePage | None:
         status = self._shown()
         table = status.table(name)
         if table is None:

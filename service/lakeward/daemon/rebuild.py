@@ -31,7 +31,7 @@ OpenStorage = Callable[[str], tuple[Storage, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class RebuiltTable:
+class RebuildResult:
     name: str
     base_path: str
     plans: int
@@ -47,10 +47,10 @@ class RebuildReport:
     damage: str | None
     """What is wrong with the store as it is found; a damaged file is renamed."""
     salvaged: Salvaged | None
-    tables: tuple[RebuiltTable, ...]
+    tables: tuple[RebuildResult, ...]
 
     @property
-    def problems(self) -> tuple[RebuiltTable, ...]:
+    def problems(self) -> tuple[RebuildResult, ...]:
         return tuple(table for table in self.tables if table.problem is not None)
 
 
@@ -104,11 +104,11 @@ def _known(store: Store, named: Mapping[str, str]) -> dict[str, str]:
 
 def _scan_at(
     store: Store | None, tables: Mapping[str, str], open_storage: OpenStorage, clock: Clock
-) -> tuple[RebuiltTable, ...]:
+) -> tuple[RebuildResult, ...]:
     return tuple(_scan(store, name, base_path, open_storage, clock) for name, base_path in sorted(tables.items()))
 
 
-def _scan(store: Store | None, name: str, given_path: str, open_storage: OpenStorage, clock: Clock) -> RebuiltTable:
+def _scan(store: Store | None, name: str, given_path: str, open_storage: OpenStorage, clock: Clock) -> RebuildResult:
     try:
         storage, base_path = open_storage(given_path)
         snapshot = take_snapshot(storage, base_path, clock=clock)
@@ -116,10 +116,10 @@ def _scan(store: Store | None, name: str, given_path: str, open_storage: OpenSto
         services = read_service_instants(storage, base_path, snapshot.config, snapshot.timeline)
         jobs = observe_jobs(name, snapshot.timeline, services)
     except (LakewardError, OSError) as error:
-        return RebuiltTable(name, given_path, 0, 0, str(error))
+        return RebuildResult(name, given_path, 0, 0, str(error))
     if store is not None:
         store.observations.watch(name, given_path, clock.now())
         store.observations.record_plans(name, plans)
         for job in jobs:
             store.jobs.begin(job)
-    return RebuiltTable(name, given_path, len(plans), len(jobs))
+    return RebuildResult(name, given_path, len(plans), len(jobs))

@@ -166,12 +166,12 @@ class Recorder:
         watch = partial(self._store.observations.watch, table.name, table.base_path, self._clock.now())
         self._remember("serviced", partial(watch, serviced_since=table.serviced_since))
 
-    def job_began(self, job: Job, *, token: int | None, at: float) -> None:
+    def job_began(self, job: Job, *, token: int | None) -> None:
         record = JobRecord(
             job.id,
             job.table,
             job.service.value,
-            at,
+            job.started_at,
             holder=self._holder,
             token=token,
             operations=job.operations,

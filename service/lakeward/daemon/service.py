@@ -587,7 +587,7 @@ class DaemonLoop:
             case Plan():
                 self._plan(instruction)
             case Run():
-                self._run(instruction.job, now)
+                self._run(instruction.job)
             case Cancel():
                 self._stop_work(instruction)
             case Record():
@@ -670,12 +670,11 @@ class DaemonLoop:
             problem = self._problem(error, table=scan.table)
         self._inbox.append(WorkFailed(scan.table, scan.work_id, problem))
 
-    def _run(self, job: Job, now: float) -> None:
+    def _run(self, job: Job) -> None:
         table = self._table(job.table)
         log = self._log.bind(table=job.table, job=job.id, service=job.service.value)
         watch = JobWatch(
             job,
-            began_at=now,
             clock=self._clock,
             is_safe=partial(self._leases.is_safe, job.table),
             metrics=self._metrics,
@@ -683,7 +682,7 @@ class DaemonLoop:
         )
         self.jobs.begin(watch)
         log.info("job began", operations=job.operations, read_bytes=job.read_bytes)
-        self._recorder.job_began(job, token=self._leases.token(job.table), at=now)
+        self._recorder.job_began(job, token=self._leases.token(job.table))
         self._submit(
             Lane.JOB,
             partial(self._worker.run, job, table, guard=watch.guard, observer=watch),

@@ -8,7 +8,7 @@ for the loop, and the loop waits for no reader.
       |    |- Backlog         what the table's files and timeline say
       |    `- JobStatus       what runs, how far it is or what it waits for, and what ended last
       `- Limitation           what this daemon cannot do now, and the remedy
-    TableDetail               made when a request asks for a table's page
+    TablePage               made when a request asks for a table's page
       |- GroupStatus          a file group: its backlog, and the last decision about it
       |- JobStatus, PlanStatus, EventStatus
       `- HoldStatus           what holds the table or a file group, with its reason and expiry
@@ -455,7 +455,7 @@ class EventStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class TableDetail:
+class TablePage:
     """What a table's own page shows."""
 
     table: TableStatus

@@ -32,7 +32,7 @@ from lakeward.daemon.status import (
     Limitation,
     PlanStatus,
     StorageSample,
-    TableDetail,
+    TablePage,
     TableStatus,
     TeeStatus,
 )
@@ -81,7 +81,7 @@ def table_status(
         objective_seconds=table.settings.objective_kept,
         backlog=backlog,
         write_amplification=write_amplification,
-        running=jobs.running(table.name, {each.job.id: each.job.deadline for each in view.running}),
+        running=jobs.running(table.name, {each.id: each.deadline for each in view.running}),
         last_job=jobs.last(table.name),
         last_success_at=jobs.last_successes(table.name),
         shown_as=table.shown_as,
@@ -129,7 +129,7 @@ def limitations(
     return tuple(found)
 
 
-def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Store, *, at: float) -> TableDetail:
+def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Store, *, at: float) -> TablePage:
     """Asks the store.
 
     Args:
@@ -143,7 +143,7 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
     held = _holds(status, store, at)
     holds = {hold.file_group: hold for hold in held if hold.file_group is not None}
     decisions = {(each.partition_path, each.file_id): _decision(each) for each in records}
-    return TableDetail(
+    return TablePage(
         table=status,
         at=at,
         facts=_facts(status, snapshot),

@@ -118,7 +118,7 @@ def test_a_check_is_stopped(bench: Bench) -> None:
     def stop() -> None:
         raise Cancelled("It is late.")
 
-    job = Job("j1", "orders", JobKind.INDEX, {}, 0, 0, 0, 0, deadline=0.0)
+    job = Job("j1", "orders", JobKind.INDEX, {}, 0, 0, 0, 0, deadline=0.0, started_at=0.0)
     with pytest.raises(Cancelled):
         bench.worker.run(job, bench.table, guard=stop, observer=Silent())
     assert demand(bench).is_due

@@ -23,11 +23,10 @@ RECORD = JobRecord(
 
 
 def watch(id_: str = "j1", table: str = "orders") -> JobWatch:
-    job = Job(id_, table, JobKind.COMPACTION, {}, 1, 1, 1, 64, deadline=100.0)
+    job = Job(id_, table, JobKind.COMPACTION, {}, 1, 1, 1, 64, deadline=100.0, started_at=50.0)
     log = structlog.stdlib.get_logger("test")
     return JobWatch(
         job,
-        began_at=50.0,
         clock=SettableClock(50.0),
         is_safe=lambda: True,
         metrics=Metrics(CollectorRegistry()),

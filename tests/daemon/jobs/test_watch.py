@@ -16,7 +16,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase
 from tests.clocks import SettableClock
 
-JOB = Job("j1", "orders", JobKind.COMPACTION, {}, 3, 10, 10, 10, deadline=100.0)
+JOB = Job("j1", "orders", JobKind.COMPACTION, {}, 3, 10, 10, 10, deadline=100.0, started_at=50.0)
 
 
 class Watched:
@@ -26,7 +26,6 @@ class Watched:
         self.registry = CollectorRegistry()
         self.watch = JobWatch(
             JOB,
-            began_at=50.0,
             clock=self.clock,
             is_safe=lambda: self.safe,
             metrics=Metrics(self.registry),

@@ -189,7 +189,7 @@ def test_a_quiet_table_in_shadow_shows_what_it_would_do() -> None:
     stage = ready(shadow="Nothing is said about its writers.")
     stage.polled("a", changed=True)
     stage.planned("a", Demand(0, no_work="copy-on-write"))
-    stage.end(stage.view("a").running[0].job, result=JobResult.NOTHING)
+    stage.end(stage.view("a").running[0], result=JobResult.NOTHING)
     stage.planned("a", Demand(0, no_work="copy-on-write"))
     assert stage.state("a") is TableState.IDLE
     stage.polled("a", changed=True)

@@ -804,7 +804,7 @@ def test_a_deadline_follows_what_a_job_reads(read_bytes, stuck_after):
     stage = Stage()
     stage.recovered("a")
     job = one(Run, stage.planned("a", replace(WORK, read_bytes=read_bytes))).job
-    assert job.deadline == stage.view("a").running[0].job.deadline == stage.now + 1800 + read_bytes / (8 * 1024**2)
+    assert job.deadline == stage.view("a").running[0].deadline == stage.now + 1800 + read_bytes / (8 * 1024**2)
 
     assert not stage.view("a").running[0].stuck
     stage.wait(stuck_after - 3)
@@ -819,17 +819,17 @@ def test_a_job_of_unknown_size_has_longer_until_it_says_what_it_reads():
     stage = Stage()
     stage.add("a")
     running = stage.view("a").running[0]
-    assert running.job.service is JobKind.RECOVERY and running.job.deadline == stage.now + 4 * 1800
+    assert running.service is JobKind.RECOVERY and running.deadline == stage.now + 4 * 1800
 
-    stage.say(JobSized(running.job.id, 1))
-    assert stage.view("a").running[0].job.deadline == running.job.deadline
-    stage.say(JobSized(running.job.id, 80 * 1024**3))
-    assert stage.view("a").running[0].job.deadline == running.started_at + 1800 + 10 * 1024
+    stage.say(JobSized(running.id, 1))
+    assert stage.view("a").running[0].deadline == running.deadline
+    stage.say(JobSized(running.id, 80 * 1024**3))
+    assert stage.view("a").running[0].deadline == running.started_at + 1800 + 10 * 1024
     assert records(stage.wait(1800 + 10 * 1024 - 1)) == []
     assert records(stage.wait(1)) == [FactKind.STUCK]
 
-    stage.say(JobSized(running.job.id, 2 * 1000**4))
-    assert stage.view("a").running[0].stuck and stage.view("a").running[0].job.deadline < stage.now + 1
+    stage.say(JobSized(running.id, 2 * 1000**4))
+    assert stage.view("a").running[0].stuck and stage.view("a").running[0].deadline < stage.now + 1
 
 
 def test_results_are_heard_before_deadlines():
@@ -1077,7 +1077,7 @@ def test_what_cannot_be_read_is_told_apart_from_what_is_refused():
     for name, kind in (("a", ProblemKind.TEMPORARY), ("b", ProblemKind.REFUSED)):
         stage.fail_scan(stage.poll_of(name), kind, "No such folder.")
         for running in stage.view(name).running:
-            stage.end(running.job, WorkProblem(kind, "No such folder."))
+            stage.end(running, WorkProblem(kind, "No such folder."))
         assert stage.view(name).unreadable == "No such folder."
         assert stage.view(name).next_action == "poll"
     stage.recovered("d")

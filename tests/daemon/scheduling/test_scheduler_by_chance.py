@@ -268,7 +268,7 @@ class World:
             if watched and not self.stopping:
                 assert wake is not None, f"{view.table} is ours and nothing will wake the daemon for it"
             if view.state in (TableState.RUNNING, TableState.RECOVERING) and view.running:
-                assert view.running[0].job.id in self.jobs
+                assert view.running[0].id in self.jobs
 
     def check_scan(self, scan: Poll | Plan) -> None:
         assert all(scan.table != other.table for other in self.scans.values()), "one look per table"

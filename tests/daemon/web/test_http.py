@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from lakeward.base.errors import UsageError
 from lakeward.daemon.metrics.metrics import Metrics
-from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
+from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.http import LOOP_SILENT_SECONDS_MAX, SECURITY_HEADERS, HttpServer, make_http
 from lakeward.daemon.web.pages import table_link
@@ -50,13 +50,13 @@ class Daemon:
     reloads: int = 0
     clock: StillClock = field(default_factory=lambda: StillClock(1000.0))
     asked: list[str] = field(default_factory=list)
-    detail: Callable[[str], TableDetail | None] | None = None
+    detail: Callable[[str], TablePage | None] | None = None
 
     def reload(self) -> ReloadOutcome:
         self.reloads += 1
         return self.outcome
 
-    def find(self, name: str) -> TableDetail | None:
+    def find(self, name: str) -> TablePage | None:
         self.asked.append(name)
         found = self.status.table(name)
         return None if found is None else detail(found)
@@ -274,7 +274,7 @@ def test_an_answer_that_cannot_be_made_says_so_and_no_more(
 ):
     """No traceback reaches the page; it goes to the log, once; the headers stay."""
 
-    def fail(name: str) -> TableDetail:
+    def fail(name: str) -> TablePage:
         raise RuntimeError("secret-of-the-inside")
 
     daemon.detail = fail

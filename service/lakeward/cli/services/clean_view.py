@@ -21,7 +21,7 @@ from lakeward.services.clean.plan.policy import CleanPolicyKind
 from lakeward.services.clean.plan.purging import PurgeReason
 
 if TYPE_CHECKING:
-    from lakeward.services.clean.run.cleaner import CleanedTable, CleanReport
+    from lakeward.services.clean.run.cleaner import CleanReport, FinishedClean
     from lakeward.services.clean.run.purging import PurgedRun
     from lakeward.services.clean.run.undoing import UndoneClean
 
@@ -321,7 +321,7 @@ def render_cleaned(report: CleanReport, purged: Sequence[PurgedRun], console: Co
     render_purged(purged, console)
 
 
-def _headline(clean: CleanedTable) -> str:
+def _headline(clean: FinishedClean) -> str:
     pending = " (it was pending)" if clean.recovered else ""
     if clean.completion_time is None:
         return f"[bold]Clean {clean.instant}[/bold]{pending}: taken off the timeline, for files of it are needed again."

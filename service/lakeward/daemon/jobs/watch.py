@@ -41,7 +41,6 @@ class JobWatch:
         self,
         job: Job,
         *,
-        began_at: float,
         clock: Clock,
         is_safe: Callable[[], bool],
         metrics: Metrics,
@@ -63,7 +62,7 @@ class JobWatch:
         self._holds_work = self._wait_logged = False
         self._lock = threading.Lock()
         self._counted_until = self._taken_at = clock.monotonic()
-        self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
+        self._status = JobStatus(job.id, job.table, job.service, job.started_at, progress=JobProgress("starting"))
 
     @property
     def status(self) -> JobStatus:

@@ -29,7 +29,7 @@ from typing import TypeVar
 
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import FactKind, Record
-from lakeward.daemon.scheduling.scheduled_job import RunningJob
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.scheduling.tracked_table import HELD_ALONE, OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
@@ -57,15 +57,15 @@ def delay(chance: Random, *, first: float, most: float, failures: int) -> float:
     return step * chance.uniform(0.5, 1.0)
 
 
-def settle(table: TrackedTable, running: RunningJob, report: JobReport, now: float, chance: Random) -> list[Record]:
+def settle(table: TrackedTable, job: Job, report: JobReport, now: float, chance: Random) -> list[Record]:
     """The table after its job has ended, and what is worth remembering."""
     records = blame_groups(table, report, now)
-    service = running.job.service
+    service = job.service
     table.refused_jobs.pop(service, None)
     if service in TABLE_SERVICES:
         table.served = service
     if report.result is JobResult.FAILED:
-        problem = _problem_of(running, report)
+        problem = _problem_of(job, report)
         if service in OWN_TROUBLES and problem.kind in _OWN:
             return records + _retry_service(table, service, problem.text, now, chance)
         return records + _react(table, service, problem, now, chance)
@@ -80,11 +80,11 @@ def settle(table: TrackedTable, running: RunningJob, report: JobReport, now: flo
         return records + _retry_service(table, service, "", now, chance)
     if service is JobKind.RECOVERY:
         # One that was cancelled may belong to a lease that was lost and gained again since.
-        table.recovered = running.cancelled is None
+        table.recovered = job.cancelled is None
     elif service is JobKind.VERIFICATION:
         table.verify_at = now + table.schedule.verification_interval
     elif service is JobKind.PLAN_EXPIRY:
-        table.expiry_tried = running.job.expired_plans
+        table.expiry_tried = job.expired_plans
     else:
         table.expiry_tried = ()
     table.failures, table.job_trouble, table.refusal_recorded = 0, None, ""
@@ -209,12 +209,12 @@ def expire(table: TrackedTable, now: float) -> list[Record]:
     return records
 
 
-def _problem_of(running: RunningJob, report: JobReport) -> WorkProblem:
+def _problem_of(job: Job, report: JobReport) -> WorkProblem:
     """The one that the table answers for: one that names no file group, if there is any."""
     if not report.problems:
         return WorkProblem(ProblemKind.FAILED, "The job failed and did not say why.")
     problem = min(report.problems, key=lambda problem: problem.file_group is not None)
-    if running.stuck and problem.kind is ProblemKind.CANCELLED:
+    if job.stuck and problem.kind is ProblemKind.CANCELLED:
         return WorkProblem(ProblemKind.FAILED, "The job had not answered by its deadline and was cancelled.")
     return problem
 

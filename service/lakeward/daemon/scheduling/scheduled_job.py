@@ -29,14 +29,9 @@ class Job:
     memory_bytes: int
     deadline: float
     """When the scheduler stops waiting and cancels it."""
+    started_at: float
     expired_plans: tuple[str, ...] = ()
     """For PLAN_EXPIRY."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningJob:
-    job: Job
-    started_at: float
     cancelled: str | None = None
     """Why it was cancelled."""
     stuck: bool = False

@@ -85,7 +85,7 @@ from lakeward.daemon.scheduling.retry import (
     yield_for_a_while,
 )
 from lakeward.daemon.scheduling.schedule import Limits, Schedule
-from lakeward.daemon.scheduling.scheduled_job import Job, RunningJob
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.scheduling.table_view import TableView, view_of
 from lakeward.daemon.scheduling.tracked_table import Scan, TrackedTable, Trouble
@@ -105,7 +105,7 @@ class Scheduler:
         self._admission = Admission(limits)
         self._pauses = Pauses()
         self._tables: dict[str, TrackedTable] = {}
-        self._running: dict[str, RunningJob] = {}
+        self._running: dict[str, Job] = {}
         """Running jobs, also those of tables that were removed meanwhile."""
         self._queue: dict[str, Candidate] = {}
         self._plans_due: dict[str, None] = {}
@@ -232,7 +232,7 @@ class Scheduler:
             verify_at = max(self._now, event.verified_at + schedule.verification_interval)
         table = TrackedTable(event.table, schedule, verify_at)
         # Added again while a job of its first life has not answered yet: still one job per table.
-        table.running = next((job for job in self._running.values() if job.job.table == event.table), None)
+        table.running = next((job for job in self._running.values() if job.table == event.table), None)
         self._tables[event.table] = table
         self._touch(event.table)
 
@@ -327,7 +327,7 @@ class Scheduler:
             return
         self._admission.end(event.job_id)
         self._admission_due = True
-        table = self._tables.get(running.job.table)
+        table = self._tables.get(running.table)
         if table is None:
             return
         # What the table looks like now decides what comes next, whatever the outcome; a scan that is under way may
@@ -346,12 +346,12 @@ class Scheduler:
     def _size_job(self, event: JobSized) -> None:
         """A job that has more to read than its plan said, or than anybody knew, gets the time for it."""
         running = self._running.get(event.job_id)
-        table = None if running is None else self._tables.get(running.job.table)
+        table = None if running is None else self._tables.get(running.table)
         if running is None or table is None or running.cancelled is not None:
             return
         deadline = running.started_at + table.schedule.job_seconds(event.read_bytes)
-        if deadline > running.job.deadline:
-            self._keep_running(table, replace(running, job=replace(running.job, deadline=deadline)))
+        if deadline > running.deadline:
+            self._keep_running(table, replace(running, deadline=deadline))
             self._touch(table.name)
 
     def _see_foreign_service(self, event: ForeignServiceSeen) -> None:
@@ -456,12 +456,12 @@ class Scheduler:
             self._stop_scan(table, text)
             problem = WorkProblem(ProblemKind.TEMPORARY, text)
             self._out += fail_scan(table, scan, problem, self._now, self._chance, kind=FactKind.STUCK)
-        if running is not None and not running.stuck and running.job.deadline <= self._now:
+        if running is not None and not running.stuck and running.deadline <= self._now:
             # The job keeps its place, slot and memory until it answers, even when its lease or its table has gone: a
             # thread cannot be killed, so it still holds what it holds, and one that counts as gone would let the
             # next one in on memory that is not there. One table can thus cost all others a slot; the alert on stuck
             # jobs and a restart free it, and the timeline stays safe, since a cancelled job passes no more fences.
-            text = f"Job {running.job.id} had not answered by its deadline at {format_time(running.job.deadline)}."
+            text = f"Job {running.id} had not answered by its deadline at {format_time(running.deadline)}."
             self._cancel_job(table, text)
             self._keep_running(table, replace(table.running or running, stuck=True))
             self._record(FactKind.STUCK, table, text)
@@ -532,12 +532,13 @@ class Scheduler:
             write_bytes=candidate.write_bytes,
             memory_bytes=candidate.memory_bytes,
             deadline=self._now + table.schedule.job_seconds(candidate.read_bytes or None),
+            started_at=self._now,
             expired_plans=table.demand.expired_plans
             if table.demand and candidate.service is JobKind.PLAN_EXPIRY
             else (),
         )
         self._admission.begin(job.id, candidate, self._now)
-        self._keep_running(table, RunningJob(job, self._now))
+        self._keep_running(table, job)
         del self._queue[table.name]
         self._plans_due.pop(table.name, None)
         table.queued_at = None
@@ -546,11 +547,11 @@ class Scheduler:
 
     def _cancel_job(self, table: TrackedTable, why: str) -> None:
         assert table.running is not None
-        self._out.append(Cancel(table.running.job.id, why))
+        self._out.append(Cancel(table.running.id, why))
         self._keep_running(table, replace(table.running, cancelled=why))
 
-    def _keep_running(self, table: TrackedTable, running: RunningJob) -> None:
-        table.running = self._running[running.job.id] = running
+    def _keep_running(self, table: TrackedTable, running: Job) -> None:
+        table.running = self._running[running.id] = running
 
     def _stop_scan(self, table: TrackedTable, why: str) -> None:
         """Its result will not count any more. It writes nothing, so its place is free at once."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from lakeward.base.quantities import format_time
 from lakeward.daemon.scheduling.demand import Demand
-from lakeward.daemon.scheduling.scheduled_job import RunningJob
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, ServiceTrouble, TableState
 from lakeward.daemon.scheduling.tracked_table import TrackedTable
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
@@ -54,7 +54,7 @@ class TableView:
     queue_position: int | None
     """The position from 1, among all tables."""
     queued_at: float | None
-    running: tuple[RunningJob, ...]
+    running: tuple[Job, ...]
     service_troubles: tuple[ServiceTrouble, ...] = ()
     refused: Mapping[JobKind, str] = field(default_factory=dict)
     """Refused services, each with the reason, as the last plan said, or their last job; empty where the whole plan was
@@ -124,7 +124,7 @@ def _state(
         return holds[0].state, holds[0].reason + (f" {_about(running)}" if running else "")
     held = " And: ".join(hold.reason for hold in holds)
     if running is not None:
-        state = TableState.RECOVERING if running.job.service is JobKind.RECOVERY else TableState.RUNNING
+        state = TableState.RECOVERING if running.service is JobKind.RECOVERY else TableState.RUNNING
         lets = f" It is let finish, and then: {held}" if holds and running.cancelled is None else ""
         return state, _about(running) + lets
     if holds:
@@ -155,11 +155,10 @@ def _about_refused(table: TrackedTable) -> str:
     return "".join(f" Refused, {' and '.join(names)}: {text}" for text, names in stopped.items())
 
 
-def _about(running: RunningJob) -> str:
-    job = running.job
-    told = f" It was asked to stop: {running.cancelled}" if running.cancelled else ""
-    stuck = " It keeps its place until it answers." if running.stuck else ""
-    return f"Job {job.id} ({job.service}) runs since {format_time(running.started_at)}.{told}{stuck}"
+def _about(job: Job) -> str:
+    stops = f" It was asked to stop: {job.cancelled}" if job.cancelled else ""
+    stuck = " It keeps its place until it answers." if job.stuck else ""
+    return f"Job {job.id} ({job.service}) runs since {format_time(job.started_at)}.{stops}{stuck}"
 
 
 def _why_queued(table: TrackedTable, now: float, wanted: JobKind, obstacle: str | None) -> str:
@@ -183,7 +182,7 @@ def _next_action(
     if state in _NOT_OURS:
         return "none", None
     if table.running is not None:
-        return f"end of {table.running.job.service}", None
+        return f"end of {table.running.service}", None
     wanted = table.wanted(now)
     if not holds and wanted is not None:
         return wanted.value, None if table.queued_at is not None else table.window_edge(now)

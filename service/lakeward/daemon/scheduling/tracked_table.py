@@ -24,7 +24,7 @@ from lakeward.daemon.scheduling.events import ForeignServiceSeen
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.scheduling.pauses import Control
 from lakeward.daemon.scheduling.schedule import Schedule
-from lakeward.daemon.scheduling.scheduled_job import RunningJob
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, TableState
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.services.service import ServiceDemand
@@ -157,7 +157,7 @@ class TrackedTable:
     a table which always has something to compact is cleaned all the same."""
     metadata_is_cleaned: bool = False
     """A clean has scanned the metadata table since its services became due."""
-    running: RunningJob | None = None
+    running: Job | None = None
     retries: int = 0
     """Jobs in a row that got nothing done; what back-off grows with."""
     failures: int = 0
@@ -392,7 +392,7 @@ class TrackedTable:
             timers.append(self.job_trouble.until)
         timers += [trouble.until for trouble in self.refused_jobs.values()]
         if self.running is not None:
-            timers.append(inf if self.running.stuck else self.running.job.deadline)
+            timers.append(inf if self.running.stuck else self.running.deadline)
         elif not is_held and not stopping:
             verifications = (self.verify_at, self.verify_at + self.schedule.verification_interval)
             timers += [at for at in verifications if at > now]

@@ -41,7 +41,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lakeward.base.clock import Clock
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_duration
-from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
+from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules, Denial
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
@@ -75,7 +75,7 @@ def make_http(
     *,
     registry: CollectorRegistry,
     status: Callable[[], ServiceStatus],
-    detail: Callable[[str], TableDetail | None],
+    detail: Callable[[str], TablePage | None],
     reload: Callable[[], ReloadOutcome],
     clock: Clock,
     access: AccessRules | None = None,

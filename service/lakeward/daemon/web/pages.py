@@ -32,7 +32,7 @@ from lakeward.daemon.status import (
     JobEnd,
     JobStatus,
     ServiceStatus,
-    TableDetail,
+    TablePage,
     TableStatus,
 )
 from lakeward.daemon.web.storage_chart import storage_chart
@@ -432,7 +432,7 @@ class Pages:
             refresh_link="?refresh=off" if refresh else "?",
         )
 
-    def one_table(self, detail: TableDetail, query: GroupQuery) -> str:
+    def one_table(self, detail: TablePage, query: GroupQuery) -> str:
         page = page_of(detail.groups, query)
         return self._render(
             "table.html",

@@ -16,7 +16,7 @@ from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.purging import PurgeReason
 from lakeward.services.clean.run.choosing import CleanChoice, choose_overdue
-from lakeward.services.clean.run.cleaner import CleanedTable
+from lakeward.services.clean.run.cleaner import FinishedClean
 from lakeward.services.clean.run.purging import PurgedRun, purge_quarantine
 from lakeward.services.together.explaining.storage_states import FileState, storage_states
 from lakeward.storage.local import LocalStorage
@@ -158,7 +158,7 @@ def test_what_is_replaced_while_it_stands_goes_with_what_replaced_it(tmp_path: P
     assert cleaned.files > 1 and data_files(fetch(store, BASE, tmp_path / "files")) == set()
 
 
-def _cleaned_in_place(tmp_path: Path) -> tuple[MemoryObjects, StorageLockOptions, CleanedTable]:
+def _cleaned_in_place(tmp_path: Path) -> tuple[MemoryObjects, StorageLockOptions, FinishedClean]:
     folder, store = compacted("v9", tmp_path / "folder"), MemoryObjects(Objects())
     lock = StorageLockOptions(wait_seconds=0.0)
     bring(folder, store, BASE)

@@ -109,7 +109,7 @@ def _path(table: ServicedTable) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CleanedTable:
+class FinishedClean:
     """A clean that this run ended."""
 
     instant: str
@@ -142,7 +142,7 @@ class WaitingClean:
 
 @dataclass(frozen=True, slots=True)
 class CleanReport:
-    cleans: tuple[CleanedTable, ...] = ()
+    cleans: tuple[FinishedClean, ...] = ()
     waiting: tuple[WaitingClean, ...] = ()
     """While there is one, no clean is planned."""
 
@@ -199,7 +199,7 @@ class Cleaner:
         table.watch_ours()
         with table.locked() as _:
             table.sweep(snapshot)
-        cleans: list[CleanedTable] = []
+        cleans: list[FinishedClean] = []
         waiting: list[WaitingClean] = []
         for instant in snapshot.timeline.pending:
             if instant.action != ServiceAction.CLEAN.pending:
@@ -246,7 +246,7 @@ class Cleaner:
         table.observer.step(f"clean {instant} scheduled, files: {_count(plan)}")
         return instant
 
-    def carry_out(self, instant: str, *, recovered: bool) -> CleanedTable | None:
+    def carry_out(self, instant: str, *, recovered: bool) -> FinishedClean | None:
         """End the clean of this instant. None when another process completed it."""
         table, started = self._table, self._table.clock.monotonic()
         with table.measured(Phase.CLAIM):
@@ -263,7 +263,7 @@ class Cleaner:
             table.observer.step(f"clean {instant} was completed by another process")
             return None
         retained = clean.plan.earliest_retained
-        return CleanedTable(
+        return FinishedClean(
             instant=instant,
             completion_time=completion_time,
             recovered=recovered,
@@ -291,7 +291,7 @@ class Cleaner:
         said = 0.0 if begun is None else begun.keep_until - self._table.clock.now()
         return max(self._keep_seconds, said)
 
-    def _claim(self, instant: str) -> tuple[ClaimedClean, dict[str, str]] | CleanedTable | None:
+    def _claim(self, instant: str) -> tuple[ClaimedClean, dict[str, str]] | FinishedClean | None:
         """The clean with what stays of it; what ended it where there is nothing to carry out; None when completed."""
         table = self._table
         table.watch([instant])
@@ -319,7 +319,7 @@ class Cleaner:
                 fence()
                 attempt.unschedule()
                 table.observer.step(f"clean {instant} is taken back: {_first(needed)}")
-                return CleanedTable(instant, None, recovered=True, files=0, bytes=0, earliest_retained="", kept=needed)
+                return FinishedClean(instant, None, recovered=True, files=0, bytes=0, earliest_retained="", kept=needed)
             for path, why in needed.items():
                 table.observer.step(f"clean {instant} leaves {path}: {why}")
             attempt.claim()
