@@ -38,10 +38,10 @@ from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.compaction.run.preview import Preview
-from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.services.metadata.run.trigger import scan_trigger
 from lakeward.table.backlog import read_amplification
+from lakeward.table.metadata.compact_after import MetadataCompactAfter
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.timeline.timeline import load_timeline

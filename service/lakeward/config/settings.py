@@ -68,11 +68,11 @@ from lakeward.protocol.section import (
 from lakeward.protocol.yielding import WritersConflict, YieldOptions, YieldThen
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings
-from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
 from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.services.services import NAMED, load_sections
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
+from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.table.timeline.timezone import parse_zone
 
 

@@ -45,7 +45,7 @@ from lakeward.services.together.inspection import damaged_as_json
 from lakeward.table.damaged_file import damaged_error
 
 if TYPE_CHECKING:
-    from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
+    from lakeward.table.metadata.compact_after import MetadataCompactAfter
 
 
 def compact(

@@ -20,10 +20,10 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.metadata.plan.compact_after import MetadataCompactAfter
 from lakeward.services.metadata.plan.trigger import MetadataService, MetadataTrigger
 from lakeward.services.metadata.run.trigger import scan_trigger, service_metadata
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
+from lakeward.table.metadata.compact_after import MetadataCompactAfter
 
 if TYPE_CHECKING:
     from lakeward.services.metadata.run.services import MetadataDone

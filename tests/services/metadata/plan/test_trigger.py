@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 
 from lakeward.format.timeline.instant import Instant, parse_instant
-from lakeward.services.metadata.plan.compact_after import AUTO
 from lakeward.services.metadata.plan.trigger import (
     WRITERS_LIMIT,
     MetadataTrigger,
@@ -15,6 +14,7 @@ from lakeward.services.metadata.plan.trigger import (
     metadata_trigger,
     writers_limit,
 )
+from lakeward.table.metadata.compact_after import AUTO
 from lakeward.table.timeline.timeline import Timeline
 
 BUILD = "00000000000000000"

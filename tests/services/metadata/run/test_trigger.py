@@ -12,10 +12,10 @@ from lakeward.protocol.lock.opening import stopped_writers_options
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.progress import Count, Silent
-from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
 from lakeward.services.metadata.plan.trigger import MetadataTrigger
 from lakeward.services.metadata.run.trigger import MetadataReport, scan_trigger, service_metadata
 from lakeward.storage.storage import Storage
+from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.reader import TimelineCache
 from tests.called_storage import WRITES

@@ -30,7 +30,7 @@ from enum import StrEnum
 
 from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.services.metadata.plan.cleaning import RETAINED_COMMITS
-from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
+from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.table.metadata.metadata_table import is_initial_build, latest_compaction
 from lakeward.table.timeline.timeline import Timeline
 

@@ -22,13 +22,13 @@ from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Count, Observer
-from lakeward.services.metadata.plan.compact_after import AUTO, MetadataCompactAfter
 from lakeward.services.metadata.plan.trigger import (
     MetadataService,
     MetadataTrigger,
     metadata_trigger,
 )
 from lakeward.storage.storage import Storage
+from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.table.metadata.metadata_table import has_metadata_table, load_metadata_timeline, metadata_base_path
 from lakeward.table.table_config import TableConfig, load_table_config
 from lakeward.table.timeline.reader import TimelineCache
