@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakeward.base.clock import SystemClock
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType

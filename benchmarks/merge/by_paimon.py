@@ -22,7 +22,7 @@ from benchmarks.merge.files import SliceFiles
 from benchmarks.merge.shape import KEY_COLUMN, ORDERING_COLUMN
 from benchmarks.merge.watched import Watched, watched
 from lakeward.engine.dispatch.java import ensure_java
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from tests.hudi.spark import HudiMissing
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.merge.files import BATCH_ROWS
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import read_data_block
 from lakeward.merge.digest import Digest

@@ -1,4 +1,4 @@
-"""Lakeward. Importing any of it says which pool Arrow takes memory from (`engine/task/memory_pool`).
+"""Lakeward. Importing any of it says which pool Arrow takes memory from (`engine/task/peak_memory`).
 
 Arrow asks the environment once, when it is loaded: its readers and writers of Parquet and its kernels take the pool
 that it chose then, and not the one that is set later.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeward.storage.local import LocalStorage
-from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.file_group import BaseFile
+from lakeward.table.snapshot import BaseFileFacts, read_base_file_facts
 
 
 def facts(base: Path, content: bytes | None) -> BaseFileFacts:

@@ -19,7 +19,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LakewardError, UsageError
 from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
 from lakeward.cli.result import Result
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.parquet.columns import read_columns
 from lakeward.protocol.table_birth import TableThere, check_is_free, create_table

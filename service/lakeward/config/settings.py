@@ -37,7 +37,6 @@ from pydantic import (
 
 from lakeward.base.printable import printable_url
 from lakeward.base.quantities import OPERATION_BYTES_MIN, check_memory, write_size
-from lakeward.base.state_folder import state_folder
 from lakeward.config.codec import Codec
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.lock_provider import LockProvider
@@ -48,6 +47,7 @@ from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.opening import LockOptions, stopped_writers_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.protocol.options import state_folder
 from lakeward.protocol.section import (
     SIZE_SCHEMA,
     Count,

@@ -37,8 +37,7 @@ from lakeward.protocol.pending.pending_work import PendingWork, pending_work
 from lakeward.protocol.pending.stuck import is_begun_service
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.problem import problem_of
-from lakeward.protocol.refusals.eligibility import TableService
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, refuse
 from lakeward.protocol.serviced_table import ServicedTable, planned_at
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.service import Care, Service, ServiceDemand, TableFacts

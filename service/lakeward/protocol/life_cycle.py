@@ -23,8 +23,7 @@ from lakeward.base.errors import Cancelled, LakewardError
 from lakeward.base.quantities import format_instant
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.heartbeat import INTERVAL_SECONDS
-from lakeward.protocol.lock.renewal import Renewal
-from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.lock.table_lock import Fence, Renewal
 from lakeward.protocol.owner import Owner
 from lakeward.protocol.progress import Count, Phase
 from lakeward.protocol.serviced_table import ServicedTable

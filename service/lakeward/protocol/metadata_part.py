@@ -22,7 +22,7 @@ from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.protocol.metadata.changes import DeletedFile, NewFile
-    from lakeward.protocol.metadata.write_changes import WriteChanges
+    from lakeward.protocol.metadata.key_changes import WriteChanges
     from lakeward.protocol.metadata.writer import DeltaCommitWriter
     from lakeward.table.index_definitions import IndexedColumns
 

@@ -5,15 +5,24 @@ Touches: nothing.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakeward.base.state_folder import state_folder
 from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.protocol.lock.opening import LockOptions
-from lakeward.protocol.pending.silence import SILENT_AFTER_SECONDS
 from lakeward.protocol.yielding import YieldOptions
 from lakeward.table.listing import ListingSource
+
+
+def state_folder() -> Path:
+    """The folder of the service's own files: `$XDG_STATE_HOME/lakeward`, by default below `~/.local/state`."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return Path(home) / "lakeward"
+
+
+SILENT_AFTER_SECONDS = 6 * 3600.0
+"""Hudi makes a marker for each file that it begins to write, so it is more than a file takes."""
 
 
 @dataclass(frozen=True, slots=True)

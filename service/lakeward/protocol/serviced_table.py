@@ -32,8 +32,7 @@ from lakeward.protocol.metadata.delta_commit import DeltaCommit
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Owner, Processes
 from lakeward.protocol.progress import Observer, Phase, Silent
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.times.instant_time import Minter
 from lakeward.protocol.times.seen_times import read_times
 from lakeward.protocol.transition import ServiceAction, WriteAction

@@ -23,8 +23,7 @@ from enum import StrEnum
 from typing import Final
 
 from lakeward.base.errors import BrokenFile, Unsupported, UsageError
-from lakeward.format.avro.column_names import find_bad_names
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS, find_bad_names
 from lakeward.format.avro.schema import AvroField, AvroKind, parse_schema
 from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH
 from lakeward.table.metadata.new_metadata_table import NewMetadataTable

@@ -7,6 +7,11 @@ and never the reverse: a completed instant whose files were listed too early.
     properties -> end of the archive, in layout 1 -> timeline -> plans of pending instants -> newest schema
                -> partitions and files -> history -> what the completed writes say of the files
 
+The versions of a table's schema (`.hoodie/.schema`), where a writer has used schema on read.
+
+Hudi writes them as it does instants: a file without content when a change is requested and when it is under way, and
+one with all versions so far when it is done. So the newest of these has them all, and a change that died shows, too.
+
 Touches: storage, reading only: one listing a folder, or the metadata table in its place; all completed writes of the
          active timeline and the plans of log compactions are opened, of data files only the last bytes of those base
          files that a service would rewrite.
@@ -17,15 +22,18 @@ Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 
 from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.format.parquet.footer import is_encrypted, read_ending
+from lakeward.format.schema_history import SchemaVersion, read_schema_history
 from lakeward.format.timeline.compaction_plan import CompactionPlan
-from lakeward.storage.storage import FileStatus, Storage, parent
-from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
+from lakeward.storage.storage import FileStatus, Storage, join, parent
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import (
@@ -39,8 +47,7 @@ from lakeward.table.file_system_view import (
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import Partition, UnlistedFolder
-from lakeward.table.schema_history import SchemaHistory, load_schema_history
-from lakeward.table.table_config import LoadedConfig, TableConfig, load_table_config
+from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.archived_log import ArchiveEnd, load_archive_end
 from lakeward.table.timeline.reader import (
@@ -54,6 +61,60 @@ from lakeward.table.timeline.reader import (
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
 from lakeward.table.timeline.timezone import TimelineZone, newest_samples, resolve_zone, saved_properties
 from lakeward.table.written_files import find_damage
+
+SCHEMA_FOLDER = ".schema"
+
+_COMPLETED = re.compile(r"(?P<time>\d+)_\d+\.schemacommit")
+_BEGUN = re.compile(r"(?P<time>\d+)\.schemacommit\.(requested|inflight)")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaHistory:
+    versions: tuple[SchemaVersion, ...] = ()
+    """Newest first."""
+    problem: str | None = None
+    """Why they cannot be relied on, in a sentence, or None."""
+
+
+def load_schema_history(storage: Storage, base_path: str) -> SchemaHistory | None:
+    """None where there is none."""
+    folder = join(hoodie_folder(base_path), SCHEMA_FOLDER)
+    names = [entry.name for entry in storage.list(folder) if not entry.name.endswith(".crc")]
+    if not names:
+        return None
+    completed = {match["time"]: name for name in names if (match := _COMPLETED.fullmatch(name)) is not None}
+    begun = {match["time"] for name in names if (match := _BEGUN.fullmatch(name)) is not None}
+    unknown = [name for name in names if not (_COMPLETED.fullmatch(name) or _BEGUN.fullmatch(name))]
+    if unknown or not completed or max(begun, default="") > max(completed):
+        return SchemaHistory(problem=f"{unknown[0] if unknown else max(names)} is not a change that is complete.")
+    file = completed[max(completed)]
+    try:
+        return SchemaHistory(read_schema_history(storage.read(join(folder, file)), file=f".hoodie/.schema/{file}"))
+    except (BrokenFile, NotFound) as error:
+        return SchemaHistory(problem=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileFacts:
+    path: str
+    broken: str | None
+    """Why the file is no readable Parquet, or None."""
+    is_encrypted: bool = False
+
+
+def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> BaseFileFacts:
+    """Read the footer of a file that was listed a moment ago. One that is gone meanwhile was cleaned, and nothing is
+    wrong with it."""
+    try:
+        with storage.open_input(join(base_path, base.path)) as file:
+            tail, footer = read_ending(file, base.size, file=base.path)
+        encrypted = is_encrypted(tail, footer, file=base.path)
+    except NotFound:
+        return BaseFileFacts(base.path, None)
+    except BrokenFile as error:
+        return BaseFileFacts(base.path, str(error))
+    return BaseFileFacts(base.path, None, encrypted)
+
 
 """The folder below `.hoodie` that holds the schema history of tables with schema on read."""
 

@@ -40,8 +40,7 @@ from lakeward.format.avro.schema import block_schema
 from lakeward.index.index import Indexed, WritableIndex
 from lakeward.index.location import LOCATIONS
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode
-from lakeward.protocol.metadata.changed_keys import read_changed_keys
-from lakeward.protocol.metadata.write_changes import ChangedKeys
+from lakeward.protocol.metadata.key_changes import ChangedKeys, read_changed_keys
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot

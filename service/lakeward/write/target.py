@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 
+from lakeward.engine.task.operation_output import OutputPlace
 from lakeward.engine.task.operation_spec import ChangeLog
-from lakeward.engine.task.output_place import OutputPlace
 from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging

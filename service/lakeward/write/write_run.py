@@ -41,7 +41,7 @@ from lakeward.protocol.before_writing import check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
-from lakeward.protocol.metadata.write_changes import ChangedKeys, WriteChanges
+from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable

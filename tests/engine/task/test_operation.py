@@ -21,7 +21,7 @@ from lakeward.engine.task import operation as operation_module
 from lakeward.engine.task.operation import run_operation
 from lakeward.engine.task.operation_spec import OperationKind, OperationSpec, finished_operations
 from lakeward.engine.task.work_counters import WorkCounters
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.log.change_log import ChangedRows, ChangeLogWriter, read_changes
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet.base_file import SORTED_BY_KEY, BaseFileWriter, read_shape

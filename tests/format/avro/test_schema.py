@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import DEFAULT_KEY, REQUIRED_KEY, block_schema, table_schema
 
 

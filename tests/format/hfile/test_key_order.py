@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.format.hfile.key_order import KeyOrder, depends_on_order
+from lakeward.format.hfile.reader import KeyOrder, depends_on_order
 
 text = st.text(
     alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("a\ud7ff\ue000！￿😀𐀀\U0010ffff")), max_size=5

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.errors import BrokenFile
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import BaseFileWriter

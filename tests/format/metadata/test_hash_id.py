@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from lakeward.format.metadata.hash_id import hash_id
+from lakeward.format.metadata.key import hash_id
 
 
 def test_hashes_are_hudis():

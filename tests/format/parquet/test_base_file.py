@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import (

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import BaseFileWriter
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes

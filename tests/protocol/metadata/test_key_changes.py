@@ -16,8 +16,8 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata
 from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.protocol.metadata import writer
+from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
 from lakeward.protocol.metadata.key_sorting import KeySorter
-from lakeward.protocol.metadata.write_changes import ChangedKeys, WriteChanges
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden

@@ -17,9 +17,9 @@ from lakeward.format.metadata.key import file_group_index, hashed_secondary_valu
 from lakeward.format.metadata.log_file import write_metadata_deletes
 from lakeward.format.metadata.record import SecondaryIndexRecord
 from lakeward.protocol.metadata.changes import NewFile
+from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.protocol.metadata.key_sorting import KeySorter
 from lakeward.protocol.metadata.secondary_pairs import SecondaryPairs, why_not_indexed
-from lakeward.protocol.metadata.write_changes import WriteChanges
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA, METADATA_TIMELINE, PARTITION_PROPERTY, set_property
 from tests.our_reader import read_rows, scan

@@ -12,7 +12,7 @@ from lakeward.format.metadata.record import MetadataRecord
 from lakeward.protocol.attempts.staged_commit import named_files
 from lakeward.protocol.metadata.changes import DeletedFile
 from lakeward.protocol.metadata.delta_commit import COMMIT_FILE, DeltaCommit
-from lakeward.protocol.metadata.write_changes import WriteChanges
+from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.metadata.reader import MetadataReader

@@ -12,8 +12,8 @@ from lakeward.base.errors import Conflict, Refused
 from lakeward.format.metadata.key import ALL_PARTITIONS, partition_stats_key
 from lakeward.format.metadata.record import FilesRecord, PartitionStatsRecord
 from lakeward.protocol.metadata.changes import NewFile
+from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written, take_metadata_snapshot
-from lakeward.protocol.metadata.write_changes import WriteChanges
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata.reader import MetadataReader
 from tests.clocks import SkippingClock

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
-from lakeward.table.watching.calm_folder import CALM_SECONDS, CalmFolder
+from lakeward.table.watching.incremental_view import CALM_SECONDS, CalmFolder
 from tests.clocks import SettableClock
 
 COARSE = 1_800_000_000.0

@@ -17,9 +17,9 @@ from lakeward.base.errors import NotATable
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
-from lakeward.table.watching.calm_folder import CALM_SECONDS
 from lakeward.table.watching.incremental_view import (
     CALM_LISTING_SECONDS,
+    CALM_SECONDS,
     PROPERTIES_SECONDS,
     REBUILD_SECONDS,
     Change,

@@ -30,8 +30,7 @@ from lakeward.cli.services.clean_view import (
 )
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.services.clean.plan.consumer import parse_place
 from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
 from lakeward.services.clean.plan.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention

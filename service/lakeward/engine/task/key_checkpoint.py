@@ -23,7 +23,7 @@ import pyarrow as pa
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import AlreadyExists
 from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
-from lakeward.engine.task.memory_pool import use_tight_pool
+from lakeward.engine.task.peak_memory import use_tight_pool
 from lakeward.engine.task.work_counters import WorkMeter
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.key_checkpoints import KeyCheckpoint, write_keys

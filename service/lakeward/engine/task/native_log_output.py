@@ -27,10 +27,13 @@ from typing import BinaryIO, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from lakeward.engine.task.file_statistics import FileStatistics
-from lakeward.engine.task.operation_output import open_operation_output, output_path
-from lakeward.engine.task.output_place import OutputPlace
-from lakeward.engine.task.size_watch import SizeWatch
+from lakeward.engine.task.operation_output import (
+    FileStatistics,
+    OutputPlace,
+    SizeWatch,
+    open_operation_output,
+    output_path,
+)
 from lakeward.format.file_name import NativeLogKind, NativeLogName
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter

@@ -35,10 +35,9 @@ import pyarrow as pa
 from lakeward.base.errors import Unsupported
 from lakeward.engine.task.change_log_output import open_change_log
 from lakeward.engine.task.log_operation import run_log_operation
-from lakeward.engine.task.memory_pool import use_tight_pool
 from lakeward.engine.task.operation_output import open_operation_output, output_path
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.engine.task.peak_memory import PeakMemory
+from lakeward.engine.task.peak_memory import PeakMemory, use_tight_pool
 from lakeward.engine.task.verification import OutputSample, check_copied, check_counts, check_digest, check_sample
 from lakeward.engine.task.work_counters import WorkMeter
 from lakeward.format.avro.schema import required_columns

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from lakeward.engine.task.output_place import OutputPlace
+from lakeward.engine.task.operation_output import OutputPlace
 from lakeward.engine.task.work_counters import CounterPlace
 from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName, NativeLogKind, NativeLogName

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile
-from lakeward.engine.task.memory_pool import use_tight_pool
+from lakeward.engine.task.peak_memory import use_tight_pool
 from lakeward.format.file_name import resolve
 from lakeward.format.parquet.base_file import open_base_file, read_shape
 from lakeward.merge.rows.key_ascent import KeyAscent

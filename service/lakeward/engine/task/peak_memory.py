@@ -4,6 +4,15 @@ Linux keeps the largest resident set of a process and lets the process set it ba
 runs one task after the other can say it of each. Where that is not allowed (a sandbox, another system) the largest
 since the process began is all there is.
 
+The pool that Arrow takes memory from while an operation runs.
+
+Its own choice, mimalloc, keeps what was freed: a merge of one row of 100 MB ended with 130 MiB that nothing held, and
+one of wide rows had 544 MiB at its peak where a fifth was not in use. jemalloc gives it back, at the same cost.
+
+The environment asks for jemalloc before Arrow is loaded (`lakeward/__init__`). Where Arrow was loaded before that, as
+by Spark in an executor, only what Python asks for comes from the pool that is set here. Builds of Arrow without
+jemalloc keep their own.
+
 Touches: /proc/self/clear_refs and /proc/self/status.
 """
 
@@ -12,6 +21,8 @@ from __future__ import annotations
 import re
 import resource
 import sys
+
+import pyarrow as pa
 
 _CLEAR_REFS = "/proc/self/clear_refs"
 _STATUS = "/proc/self/status"
@@ -50,3 +61,11 @@ def _since_reset() -> int | None:
 def _since_start() -> int:
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else largest * 1024
+
+
+_WANTED = "jemalloc"
+
+
+def use_tight_pool() -> None:
+    if _WANTED in pa.supported_memory_backends() and pa.default_memory_pool().backend_name != _WANTED:
+        pa.set_memory_pool(pa.jemalloc_memory_pool())

@@ -23,7 +23,16 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from lakeward.format.avro.meta_columns import META_COLUMNS, OPERATION_COLUMN
+META_COLUMNS: Final = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+
+OPERATION_COLUMN: Final = "_hoodie_operation"
+
 
 _NAMED: Final = frozenset({"record", "error", "fixed", "enum"})
 _LAST_OF_PLANE: Final = 0xFFFF

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.format.avro.meta_columns import META_COLUMNS, OPERATION_COLUMN
+from lakeward.format.avro.column_names import META_COLUMNS, OPERATION_COLUMN
 
 REQUIRED_KEY = b"lakeward.required"
 """The entry of a field's metadata that says that its values may not be null."""

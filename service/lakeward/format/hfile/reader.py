@@ -6,8 +6,15 @@
 Opening reads the end of the file only; a lookup reads the data blocks that may hold its keys and the indexes above
 them, each once for all of its keys.
 
+The two orders in which keys may lie in an HFile.
+
+HBase's writer takes keys in the order of their bytes. Hudi's own writer takes them as they come, and Hudi sorts Java
+strings, by their UTF-16 units: there U+E000 to U+FFFF come after what lies beyond U+FFFF. The orders differ only
+between keys whose first difference is of these two kinds, an emoji against a full-width letter for example; Hudi's own
+lookups, which use bytes, can miss such a key. For every other key both orders find the same place in either file.
+
 Touches: the file it is given, by seeking and reading inside of the range.
-Keeps:   1. keys are found whichever of the two orders (`format/hfile/key_order.py`) the file is in;
+Keeps:   1. keys are found whichever of the two orders (`format/hfile/reader.py`) the file is in;
          2. a scan yields as many entries as the trailer says or ends in an error, so a loss is never silent;
          3. no block is read twice in a pass, so an index that leads in circles is an error and not an endless read;
          4. memory is bounded by one data block, one block of each index level and what a lookup finds.
@@ -15,8 +22,10 @@ Keeps:   1. keys are found whichever of the two orders (`format/hfile/key_order.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from types import MappingProxyType
 from typing import BinaryIO
 
@@ -26,9 +35,27 @@ from lakeward.format.hfile.block import HFileBlockType, read_block
 from lakeward.format.hfile.entries import HFileEntries, decode_entries
 from lakeward.format.hfile.index import IndexEntry, decode_inner_index, decode_root_index
 from lakeward.format.hfile.info import decode_file_info
-from lakeward.format.hfile.key_order import KeyOrder, depends_on_order
 from lakeward.format.hfile.range import HFileRange
 from lakeward.format.hfile.trailer import TRAILER_BYTES, read_trailer
+
+# The first bytes in UTF-8: 0xEE and 0xEF for U+E000 to U+FFFF, 0xF0 to 0xF4 for what lies beyond.
+_LEADS = re.compile(rb"[\xee-\xf4]")
+_AS_UTF_16 = bytes.maketrans(b"\xf0\xf1\xf2\xf3\xf4\xee\xef", b"\xee\xef\xf0\xf1\xf2\xf3\xf4")
+
+
+class KeyOrder(Enum):
+    BYTES = "bytes"
+    UTF_16 = "UTF-16"
+
+    def rank(self, key: bytes) -> bytes:
+        """Bytes that compare as the keys do in this order."""
+        return key if self is KeyOrder.BYTES else key.translate(_AS_UTF_16)
+
+
+def depends_on_order(key: bytes) -> bool:
+    """Whether the key may have different places in the two orders."""
+    return _LEADS.search(key) is not None
+
 
 Entry = tuple[bytes, bytes]
 """Key and value."""

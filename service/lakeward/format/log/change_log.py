@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.log.block import BlockType, CorruptBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block

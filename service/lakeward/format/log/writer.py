@@ -23,8 +23,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records
-from lakeward.format.avro.meta_columns import META_COLUMNS
 from lakeward.format.avro.program import compile_schema
 from lakeward.format.avro.schema import parse_schema
 from lakeward.format.log.block import FORMAT_VERSION, MAGIC, BlockType, HeaderKey

@@ -26,9 +26,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from lakeward.base.kernel import I32, I64_IN, U16_IN, kernel, types
-from lakeward.format.metadata.hash_id import hash_id
+
+_SEED = 0xFFFFFFFFDABADABA
+"""The int 0xdabadaba with its sign, as a long."""
+
+
+def hash_id(text: str) -> bytes:
+    """Eight bytes, big-endian."""
+    return xxhash.xxh64_digest(text.encode("utf-8"), seed=_SEED)
+
 
 ALL_PARTITIONS = "__all_partitions__"
 """The key under which `files` lists the partitions themselves."""

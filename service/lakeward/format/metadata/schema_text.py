@@ -13,7 +13,7 @@ import json
 from functools import cache
 from typing import Any, Final
 
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.metadata.schema import (
     ARRAY_WRAPPER,
     BLOOM_FILTER,

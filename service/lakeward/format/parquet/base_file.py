@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.base.errors import BrokenFile
-from lakeward.format.avro.meta_columns import META_COLUMNS, OPERATION_COLUMN
+from lakeward.format.avro.column_names import META_COLUMNS, OPERATION_COLUMN
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 
 PAGE_BYTES = 1024 * 1024
 """What the library makes a page of."""

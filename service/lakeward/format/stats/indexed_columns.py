@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.stats.stats_value import StatsVersion, ValueKind, ValueType, value_type_of
 
 INDEXED_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")

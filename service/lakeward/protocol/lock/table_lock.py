@@ -5,6 +5,11 @@
 
 Held with `with lock:`; not reentrant. While it is held a thread renews it, where its provider's locks run out.
 
+A thread that keeps leases fresh (heartbeat, lock) while the work goes on.
+
+A failed renewal does not stop the work: the work that relies on the lease proves it before publishing, and an outage
+shorter than the lease does no harm. What went wrong is kept for the error message.
+
 Touches: what the provider touches.
 Keeps:   1. once `fence` has returned, the lock was still ours after it was called; what cannot be proved raises;
          2. `release` gives back what is ours and nothing else, also when `acquire` raised, also twice.
@@ -12,12 +17,41 @@ Keeps:   1. once `fence` has returned, the lock was still ours after it was call
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import ClassVar, Self
 
-from lakeward.protocol.lock.renewal import Renewal
+from lakeward.base.errors import LakewardError
+
+
+class Renewal:
+    def __init__(self, renew: Callable[[], None], *, interval_seconds: float) -> None:
+        self._renew = renew
+        self._interval_seconds = interval_seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lakeward-renewal", daemon=True)
+        self.last_failure: Exception | None = None
+
+    def __enter__(self) -> Renewal:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_seconds):
+            try:
+                self._renew()
+                self.last_failure = None
+            except (LakewardError, OSError) as failure:
+                self.last_failure = failure
+
 
 OnWait = Callable[[str, float], None]
 """Told again and again what is waited for ("the table lock … is held") and for how many seconds by now; may raise."""

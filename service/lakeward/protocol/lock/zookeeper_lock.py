@@ -44,7 +44,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LockHeld, LockLost, LockServiceAway, Refused
-from lakeward.format.metadata.hash_id import hash_id
+from lakeward.format.metadata.key import hash_id
 from lakeward.protocol.lock.table_lock import OnWait, TableLock, wait_silently
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.protocol.owner import Owner, parse_owner

@@ -5,6 +5,15 @@
 
 Updates in place are not in it, nor keys of rows that a log deleted before: Hudi names those once more, without effect.
 
+What a write brings to the metadata table beside its files: keys that came and went, file groups that it replaced.
+
+    the record index     a record for each key that came to a file group, a deletion of each key that is gone
+    secondary indexes    the same of pairs of a value and a key (`secondary_pairs.py`)
+    partition_stats      what is known of partitions that were deleted goes
+    index definitions    columns that the table has from this write on are indexed from it on
+
+A service has none of it: it moves no key and brings no column.
+
 Touches: storage, reading the files of targets and of replaced file groups; temporary files (`key_sorting.py`).
 Keeps:   1. every key of a replaced file group is gone or has another place;
          2. memory is bounded by one run of keys and what merging one slice takes.
@@ -12,7 +21,7 @@ Keeps:   1. every key of a replaced file group is gone or has another place;
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,16 +29,36 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.base.errors import Conflict
-from lakeward.protocol.metadata.changed_keys import read_changed_keys
+from lakeward.base.errors import BrokenFile, Conflict
 from lakeward.protocol.metadata.key_sorting import GONE, KeySorter
-from lakeward.protocol.metadata.write_changes import ChangedKeys, WriteChanges
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import Storage, is_of_storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedKeys:
+    """What one target of the write did to keys (`write/target.TargetResult.key_changes`)."""
+
+    partition_path: str
+    path: str
+    """The Arrow IPC file, in the attempt's folder, with `key` (text), `file_id` (text; null: the key is gone)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteChanges:
+    schema: str
+    """Avro JSON without meta columns: the table's from this write on."""
+    keys: tuple[ChangedKeys, ...] = ()
+    """Updates in place are not in them. A key that is gone in one file group and came to another one stays,
+    where it came to."""
+    replaced: tuple[GroupId, ...] = ()
+    """The file groups that go as a whole, those of deleted partitions too."""
+    deleted_partitions: tuple[str, ...] = ()
+    """The paths that delete_partition took."""
 
 
 @dataclass(slots=True)
@@ -92,3 +121,22 @@ def replaced_slices(snapshot: TableSnapshot, replaced: Iterable[GroupId]) -> lis
             )
         found.append(slice_)
     return found
+
+
+def read_changed_keys(storage: Storage, changed: ChangedKeys) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Keys, and the file group that each is in now, null where it is gone; batch by batch. Raises `BrokenFile` and
+    `NotFound`."""
+    try:
+        with storage.open_input(changed.path) as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                yield batch.column("key").cast(pa.string()), batch.column("file_id").cast(pa.string())
+    except (pa.ArrowException, OSError, KeyError) as error:
+        if is_of_storage(error):
+            raise
+        raise BrokenFile(
+            f"The changed keys in {changed.path} cannot be read.",
+            why=f"{error}.",
+            remedy="Run the command again; nothing was published.",
+        ) from error

@@ -29,9 +29,8 @@ from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.metadata.changes import NewFile
-from lakeward.protocol.metadata.key_changes import replaced_slices
+from lakeward.protocol.metadata.key_changes import WriteChanges, replaced_slices
 from lakeward.protocol.metadata.key_sorting import GONE, KeySorter
-from lakeward.protocol.metadata.write_changes import WriteChanges
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.query.slice_query import SliceQuery

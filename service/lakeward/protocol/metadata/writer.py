@@ -76,11 +76,10 @@ from lakeward.protocol.metadata.changes import (
 from lakeward.protocol.metadata.delta_commit import COMMIT_FILE, DeltaCommit, StagedDeltaCommit, check_not_rolled_back
 from lakeward.protocol.metadata.group_logs import GroupLogs, OpenLogs
 from lakeward.protocol.metadata.indexed_by_write import name_columns
-from lakeward.protocol.metadata.key_changes import collect_key_changes, replaced_slices
+from lakeward.protocol.metadata.key_changes import WriteChanges, collect_key_changes, replaced_slices
 from lakeward.protocol.metadata.key_sorting import KeySorter
 from lakeward.protocol.metadata.secondary_pairs import SecondaryPairs
 from lakeward.protocol.metadata.snapshot import MetadataSnapshot, take_metadata_snapshot
-from lakeward.protocol.metadata.write_changes import WriteChanges
 from lakeward.protocol.transition import MetadataAction, TimelineFiles
 from lakeward.read.newest_slice import newest_slice
 from lakeward.storage.storage import Storage, join

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lakeward.base.errors import Refused
 from lakeward.protocol.refusals import findings
 from lakeward.protocol.refusals.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
@@ -717,3 +718,14 @@ ROWS: tuple[RefusalRow, ...] = (
         _LEAVE,
     ),
 )
+
+
+def refuse(base_path: str, refusals: Sequence[Refusal]) -> None:
+    """Raise `Refused` naming every refusal; return when there is none."""
+    if not refusals:
+        return
+    raise Refused(
+        f"{base_path} cannot be serviced: {', '.join(refusal.id for refusal in refusals)}.",
+        why=" ".join(f"{refusal.subject}: {refusal.why}" for refusal in refusals),
+        remedy=" ".join(dict.fromkeys(refusal.remedy for refusal in refusals)),
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.protocol.pending.silence import SILENT_AFTER_SECONDS
+from lakeward.protocol.options import SILENT_AFTER_SECONDS
 from lakeward.protocol.section import Duration, DurationOrOff, SettingsSection
 
 

@@ -23,8 +23,7 @@ from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_meta
 from lakeward.format.timeline.instant import State
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.protocol.lock.table_lock import Guard
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.logs.log_scan import NEWEST
 from lakeward.read.slice_input import SliceInput

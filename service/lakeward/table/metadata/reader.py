@@ -10,7 +10,7 @@ So a delete that another log followed does not hide what the base holds: Hudi's 
 metadata table see it that way, too.
 
 A scan merges the sorted files of a group by key. Hudi sorts keys as Java does, HBase and we by their bytes; entries of
-a key that has another place in these two orders (`format/hfile/key_order.py`) are kept aside until the next other key.
+a key that has another place in these two orders (`format/hfile/reader.py`) are kept aside until the next other key.
 Both orders agree on what comes before that, so by then all of them have been read.
 
 Touches: storage, opening files in place: a lookup reads the blocks that may hold its keys, nothing reads a file whole
@@ -34,8 +34,7 @@ from operator import itemgetter
 from urllib.parse import unquote
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.format.hfile.key_order import depends_on_order
-from lakeward.format.hfile.reader import HFileReader
+from lakeward.format.hfile.reader import HFileReader, depends_on_order
 from lakeward.format.log.block import CorruptBlock
 from lakeward.format.metadata.codec import MetadataCodec, metadata_codec
 from lakeward.format.metadata.key import file_group_indexes

@@ -5,7 +5,7 @@ what was read of timeline files. A poll lists the folder of the timeline; a comp
 changes the inventory by its own metadata, or by listing the partitions it names. Slices are never kept: a snapshot
 rebuilds them from the inventory, by the code that builds them from listings, so there is one truth about slices.
 
-    the timeline's folder calm (table/watching/calm_folder.py) --> nothing else happens, but for a listing of .hoodie
+    the timeline's folder calm --> nothing else happens, but for a listing of .hoodie
         | not, or cannot be known, or not listed for ten minutes      once a minute
     timeline listed --same--> nothing else happens
         | differs
@@ -24,6 +24,17 @@ Every few hours everything is scanned again for no reason, in case a writer does
 
 A listing is held against what the completed writes say of its files (`written_files.py`), for which they are all read
 again: what they wrote is too much to keep. Only the damage is kept.
+
+Whether the entries of a folder can have changed since they were listed, shown by the folder's own time alone.
+
+A file system sets a folder's modification time whenever an entry is made, renamed or removed, but it may count in
+steps of a second or two, and by a clock that is not Lakeward's. So a time proves nothing by being old: it does when a
+listing was taken `CALM_SECONDS`, by our clock, after the same time was seen first. Whatever happens after such a
+listing falls into another step and gives another time.
+
+    seen --listed again, CALM_SECONDS later, the same time before it--> calm --another time--> seen
+
+A file whose content grows without a new name is not noticed in this way; the caller lists again now and then.
 
 Touches: storage, reading only.
 Keeps:   1. `snapshot()` equals `take_snapshot()` of the same moment but for files of instants that are not completed:
@@ -48,15 +59,22 @@ from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.backlog import Backlog, backlog_of
-from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import PartitionFiles, archived_instants, sort_files
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import UnlistedFolder, list_partitions
-from lakeward.table.schema_history import SCHEMA_FOLDER, SchemaHistory, load_schema_history
-from lakeward.table.snapshot import TableSnapshot, assemble_snapshot, zone_of
+from lakeward.table.snapshot import (
+    SCHEMA_FOLDER,
+    BaseFileFacts,
+    SchemaHistory,
+    TableSnapshot,
+    assemble_snapshot,
+    load_schema_history,
+    read_base_file_facts,
+    zone_of,
+)
 from lakeward.table.table_config import (
     BACKUP_FILE,
     PROPERTIES_FILE,
@@ -70,7 +88,6 @@ from lakeward.table.timeline.reader import TimelineCache, TimelineReader
 from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, read_timeline
 from lakeward.table.timeline.writer_conflicts import WriterConflict, find_writer_conflicts
-from lakeward.table.watching.calm_folder import CalmFolder
 from lakeward.table.watching.file_change import (
     ADDS_FILES,
     TOUCHES_NO_FILE,
@@ -81,6 +98,39 @@ from lakeward.table.watching.file_change import (
 )
 from lakeward.table.watching.file_inventory import SILENT_ROWS, UNKNOWN_ROWS, BaseFileKnowledge, FileInventory
 from lakeward.table.written_files import find_damage, without_archived
+
+CALM_SECONDS = 60.0
+
+
+class CalmFolder:
+    def __init__(self, storage: Storage, path: str, clock: Clock) -> None:
+        self._storage = storage
+        self._path = path
+        self._clock = clock
+        self._time: float | None = None
+        self._seen_at = 0.0
+        self._is_calm = False
+        self._tells = True
+
+    def is_calm(self) -> bool:
+        """True where nothing can have changed since `before_listing` was called last."""
+        return self._is_calm and self._modified() == self._time
+
+    def before_listing(self) -> None:
+        """Call it just before the entries are listed."""
+        time = self._modified()
+        now = self._clock.monotonic()
+        self._is_calm = time is not None and time == self._time and now - self._seen_at >= CALM_SECONDS
+        if time != self._time:
+            self._time, self._seen_at = time, now
+
+    def _modified(self) -> float | None:
+        if not self._tells:
+            return None
+        status = self._storage.stat(self._path)
+        self._tells = status is None or status.modified > 0
+        return status.modified if status is not None and self._tells else None
+
 
 REBUILD_SECONDS = 6 * 3600.0
 DAMAGED_SECONDS = 600.0

@@ -14,10 +14,13 @@ from typing import Self
 
 import pyarrow as pa
 
-from lakeward.engine.task.file_statistics import FileStatistics
-from lakeward.engine.task.operation_output import open_operation_output, output_path
-from lakeward.engine.task.output_place import OutputPlace
-from lakeward.engine.task.size_watch import SizeWatch
+from lakeward.engine.task.operation_output import (
+    FileStatistics,
+    OutputPlace,
+    SizeWatch,
+    open_operation_output,
+    output_path,
+)
 from lakeward.engine.task.verification import check_digest
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.bloom_lookup import TYPE_CODE

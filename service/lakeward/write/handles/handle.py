@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from lakeward.engine.task.memory_pool import use_tight_pool
+from lakeward.engine.task.peak_memory import use_tight_pool
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
 from lakeward.write.handles.append import append

@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeward.engine.task.output_place import OutputPlace
+from lakeward.engine.task.operation_output import OutputPlace
 from lakeward.storage.storage import Storage, join
 
 KEY: Final = "key"

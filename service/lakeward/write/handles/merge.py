@@ -41,7 +41,7 @@ from lakeward.base.errors import Unsupported
 from lakeward.engine.task.change_log_output import ChangeLogOutput, open_change_log
 from lakeward.engine.task.operation import find_form_before, merge_slice, relying_on_order
 from lakeward.engine.task.operation_spec import OperationSpec
-from lakeward.format.avro.meta_columns import OPERATION_COLUMN
+from lakeward.format.avro.column_names import OPERATION_COLUMN
 from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import BaseFileName
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation

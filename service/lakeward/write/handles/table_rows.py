@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD

@@ -35,8 +35,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from lakeward.base.errors import Refused, Unsupported, UsageError
-from lakeward.format.avro.column_names import NameFault, find_bad_names
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS, NameFault, find_bad_names
 from lakeward.format.avro.schema import REQUIRED_KEY, AvroField, AvroKind, block_schema, parse_schema
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.projection import project

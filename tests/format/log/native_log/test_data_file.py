@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.format.avro.meta_columns import META_COLUMNS
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.data_block import read_data_block

@@ -7,9 +7,8 @@ from datetime import UTC
 import pytest
 
 from lakeward.format.timeline.instant import Instant, State
-from lakeward.protocol.times.ages import Ages
 from lakeward.services.compaction.plan.slice_profile import profile_slice
-from lakeward.services.compaction.plan.trigger import Firing, Trigger, TriggerStrategy, group_fires, table_fires
+from lakeward.services.compaction.plan.trigger import Ages, Firing, Trigger, TriggerStrategy, group_fires, table_fires
 from lakeward.table.timeline.timeline import Timeline
 from tests.synthetic_table import completed, file_group, log_compacted, minute, pending
 

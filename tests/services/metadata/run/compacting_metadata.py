@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeward.protocol.lock.opening import stopped_writers_options
-from lakeward.protocol.metadata.write_changes import WriteChanges
+from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable

@@ -6,8 +6,7 @@ Touches: storage, reading only: the timelines, one listing a folder, and one rea
 from __future__ import annotations
 
 from lakeward.base.clock import Clock
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.services.archive.plan.archiving import ArchivePlan, plan_archive
 from lakeward.services.archive.plan.settings import ArchiveOptions
 from lakeward.services.archive.run.facts import read_archive_facts

@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 
 from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.protocol.times.ages import Ages
 from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
 from lakeward.services.compaction.plan.decision import (
     IN_LSM_TREE,
@@ -60,7 +59,7 @@ from lakeward.services.compaction.plan.log_runs import (
 )
 from lakeward.services.compaction.plan.objective import due_seconds
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
-from lakeward.services.compaction.plan.trigger import Firing, Trigger, group_fires, table_fires
+from lakeward.services.compaction.plan.trigger import Ages, Firing, Trigger, group_fires, table_fires
 from lakeward.table.backlog import backlog_of_group
 from lakeward.table.file_group import FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId

@@ -21,12 +21,38 @@ Source:  ScheduleCompactionActionExecutor.needCompact and CompactionUtils, Hudi 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import StrEnum
 
-from lakeward.format.timeline.instant import comparable_time
-from lakeward.protocol.times.ages import Ages
+from lakeward.base.errors import BrokenFile
+from lakeward.format.timeline.instant import comparable_time, parse_instant_time
 from lakeward.services.compaction.plan.slice_profile import SliceProfile
 from lakeward.table.timeline.timeline import Timeline
+
+
+class Ages:
+    """Seconds between an instant and the plan's. Remembers them: a table has many files and few instants."""
+
+    def __init__(self, at: str, zone: tzinfo) -> None:
+        self._zone = zone
+        self._at_seconds = parse_instant_time(at, zone) // 1000
+        self._known: dict[str | None, int] = {None: 0}
+
+    def seconds_since(self, instant: str | None) -> int:
+        """Whole seconds, both moments rounded down as Hudi does; 0 for instants that are no moment in time."""
+        seconds = self._known.get(instant)
+        if seconds is None:
+            assert instant is not None, "None is known"
+            try:
+                seconds = self._at_seconds - parse_instant_time(instant, self._zone) // 1000
+            except BrokenFile:
+                seconds = 0
+            self._known[instant] = seconds
+        return seconds
+
+    def moment(self, seconds: int) -> int:
+        """When something was that is so many seconds old, in seconds since the epoch."""
+        return self._at_seconds - seconds
 
 
 class TriggerStrategy(StrEnum):

@@ -23,8 +23,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.compaction.run.log_checks import CheckedLogs
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.schema_history import load_schema_history
-from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.snapshot import TableSnapshot, load_schema_history
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.timeline import Timeline, load_timeline
 

@@ -39,8 +39,7 @@ from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.protocol.lock.opening import LockOptions, open_lock
 from lakeward.protocol.lock.table_lock import Fence, OnWait, wait_silently
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.refusals.eligibility import Refusal
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import Refusal, refuse
 from lakeward.protocol.table_properties import recover_properties, update_properties
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.listing import find_table_partitions

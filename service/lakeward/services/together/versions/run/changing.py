@@ -32,8 +32,7 @@ from lakeward.format.file_name import is_native_log
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.pending.stuck_services import check_nothing_lives
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.table_properties import recover_properties, update_properties
 from lakeward.protocol.transition import ServiceAction

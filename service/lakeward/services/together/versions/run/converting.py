@@ -32,8 +32,7 @@ from lakeward.engine.task.order_check import OrderCheck
 from lakeward.protocol.before_writing import check_writers_stopped
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.pending.stuck_services import check_nothing_lives
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals
-from lakeward.protocol.refusals.refusal import refuse
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
