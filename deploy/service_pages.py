@@ -137,7 +137,7 @@ def document(name: str, text: str) -> str:
     }
     for heading, content in made.items():
         marked = re.compile(rf"(?<=^## {heading}\n\n{BEGIN}\n).*?(?=^{END}$)", re.MULTILINE | re.DOTALL)
-        text, count = marked.subn(lambda _, content=content: f"\n{content}\n", text)  # type: ignore[misc]
+        text, count = marked.subn(lambda _, content=content: f"\n{content}\n\n", text)  # type: ignore[misc]
         assert count == 1, f"{name}.md has no marks under {heading}"
     return text
 
