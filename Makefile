@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -155,6 +155,9 @@ write-amplification: .venv/ready ## Replay the planner over five workloads into 
 
 config-page: .venv/ready ## Write the reference in docs/reference/configuration.md, and everything.toml, from the models
 	$(BIN)/python -m deploy.config_page
+
+json-page: .venv/ready ## Write docs/reference/json.md from what verbs print of the golden tables
+	$(BIN)/python -m deploy.json_page
 
 compatibility-page: .venv/ready ## Write the matrix of refusals in docs/reference/compatibility.md from its rows
 	$(BIN)/python -m deploy.compatibility_page
