@@ -85,6 +85,16 @@ def test_each_page_is_listed() -> None:
     assert sorted(str(page.relative_to(docs)) for page in pages - linked) == []
 
 
+def test_gaps_in_the_numbers_of_decisions_are_named() -> None:
+    """A number without a page is explained where decisions are listed."""
+    folder = PROJECT / "docs" / "decisions"
+    explained = (folder / "README.md").read_text().partition("**Gaps.**")[2].partition("never had a page")[0]
+    gaps = {int(number) for number in re.findall(r"\b\d+\b", explained)}
+    pages = {int(page.name[:4]) for page in folder.glob("0*.md")}
+    assert gaps == set(range(1, max(gaps) + 1)) - pages
+    assert max(gaps) == 102, "later ones were given out to several people at once"
+
+
 def test_modules_that_pages_about_the_code_name_exist() -> None:
     """A module that moved, or went, moves in the architecture and in the reading orders, too."""
     code = PROJECT / "service" / "lakeward"
