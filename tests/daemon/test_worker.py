@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from lakeward.base.errors import Cancelled, Refused, TryLater, VerificationFailed
+from lakeward.base.errors import Cancelled, NotFound, Refused, TryLater, VerificationFailed
 from lakeward.daemon import worker as module
 from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable, served_table
+from lakeward.daemon.status import StorageSample
 from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.protocol.job_kind import RETIRED, JobKind
@@ -346,29 +347,59 @@ def test_a_poll_tells_of_writes_that_we_may_have_failed(tmp_path: Path) -> None:
     assert bench.worker.poll(bench.table).writer_conflicts == ()
 
 
+def counted(bench: Bench) -> StorageSample | None:
+    """The count that the daemon begins after a poll or a plan, where it begins one."""
+    return bench.worker.count(bench.table) if bench.worker.is_count_due("orders") else None
+
+
+def test_no_poll_and_no_plan_waits_for_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count plans a clean of the whole table; it is begun after them, and one that fails only after the next plan."""
+    bench = Bench(tmp_path)
+
+    def hangs(*given: object, **named: object) -> None:
+        raise NotFound("A file went while it was counted.")
+
+    monkeypatch.setattr("lakeward.daemon.storage_sampling.find_retention", hangs)
+    monkeypatch.setattr("lakeward.daemon.storage_sampling.CleanChoice", None)
+    bench.plan()
+    bench.worker.poll(bench.table)
+    assert bench.worker.is_count_due("orders") and counted(bench) is None
+    bench.serving.clock.sleep(3600)
+    bench.worker.poll(bench.table)
+    assert not bench.worker.is_count_due("orders"), "a poll that finds no change counts nothing"
+    bench.plan()
+    assert bench.worker.is_count_due("orders")
+
+
 def test_what_holds_the_storage_is_counted_now_and_then(tmp_path: Path) -> None:
     """Keeps 1 of daemon/storage_sampling: with the first plan, then no sooner than a minute later; a change that came
     too early is counted by a poll once it is time, and without a change nothing is."""
     bench = Bench(tmp_path)
-    first = bench.plan().storage
+    bench.plan()
+    first = counted(bench)
     assert first is not None and first.bytes["live"] > 0 and first.total == first.bytes["live"]
     assert bench.worker.caches.of("orders").storage == first
 
     HudiWrite(bench.path, bench.serving.clock).inflight().complete()
-    assert bench.plan().storage is None, "it was counted just now"
-    assert bench.worker.poll(bench.table).storage is None
+    bench.plan()
+    assert counted(bench) is None, "it was counted just now"
+    bench.worker.poll(bench.table)
+    assert counted(bench) is None
     bench.serving.clock.sleep(3600)
-    second = bench.worker.poll(bench.table).storage
+    bench.worker.poll(bench.table)
+    second = counted(bench)
     assert second is not None and second.at > first.at + 3000
     bench.serving.clock.sleep(3600)
-    assert bench.worker.poll(bench.table).storage is None
+    bench.worker.poll(bench.table)
+    assert counted(bench) is None
 
 
 def test_a_count_says_how_far_consumers_are_behind(tmp_path: Path) -> None:
     """It names each consumer of the configuration; a watermark that cannot be read is told as not known."""
     read = tmp_path / "read"
     bench = Bench(tmp_path, settings={"defaults.clean.consumers": f'{{daily = "file:{read}"}}'})
-    lost = bench.plan().storage
+    bench.plan()
+    lost = counted(bench)
     assert lost is not None
     assert [(each.consumer, each.seconds_behind) for each in lost.consumers] == [("daily", None)]
 
@@ -376,7 +407,8 @@ def test_a_count_says_how_far_consumers_are_behind(tmp_path: Path) -> None:
     read.write_text(timeline.completed_writes[-1].time)
     HudiWrite(bench.path, bench.serving.clock).inflight().complete()
     bench.serving.clock.sleep(3600)
-    behind = bench.plan().storage
+    bench.plan()
+    behind = counted(bench)
     assert behind is not None
     (hold,) = behind.consumers
     assert hold.seconds_behind is not None and hold.seconds_behind > 0

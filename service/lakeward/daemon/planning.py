@@ -1,7 +1,6 @@
 """What there is to do for one table, for all of its services: a snapshot in, decisions and a demand out.
 
     standing            which services may run at all, each by itself (`config/standing.py`)
-    storage             what holds it, counted now and then
     services            what each of `services/services.py` has to do, and indexes (`daemon/jobs`)
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
@@ -26,7 +25,6 @@ from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import State, parse_instant_time
@@ -91,7 +89,7 @@ class TablePlanning:
         """Raises `Refused` where no service of the table may run."""
         started, now = self._clock.monotonic(), self._clock.now()
         standing = standing_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
-        counted = count_storage(self._open_storage(table.base_path)[0], table, snapshot, cache, clock=self._clock)
+        cache.put_storage_behind()
         if standing.is_refused:
             stopped = (refusal for against in standing.stopped.values() for refusal in against)
             refuse(table.base_path, tuple(dict.fromkeys(stopped)))
@@ -107,7 +105,7 @@ class TablePlanning:
             outcome = _COMPACTION.plan(snapshot, at, self._care(_COMPACTION, table, cache, excluded))
             demand = self._demand(table, cache, snapshot, outcome, excluded, now)
         demand = replace(demand, services=services, refused=standing.told)
-        return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started, counted)
+        return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started)
 
     def _demand_beside(
         self,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.daemon.scheduling.demand import Demand
-from lakeward.daemon.status import StorageSample
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.state.records import ObservedPlan
 from lakeward.table.timeline.service_instants import ServiceInstant
@@ -25,8 +24,6 @@ class PollReport:
     """Written by writers since the poll before."""
     writer_conflicts: tuple[WriterConflict, ...] = ()
     """Writes that were rolled back since then, and that a service of Lakeward may have failed."""
-    storage: StorageSample | None = None
-    """A count of what holds the storage, where one was behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +34,3 @@ class PlanReport:
     demand: Demand
     at: float
     seconds: float
-    storage: StorageSample | None = None
-    """A count of what holds the storage, where it was time for one."""

@@ -162,6 +162,8 @@ class DaemonLoop:
         """Table to why its scan failed just now, which the log has yet to say."""
         self._said: dict[str, str] = {}
         """Table to the last such text that the log has."""
+        self._counting: set[str] = set()
+        """Tables of which the storage is being counted."""
         self._written: dict[str, _Written] = {}
         self._discovery = SingleFlight()
         self._controls_reading = SingleFlight()
@@ -271,6 +273,7 @@ class DaemonLoop:
             or not self.is_idle
             or self._lease_keeping.is_under_way
             or self._scans.are_any
+            or self._counting
         ):
             return False
         if self._watching_leases:
@@ -629,9 +632,8 @@ class DaemonLoop:
                 )
             )
         self._inbox.append(Polled(poll.table, poll.work_id, report.changed))
-        if report.storage is not None:
-            self._recorder.counted(poll.table, report.storage)
         self._drop_unless_held(poll.table)
+        self._count_storage(poll.table)
 
     def _plan(self, plan: Plan) -> None:
         table = self._table(plan.table)
@@ -652,9 +654,31 @@ class DaemonLoop:
         self._metrics.planned(plan.table, report.outcome, report.seconds)
         self._log.debug("planned", table=plan.table, operations=report.demand.operations, seconds=report.seconds)
         self._recorder.planned(plan.table, report)
-        if report.storage is not None:
-            self._recorder.counted(plan.table, report.storage)
         self._drop_unless_held(plan.table)
+        self._count_storage(plan.table)
+
+    def _count_storage(self, table: str) -> None:
+        """One count of a table is under way at a time; polls and plans go on meanwhile."""
+        if self._stopping or table in self._counting or not self._worker.is_count_due(table):
+            return
+        self._counting.add(table)
+        self._submit(
+            Lane.SCAN,
+            partial(self._worker.count, self._table(table)),
+            then=partial(self._counted, table),
+            failed=partial(self._not_counted, table),
+        )
+
+    def _counted(self, table: str, sample: StorageSample | None) -> None:
+        self._counting.discard(table)
+        if sample is not None and table in self._tables:
+            self._recorder.counted(table, sample)
+
+    def _not_counted(self, table: str, error: Exception) -> None:
+        """Plans and jobs say what cannot be read; a count is tried again with the next of them."""
+        self._counting.discard(table)
+        if not is_foreseen(error) and table in self._tables:
+            self._problem(error, table=table)
 
     def _scan_failed(self, scan: Poll | Plan, error: Exception) -> None:
         self._scans.end(scan.work_id)
@@ -669,6 +693,7 @@ class DaemonLoop:
         else:
             problem = self._problem(error, table=scan.table)
         self._inbox.append(WorkFailed(scan.table, scan.work_id, problem))
+        self._count_storage(scan.table)
 
     def _run(self, job: Job) -> None:
         table = self._table(job.table)

@@ -1,10 +1,10 @@
 """When it is worth the time to count again what a table's storage is held by, and the counting.
 
-    a plan           the table changed: count, unless that was done too lately; then the count is behind
-    a poll           count where it is behind and the time has come, so that the last change is counted, too
+    a plan           the table changed: the count is behind
+    then, or a poll  where it is behind and the time has come a count begins, in a work of its own
 
-A count goes over all files and asks for all of their slices whether a clean would take them, so it waits for a thousand
-times of what the one before took.
+A count goes over all files and asks for all of their slices whether a clean would take them, so no poll and no plan
+waits for it, and it comes no sooner than a thousand times of what the one before took.
 
 Touches: storage, reading only: the quarantine's manifests, and the watermarks of consumers.
 Keeps:   1. counting takes no more than a thousandth of a core for each table, and nothing for one that does not change.
@@ -37,12 +37,9 @@ TIMES_ITS_COST = 1000.0
 
 def sample_storage(
     storage: Storage, table: ServedTable, snapshot: TableSnapshot, cache: TableCache, *, clock: Clock
-) -> StorageSample | None:
-    """A count of the table as it is; None where it is too early for one."""
+) -> StorageSample:
+    """A count of the table as it is."""
     began = clock.monotonic()
-    if began < cache.storage_due_at:
-        cache.put_storage_behind()
-        return None
     memory: CleanMemory = cache.memory(JobKind.CLEAN)
     options, known = table.settings.section(CleanSettings).options, dict(memory.retentions)
     retention = find_retention(storage, snapshot, options, cache=known)

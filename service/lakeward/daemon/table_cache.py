@@ -140,11 +140,16 @@ class TableCache:
 
     def keep_storage(self, sample: StorageSample, *, due_at: float) -> None:
         with self._lock:
-            self._storage, self._storage_due_at, self._storage_is_behind = sample, due_at, False
+            self._storage, self._storage_due_at = sample, due_at
 
     def put_storage_behind(self) -> None:
         with self._lock:
             self._storage_is_behind = True
+
+    def begin_storage_count(self) -> None:
+        """What changes from here on is not in the count; one that fails is tried again after the next plan."""
+        with self._lock:
+            self._storage_is_behind = False
 
 
 class TableCaches:

@@ -2,6 +2,7 @@
 
     poll   -> watcher                      -> has the timeline changed, did another service work on the table
     plan   -> watcher, daemon/planning     -> a decision for every file group, and what it would cost
+    count  -> daemon/storage_sampling      -> what holds the storage, in a work of its own after a poll or a plan
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
@@ -43,7 +44,7 @@ from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.storage_sampling import count_storage
-from lakeward.daemon.table_cache import TableCache, TableCaches
+from lakeward.daemon.table_cache import TableCaches
 from lakeward.daemon.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import Instant, State
@@ -175,14 +176,7 @@ class Worker:
             self._clock.monotonic() - started,
             polled.writer_bytes,
             () if is_first else self._writer_conflicts(table, polled.instants),
-            self._count_again(table, cache),
         )
-
-    def _count_again(self, table: ServedTable, cache: TableCache) -> StorageSample | None:
-        if not cache.storage_is_behind or self._clock.monotonic() < cache.storage_due_at:
-            return None
-        storage, _ = self._open_storage(table.base_path)
-        return count_storage(storage, table, self._watcher.snapshot(table.name), cache, clock=self._clock)
 
     def _writer_conflicts(self, table: ServedTable, instants: Iterable[Instant]) -> tuple[WriterConflict, ...]:
         rollbacks = [each for each in instants if each.action == "rollback" and each.state is State.COMPLETED]
@@ -199,6 +193,21 @@ class Worker:
         cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
         report = self._planning.plan(table, cache, snapshot, excluded, guard)
         return replace(report, seconds=self._clock.monotonic() - started)
+
+    def is_count_due(self, table: str) -> bool:
+        """The table changed since its storage was counted, and that is long enough ago."""
+        cache = self.caches.find(table)
+        return cache is not None and cache.storage_is_behind and self._clock.monotonic() >= cache.storage_due_at
+
+    def count(self, table: ServedTable) -> StorageSample | None:
+        """Count what holds the table's storage, on what the last poll saw; None where that cannot be read."""
+        cache = self.caches.find(table.name)
+        if cache is None:
+            return None
+        with log_context(table=table.name), self._turn.taken(timeout=TURN_SECONDS):
+            storage, _ = self._open_storage(table.base_path)
+            cache.begin_storage_count()
+            return count_storage(storage, table, self._watcher.snapshot(table.name), cache, clock=self._clock)
 
     def free_dead_locks(self, table: ServedTable) -> None:
         """Free locks of a table that another daemon services: it may not judge processes of this host, and would wait
