@@ -109,6 +109,12 @@ def test_modules_that_pages_about_the_code_name_exist() -> None:
     assert len(named) > 100
 
 
+def test_a_release_in_the_changelog_is_short() -> None:
+    """What an operator looks up is on a page: a release has forty lines, also after a merge."""
+    releases = re.split(r"^## (?=\d)", (PROJECT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert [release.partition("\n")[0] for release in releases if release.count("\n") > 40] == []
+
+
 def test_nothing_is_said_twice() -> None:
     """A paragraph that was pasted twice, as a merge leaves it. Tables have lines that are alike, and so has code."""
     for page in (PROJECT / "README.md", PROJECT / "CHANGELOG.md"):
