@@ -47,6 +47,7 @@ NAMED = tuple(line.kind for line in SERVICES if line.is_named)
 
 @cache
 def load_services() -> tuple[Service[Any], ...]:
+    """All but indexing, whose job is in `daemon/jobs`."""
     lines = (line for line in SERVICES if line.kind is not JobKind.INDEX)
     return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in lines)
 
