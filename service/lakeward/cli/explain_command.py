@@ -18,7 +18,7 @@ from lakeward.base.quantities import format_iso_time, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.explained import Explained
 from lakeward.cli.options.plan import StatedPlan
-from lakeward.cli.preview import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
+from lakeward.cli.plan_command import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
 from lakeward.cli.result import NOTHING_EXIT, Result
 from lakeward.cli.services.clean_view import keeper_as_json
 from lakeward.cli.services.savepoint_commands import explain_pinned, savepoints_as_json

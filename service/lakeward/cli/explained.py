@@ -14,7 +14,6 @@ from functools import cached_property
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import NotFound, Refused, UsageError
 from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.cli.pinned_files import find_pinned
 from lakeward.config.settings import Writers
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
@@ -33,6 +32,7 @@ from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.clean.run.choosing import CleanChoice, find_retention
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.savepoint.plan import Pinned
+from lakeward.services.savepoint.run import find_pinned
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
 from lakeward.services.together.explaining.judged_by import JudgedBy
@@ -91,7 +91,7 @@ class Explained:
 
     @cached_property
     def pinned(self) -> list[Pinned]:
-        return find_pinned(self._opened, self.snapshot)
+        return find_pinned(self._opened.storage, self._opened.base_path, self.snapshot)
 
     @cached_property
     def archiving(self) -> ArchivePlan | None:

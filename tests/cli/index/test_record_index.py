@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.index.record_index import RecordPlace
+from lakeward.cli.index.own_index import RecordPlace
 from lakeward.cli.main import run
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.services.indexing.run.building import build_index

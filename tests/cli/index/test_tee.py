@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.index.record_index import RecordPlace
+from lakeward.cli.index.own_index import RecordPlace
 from lakeward.cli.main import run
 from lakeward.index.location import LOCATIONS
 from tests.our_reader import scan

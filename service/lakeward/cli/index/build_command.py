@@ -15,10 +15,9 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
-from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_in_use
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.own_index import own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, index_in_use, own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.result import Result
 from lakeward.index.index_type import IndexType

@@ -21,7 +21,7 @@ from lakeward.base.quantities import format_size, parse_size
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.cli.options.values import parse_option
-from lakeward.cli.preview import engine_as_json, engine_told
+from lakeward.cli.plan_command import engine_as_json, engine_told
 from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import make_checkpoint_at
 from lakeward.index.build_state import build_under_way

@@ -19,9 +19,15 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.database_index import DatabaseOption, index_opener, listed_in_database, put_in_database
 from lakeward.cli.index.group import KeysFileOption, PartitionsOption, WithLogsOption, given_keys, work_watched
-from lakeward.cli.index.record_index import RecordPlace, listed_in_folder
+from lakeward.cli.index.own_index import (
+    DatabaseOption,
+    RecordPlace,
+    index_opener,
+    listed_in_database,
+    listed_in_folder,
+    put_in_database,
+)
 from lakeward.cli.index.view import places, told_places
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table

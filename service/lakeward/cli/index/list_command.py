@@ -16,8 +16,7 @@ from rich.text import Text
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_duration, format_size
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.database_index import DatabaseOption, listed_in_database
-from lakeward.cli.index.record_index import listed_in_folder
+from lakeward.cli.index.own_index import DatabaseOption, listed_in_database, listed_in_folder
 from lakeward.cli.index.view import render_tee, tee_as_json
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table

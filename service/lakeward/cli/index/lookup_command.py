@@ -18,7 +18,6 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_share
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import (
     KeysFileOption,
     PartitionsOption,
@@ -27,6 +26,7 @@ from lakeward.cli.index.group import (
     given_keys,
     work_watched,
 )
+from lakeward.cli.index.own_index import DatabaseOption, index_opener
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import interruptible

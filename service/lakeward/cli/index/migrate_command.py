@@ -21,9 +21,8 @@ import typer
 from lakeward.base.errors import LakewardError, UsageError
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild
-from lakeward.cli.index.database_index import DatabaseOption, RateOption, index_opener
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.own_index import own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, index_opener, own_index
 from lakeward.cli.index.verify_command import checked_as_json, render_checked
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.result import PROBLEMS_EXIT, Result

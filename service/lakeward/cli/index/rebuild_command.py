@@ -13,10 +13,9 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
-from lakeward.cli.index.database_index import DatabaseOption, RateOption
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, work_watched
-from lakeward.cli.index.own_index import check_not_chosen, own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, check_not_chosen, own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result

@@ -18,8 +18,8 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Conflict, TryLater, UsageError
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import work_watched
+from lakeward.cli.index.own_index import DatabaseOption, index_opener
 from lakeward.cli.index.view import render_teed, teed_as_json
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered

@@ -17,8 +17,8 @@ from rich.text import Text
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_iso_time, format_share
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.index.database_index import DatabaseOption, index_opener
 from lakeward.cli.index.group import TypeOption, WithLogsOption, work_watched
+from lakeward.cli.index.own_index import DatabaseOption, index_opener
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_type import IndexType

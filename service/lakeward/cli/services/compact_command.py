@@ -25,7 +25,7 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.plan import StatedPlan
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.preview import decision_as_json, metadata_trigger_of, preview_result
+from lakeward.cli.plan_command import decision_as_json, metadata_trigger_of, preview_result
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options, interruptible

@@ -18,12 +18,11 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_duration, format_size, format_time
 from lakeward.cli.configured_table import OpenedTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.pinned_files import find_pinned
 from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Column, Rendered, new_table
 from lakeward.services.savepoint.plan import Pinned
-from lakeward.services.savepoint.run import create_savepoint, delete_savepoint, preview_savepoint
+from lakeward.services.savepoint.run import create_savepoint, delete_savepoint, find_pinned, preview_savepoint
 
 
 def create(
@@ -90,7 +89,7 @@ def list_savepoints(
 ) -> Result:
     """Show the savepoints, Hudi's too, with the bytes that only each keeps: no reader of the newest rows reads them."""
     snapshot, now = opened.snapshot(), SystemClock().now()
-    pinned = find_pinned(opened, snapshot)
+    pinned = find_pinned(opened.storage, opened.base_path, snapshot)
     begun = [each.time for each in snapshot.timeline.pending if each.action == "savepoint"]
     return Rendered(
         document={"savepoints": savepoints_as_json(pinned, now=now), "begun": begun},

@@ -26,7 +26,7 @@ from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.preview import engines_as_json, plan_as_json, render_engines, render_plan
+from lakeward.cli.plan_command import engines_as_json, plan_as_json, render_engines, render_plan
 from lakeward.cli.result import Result, Show
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.services import archive_command, clean_view, rollback_command

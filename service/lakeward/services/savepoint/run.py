@@ -29,13 +29,14 @@ from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import SavepointFiles
-from lakeward.services.savepoint.plan import check_commit, check_uncleaned, files_to_keep
-from lakeward.storage.storage import join
+from lakeward.services.savepoint.plan import Pinned, check_commit, check_uncleaned, files_to_keep, pinned_by
+from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.past_slices import groups_as_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.cleans import read_cleans, standing
+from lakeward.table.timeline.savepoints import read_savepoints
 from lakeward.table.timeline.timeline import Timeline, load_timeline
 
 _DELETE_FILES = frozenset({"clean", "rollback", "restore"})
@@ -188,3 +189,8 @@ def _strangers(came: Iterable[Instant], instant: str, time: str) -> list[Instant
 
 def _files(table: ServicedTable, snapshot: TableSnapshot, instant: str) -> SavepointFiles:
     return SavepointFiles(table.storage, timeline_folder(table.base_path, snapshot.config), instant)
+
+
+def find_pinned(storage: Storage, base_path: str, snapshot: TableSnapshot) -> list[Pinned]:
+    """What each savepoint alone keeps, the oldest first, with one read for each; the snapshot is of the whole table."""
+    return pinned_by(read_savepoints(storage, base_path, snapshot.config, snapshot.timeline), snapshot)

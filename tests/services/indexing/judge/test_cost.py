@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.index.record_index import RecordPlace
+from lakeward.cli.index.own_index import RecordPlace
 from lakeward.cli.main import run
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.index.index_type import IndexType
