@@ -35,18 +35,15 @@ CONFIG = """
 [service]
 state_folder = "{folder}/state"
 listen = "127.0.0.1:0"
-log_format = "json"
 
 [spark]
 master = "local[*]"
-idle_stop = "5s"
 
 [locks]
 writers = "share"
 
 [discovery]
 roots = ["{folder}/tables"]
-interval = "1s"
 
 [defaults]
 interval = "1s"

@@ -52,7 +52,6 @@ DAEMON_CONFIG = """
 [service]
 state_folder = "{own}/state"
 listen = "127.0.0.1:0"
-log_format = "json"
 log_level = "debug"
 
 [state]

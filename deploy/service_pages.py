@@ -79,7 +79,7 @@ PAGES = {
         TableService.COMPACTION,
         "services/compaction",
         _of_tables("type", "planner", "objective", "windows", "partitions", "exclude_partitions", "codec", "memory")
-        + _of_tables("plan_expiry", "parked_for", "foreign_services")
+        + _of_tables("foreign_services")
         + ("locks.writers_conflict",),
         r"table_(log|superseded_log)_(files|bytes)|table_(read|write)_amplification.*|table_oldest_unmerged.*"
         r"|table_objective.*|table_pending_plans|table_oldest_pending_plan.*|table_parked_file_groups|decisions_total"
@@ -98,7 +98,7 @@ PAGES = {
     "metadata": ServicePage(
         TableService.METADATA,
         "services/metadata",
-        ("defaults.metadata_compact_after", "defaults.listing"),
+        ("defaults.metadata_compact_after",),
         r"table_metadata_delta_commits|metadata_services_total",
         ("metadata-clean", "metadata-compaction"),
     ),
@@ -118,7 +118,7 @@ PAGES = {
     "verification": ServicePage(
         TableService.VERIFICATION,
         "services/verification",
-        _of_tables("verify", "verification_interval"),
+        _of_tables("verify"),
         r"verifications_total|table_damaged_files",
         ("verification",),
         is_attempt=False,

@@ -41,7 +41,6 @@ CONFIGURATION = """\
 name = "make-run"
 jobs_max = 1
 listen = "127.0.0.1:{port}"
-log_format = "console"
 # By default a job that reads less than 128 MiB starts no Spark; this table is smaller, and Spark is to be seen.
 engine = "spark"
 grace = "20s"

@@ -142,7 +142,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table, a configuration, and this process' environment full of secrets."""
     copy_golden("v9", tmp_path / "tables/orders")
     (tmp_path / "lakeward.toml").write_text(
-        f'[service]\nstate_folder = "{tmp_path}/state"\nlisten = "127.0.0.1:0"\nlog_format = "json"\nengine = "spark"\n'
+        f'[service]\nstate_folder = "{tmp_path}/state"\nlisten = "127.0.0.1:0"\nengine = "spark"\n'
         '[locks]\nwriters = "share"\n'
         f'[[tables]]\nname = "orders"\npath = "{tmp_path}/tables/orders"\ninterval = "1s"\n'
         'foreign_services = "share"\n'

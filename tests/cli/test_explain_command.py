@@ -165,7 +165,7 @@ def test_it_goes_by_the_configuration(table: Path, tmp_path: Path, capfd: pytest
     config = tmp_path / "lakeward.toml"
     config.write_text(
         '[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n'
-        "[defaults.archive]\nmin_commits = 2\nmax_commits = 3\n"
+        '[defaults.archive.hudi]\n"hoodie.keep.min.commits" = 2\n"hoodie.keep.max.commits" = 3\n'
     )
     base = next((table / "p").glob("*.parquet"))
     for words in ((), ("--file", f"p/{base.name}"), ("--instant", OLDEST)):

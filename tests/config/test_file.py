@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import ConfigurationError
-from lakeward.config.file import ConfigProblem, load_settings, read_config
+from lakeward.config.file import _RETIRED, ConfigProblem, load_settings, read_config
 from tests.config.config_files import read, settings_of, told, write
+
+UPGRADE = (Path(__file__).parents[2] / "docs/operate/upgrade.md").read_text()
 
 
 def test_flags_before_environment_before_file_before_defaults(tmp_path: Path) -> None:
@@ -18,17 +20,22 @@ def test_flags_before_environment_before_file_before_defaults(tmp_path: Path) ->
         """
         [service]
         jobs_max = 3
-        tick = "3s"
+        log_level = "debug"
         grace = "3s"
         """,
-        {"LAKEWARD__SERVICE__TICK": "4s", "LAKEWARD__SERVICE__GRACE": "4s", "LAKEWARDS": "x", "LAKEWARD_CONFIG": "y"},
+        {
+            "LAKEWARD__SERVICE__LOG_LEVEL": "info",
+            "LAKEWARD__SERVICE__GRACE": "4s",
+            "LAKEWARDS": "x",
+            "LAKEWARD_CONFIG": "y",
+        },
         {"service.grace": "5s"},
     )
     assert reading.settings is not None
     service = reading.settings.service
-    assert (service.name, service.jobs_max, service.tick, service.grace) == ("lakeward", 3, 4, 5)
+    assert (service.name, service.jobs_max, service.log_level, service.grace) == ("lakeward", 3, "info", 5)
     assert reading.origins["service", "jobs_max"].where == f"{tmp_path}/lakeward.toml:3:1"
-    assert reading.origins["service", "tick"].where == "LAKEWARD__SERVICE__TICK"
+    assert reading.origins["service", "log_level"].where == "LAKEWARD__SERVICE__LOG_LEVEL"
     assert reading.origins["service", "grace"].where == "--set service.grace"
     assert ("service", "name") not in reading.origins
 
@@ -43,7 +50,7 @@ def test_flags_before_environment_before_file_before_defaults(tmp_path: Path) ->
         ("SERVICE__IO_PER_HOUR", "1000", 1000),
         ("SERVICE__GROUPS", "{ a = 1 }", {"a": 1}),
         ("DEFAULTS__VERIFY", "false", False),
-        ("DEFAULTS__PLAN_EXPIRY", "2h", 7200.0),
+        ("DEFAULTS__INTERVAL", "2h", 7200.0),
         ("DEFAULTS__WINDOWS", "['daily 01:00-02:00']", ("daily 01:00-02:00",)),
         ("DEFAULTS__TYPE", "full", "full"),
         ("DISCOVERY__ROOTS", '["/data"]', ("/data",)),
@@ -116,10 +123,10 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
         listn = ":1"
         groups = { "a b" = 1, nightly = 2 }
         [state]
-        lease = "1s"
+        url = "mysql://h/d"
         [defaults]
         windows = ["daily 01:00-02:00", "never"]
-        retry_first = "2h"
+        objective = "5s"
         services = ["compaction", "verify"]
         group = "nihgtly"
         planner = { "hoodie.compaction.target.io" = "lots", 'planner.log_ration' = 1 }
@@ -140,9 +147,9 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
         "4:1": "service.jobs_max cannot be 0.",
         "5:1": "There is no key service.listn.",
         "6:12": 'service.groups.a b cannot be "a b".',
-        "8:1": "A lease of 1s is too short.",
+        "8:1": "state.url names no store that is known.",
         "10:33": 'defaults.windows[2] cannot be "never".',
-        "11:1": "retry_first, 2h, is longer than retry_max, 30m.",
+        "11:1": "An objective of 5s is shorter than interval, 10s.",
         "12:27": 'defaults.services[2] cannot be "verify".',
         "13:1": "There is no group nihgtly.",
         "14:13": "hoodie.compaction.target.io cannot be 'lots'.",
@@ -171,7 +178,23 @@ def test_a_key_of_before_names_what_to_write(tmp_path: Path) -> None:
     }
     for problem in reading.problems:
         assert problem.what == "There is no key spark.local_below any more."
-        assert problem.remedy == 'Write engine = "auto", "spark" or "local" under [service].'
+        assert problem.remedy == 'Take it out. Write engine = "auto", "spark" or "local" under [service].'
+
+
+@pytest.mark.parametrize("place", sorted(_RETIRED), ids=".".join)
+def test_each_retired_key_names_what_takes_its_place(tmp_path: Path, place: tuple[str, ...]) -> None:
+    """In its section, and in an entry of [[tables]]; it is no key, nor one of another section."""
+    section, key = (f"[{'.'.join(place[:-1])}]", place[-1]) if place[0] != "tables" else ("", ".".join(place[1:]))
+    text = f"{section}\n{key} = 1\n" if section else f'[[tables]]\nmatch = "*"\n{key} = 1\n'
+    (problem,) = read(tmp_path, text).problems
+    shown = ".".join(place).replace("tables.", "tables[1].")
+    assert problem.what == f"There is no key {shown} any more."
+    assert problem.remedy == f"Take it out. {_RETIRED[place]}"
+    assert (
+        place[0] == "tables"
+        or place == ("spark", "local_below")
+        or f"| `{'.'.join(place)}` | {_RETIRED[place]} |" in UPGRADE
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,9 +219,10 @@ def test_suggestions(tmp_path: Path, text: str, suggestion: str) -> None:
 
 def test_a_wrong_value_hides_no_rule_and_breaks_none(tmp_path: Path) -> None:
     """Rules are asked of what is right, never of a default that stands in for what is wrong."""
-    wrong = '[service]\ntick = "soon"\n[state]\nlease = "2s"\n[defaults]\nmemory = "5GiB"'
+    wrong = '[service]\ngrace = "soon"\n[defaults]\ninterval = "often"\nobjective = "5s"\nmemory = "5GiB"'
     assert told(read(tmp_path, wrong)) == {
-        "2:1": 'service.tick cannot be "soon".',
+        "2:1": 'service.grace cannot be "soon".',
+        "4:1": 'defaults.interval cannot be "often".',
         "6:1": "memory, 5GiB, is more than all operations together may hold, 2GiB.",
     }
 
@@ -302,7 +326,7 @@ def test_a_url_file_that_holds_no_url(tmp_path: Path, content: bytes | None) -> 
 
 def test_the_raised_error_tells_every_problem(tmp_path: Path) -> None:
     """There is one note for each, so that the command line prints them all."""
-    path = write(tmp_path, "[service]\njobs_max = 0\ntick = 0\n")
+    path = write(tmp_path, "[service]\njobs_max = 0\ngrace = -1\n")
     with pytest.raises(ConfigurationError, match="2 problems") as raised:
         load_settings(path, {})
     assert [note.split()[0] for note in raised.value.__notes__] == [f"{path}:2:1:", f"{path}:3:1:"]

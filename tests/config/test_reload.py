@@ -61,12 +61,12 @@ def test_what_needs_a_restart_keeps_its_value(tmp_path: Path) -> None:
     current = settings_of(tmp_path, BEFORE)
     after = """
         service = { name = "other", listen = "127.0.0.1:1", jobs_max = 7, engine = "local" }
-        state = { url = "postgresql://h/d", lease = "2m" }
+        state = { url = "postgresql://h/d" }
         spark = { master = "yarn" }
         """
     reloaded = reload(current, write(tmp_path, after), {})
     assert reloaded.settings is not None
-    assert reloaded.needs_restart == ("service.name", "service.listen", "spark.master", "state.url", "state.lease")
+    assert reloaded.needs_restart == ("service.name", "service.listen", "spark.master", "state.url")
     assert reloaded.changed == ("service.jobs_max", "service.engine", "locks.writers", "tables")
     assert reloaded.settings.service == current.service.model_copy(update={"jobs_max": 7, "engine": "local"})
     assert reloaded.settings.state == current.state
@@ -75,8 +75,8 @@ def test_what_needs_a_restart_keeps_its_value(tmp_path: Path) -> None:
 
 def test_the_environment_still_counts(tmp_path: Path) -> None:
     """A reloaded file does not go before what the process was started with."""
-    environ = {"LAKEWARD__SERVICE__TICK": "3s"}
+    environ = {"LAKEWARD__SERVICE__GRACE": "3s"}
     current = settings_of(tmp_path, BEFORE, environ)
-    reloaded = reload(current, write(tmp_path, "service.tick = '2s'\n" + BEFORE), environ)
+    reloaded = reload(current, write(tmp_path, "service.grace = '2s'\n" + BEFORE), environ)
     assert reloaded.settings is not None
-    assert reloaded.settings.service.tick == 3
+    assert reloaded.settings.service.grace == 3

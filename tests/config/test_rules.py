@@ -12,7 +12,6 @@ from tests.config.config_files import read, settings_of, told
 @pytest.mark.parametrize(
     ("text", "place", "what"),
     [
-        ("service.tick = '30s'", "1:9", "A lease of 1m is too short."),
         ("spark.master = 'a'\nspark.remote = 'sc://b'", "2:7", "spark.master and spark.remote are both given."),
         ("spark.conf.spark.speculation = true", "1:18", "spark.speculation is on."),
         ("state.url = 'mysql://h/d'", "1:7", "state.url names no store that is known."),
@@ -28,7 +27,7 @@ from tests.config.config_files import read, settings_of, told
             "[::]:1 can be reached by other machines, and no request is asked for a token.",
         ),
         ("http.token = '0123456789abcdef'", "1:6", "http.token is a secret."),
-        ("defaults.locks.wait = '5s'", "1:10", "[defaults] has no locks."),
+        ("defaults.locks.expire = '5m'", "1:10", "[defaults] has no locks."),
         (
             "locks.provider = 'zookeeper'",
             "1:7",
@@ -50,7 +49,6 @@ from tests.config.config_files import read, settings_of, told
             "5:17",
             "locks.zookeeper.lock_key is given without base_path.",
         ),
-        ("defaults.retry_max = '10s'", "1:10", "retry_first, 30s, is longer than retry_max, 10s."),
         ("defaults.group = 'a'", "1:10", "There is no group a."),
         ("service.memory = '100MiB'", "1:9", "memory, 512MiB, is more than all operations together may hold, 100MiB."),
         (
@@ -59,17 +57,18 @@ from tests.config.config_files import read, settings_of, told
             "MyOwn is not a compaction strategy that Lakeward knows.",
         ),
         (
-            "[defaults.archive]\nmin_commits = 20\n[defaults.clean]\nretain = 24",
+            "[defaults.archive]\nhudi.hoodie.keep.min.commits = 20\n[defaults.clean]\nretain = 24",
             "2:1",
             "20 commits stay at least when a timeline is archived, and cleaning needs 25.",
         ),
         (
-            "[defaults.archive]\nmax_commits = 30\n[defaults.planner]\nhoodie.compact.inline.max.delta.commits = '40'",
+            "[defaults.archive]\nhudi.hoodie.keep.max.commits = 30\n"
+            "[defaults.planner]\nhoodie.compact.inline.max.delta.commits = '40'",
             "2:1",
             "A compaction needs 40 delta commits, and of more than 30 commits the oldest are archived.",
         ),
         (
-            "defaults.archive.min_commits = 40",
+            "defaults.archive.hudi.hoodie.keep.min.commits = 40",
             "1:18",
             "40 commits cannot stay at least where more than 30 are too many.",
         ),
@@ -112,9 +111,9 @@ from tests.config.config_files import read, settings_of, told
         ),
         ("[[tables]]\nmatch = 'a'\nplanner.planner.publish = 'x'", "3:17", "planner.publish cannot be 'x'."),
         (
-            "[defaults]\nretry_first = '10m'\n[[tables]]\nmatch = 'a'\nretry_max = '5m'",
+            "[defaults]\nobjective = '10m'\n[[tables]]\nmatch = 'a'\ninterval = '15m'",
             "5:1",
-            "retry_first, 10m, is longer than retry_max, 5m.",
+            "An objective of 10m is shorter than interval, 15m.",
         ),
     ],
 )
@@ -171,7 +170,7 @@ def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
 
 def test_what_defaults_break_is_told_once(tmp_path: Path) -> None:
     """It is not told again for each entry on top of them."""
-    text = "[defaults]\nretry_first = '2h'\n[[tables]]\nmatch = 'a'\n[[tables]]\npath = '/b'"
+    text = "[defaults]\nobjective = '5s'\n[[tables]]\nmatch = 'a'\n[[tables]]\npath = '/b'"
     assert list(told(read(tmp_path, text))) == ["2:1"]
 
 
@@ -180,10 +179,10 @@ def test_a_named_table_is_checked_with_all_that_matches_it(tmp_path: Path) -> No
     text = """\
         [[tables]]
         match = "/data/*"
-        retry_first = "20m"
+        objective = "10m"
         [[tables]]
         path = "/data/a"
-        retry_max = "10m"
+        interval = "20m"
         """
     assert list(told(read(tmp_path, text))) == ["6:1"]
     settings_of(tmp_path, text.replace('"/data/a"', '"/other/a"'))
@@ -204,7 +203,7 @@ def test_numbers_that_were_not_given_are_made_to_fit(tmp_path: Path) -> None:
     settings_of(
         tmp_path, "[defaults.clean]\nretain = 50\n[defaults.planner]\nhoodie.compact.inline.max.delta.commits = '40'"
     )
-    text = "[defaults.archive]\nmin_commits = 20\n[[tables]]\npath = '/a'\nclean.retain = 20"
+    text = "[defaults.archive]\nhudi.hoodie.keep.min.commits = 20\n[[tables]]\npath = '/a'\nclean.retain = 20"
     assert list(told(read(tmp_path, text))) == ["2:1"]
 
 
@@ -220,9 +219,3 @@ def test_an_objective_is_held_against_what_is_said(tmp_path: Path) -> None:
     settings_of(
         tmp_path, "[defaults]\nobjective = '10h'\n[defaults.planner]\nhoodie.compact.inline.max.delta.seconds = '20h'"
     )
-
-
-def test_a_lease_of_exactly_enough_ticks(tmp_path: Path) -> None:
-    """It has five chances to be renewed."""
-    settings_of(tmp_path, "service.tick = '12s'")
-    assert told(read(tmp_path, "service.tick = '12.1s'"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, File
 from lakeward.protocol.lock.opening import LockOptions
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
+from lakeward.protocol.yielding import WritersConflict
 
 
 def settings(**sections: Any) -> Settings:
@@ -22,7 +24,7 @@ def settings(**sections: Any) -> Settings:
 @pytest.mark.parametrize(("written", "seconds"), [("15m", 900.0), ("1.5h", 5400.0), (90, 90.0), (0.5, 0.5)])
 def test_durations(written: object, seconds: float) -> None:
     """A duration is written with a unit, or is a number of seconds."""
-    assert settings(service={"tick": written}).service.tick == seconds
+    assert settings(defaults={"interval": written}).defaults.interval == seconds
 
 
 @pytest.mark.parametrize(("written", "size"), [("512MiB", 2**29), (1024, 1024), (1e9, 10**9)])
@@ -34,11 +36,11 @@ def test_sizes(written: object, size: int) -> None:
 @pytest.mark.parametrize(
     ("section", "key", "value"),
     [
-        ("service", "tick", True),
-        ("service", "tick", "0s"),
-        ("service", "tick", float("nan")),
-        ("service", "tick", float("inf")),
-        ("service", "tick", -1),
+        ("defaults", "interval", True),
+        ("defaults", "interval", "0s"),
+        ("defaults", "interval", float("nan")),
+        ("defaults", "interval", float("inf")),
+        ("defaults", "interval", -1),
         ("service", "memory", float("inf")),
         ("service", "memory", False),
         ("service", "jobs_max", 0),
@@ -115,13 +117,13 @@ def test_defaults_then_matches_in_order() -> None:
             {"match": "*/orders*", "interval": "30s", "objective": "2h"},
             {"match": "*/clicks", "objective": "9h"},
             {"path": "/data/orders", "name": "orders", "interval": "40s"},
-            {"match": "ord*", "retry_max": "1h"},
+            {"match": "ord*", "memory": "2GiB"},
         ],
     )
     table = given.table("orders", "/data/orders")
-    assert (table.interval, table.memory, table.objective, table.retry_max) == (40, 2**30, 7200, 3600)
+    assert (table.interval, table.memory, table.objective) == (40, 2**31, 7200)
     other = given.table("/data/orders_old", "/data/orders_old")
-    assert (other.interval, other.objective, other.retry_max) == (30, 7200, 1800)
+    assert (other.interval, other.objective, other.memory) == (30, 7200, 2**30)
     assert given.table("/x", "/x").interval == 20
 
 
@@ -143,11 +145,15 @@ def test_planner_settings_are_merged_by_meaning() -> None:
 def test_locks_are_merged_key_by_key() -> None:
     """A table says what is different for it, and the rest is as for all."""
     given = settings(
-        locks={"writers": "share", "wait": "5m"},
+        locks={"writers": "share", "writers_conflict": "1.0"},
         tables=[{"match": "*a", "locks": {"expire": "10m"}}, {"match": "*a", "locks": {"writers": "stopped"}}],
     )
-    assert given.table("a", "/a").locks == LockSettings(writers=Writers.STOPPED, wait=300, expire=600)
-    assert given.table("b", "/b").locks == LockSettings(writers=Writers.SHARE, wait=300)
+    assert given.table("a", "/a").locks == LockSettings(
+        writers=Writers.STOPPED, writers_conflict=WritersConflict.RELEASE_1_0, expire=600
+    )
+    assert given.table("b", "/b").locks == LockSettings(
+        writers=Writers.SHARE, writers_conflict=WritersConflict.RELEASE_1_0
+    )
 
 
 def test_where_the_lock_is_in_zookeeper_is_merged_key_by_key() -> None:
@@ -170,7 +176,7 @@ def test_where_the_lock_is_in_zookeeper_is_merged_key_by_key() -> None:
 def test_where_a_table_has_its_settings_from() -> None:
     """The entry that counts is told for each key."""
     given = settings(
-        locks={"wait": "5m"},
+        locks={"expire": "5m"},
         defaults={"interval": "20s", "planner": {"planner.log_ratio": 1, "planner.publish": "split"}},
         tables=[
             {"match": "*", "interval": "5s", "locks": {"writers": "share"}},
@@ -178,7 +184,7 @@ def test_where_a_table_has_its_settings_from() -> None:
         ],
     )
     assert given.table_sources("/a", "/a") == {
-        ("locks", "wait"): ("locks", "wait"),
+        ("locks", "expire"): ("locks", "expire"),
         ("locks", "writers"): ("tables", 0, "locks", "writers"),
         ("interval",): ("tables", 0, "interval"),
         ("planner", "planner.log_ratio"): ("tables", 1, "planner", "planner.log_ratio"),
@@ -202,9 +208,9 @@ def test_named_tables() -> None:
 @pytest.mark.parametrize(
     ("locks", "options"),
     [
-        ({"writers": "share", "wait": 5, "expire": 60}, FileSystemLockOptions((SPARK_LOCK, FLINK_LOCK), 5, 60)),
+        ({"writers": "share", "expire": 60}, FileSystemLockOptions((SPARK_LOCK, FLINK_LOCK), 60, 60)),
         ({"writers": "stopped"}, FileSystemLockOptions((SPARK_LOCK,), 60, None, shared=False)),
-        ({"writers": "share", "provider": "storage", "wait": 5}, StorageLockOptions(wait_seconds=5)),
+        ({"writers": "share", "provider": "storage"}, StorageLockOptions(wait_seconds=60)),
         ({}, FileSystemLockOptions((SPARK_LOCK, FLINK_LOCK), 60, None)),
         (
             {"writers": "share", "provider": "zookeeper", "zookeeper": {"url": "zk:2181"}},
@@ -214,10 +220,9 @@ def test_named_tables() -> None:
             {
                 "writers": "share",
                 "provider": "zookeeper",
-                "wait": 5,
-                "zookeeper": {"url": "zk", "base_path": "/locks", "lock_key": "a", "session_timeout": "20s"},
+                "zookeeper": {"url": "zk", "base_path": "/locks", "lock_key": "a"},
             },
-            ZooKeeperLockOptions("zk", "/locks", "a", session_seconds=20, wait_seconds=5),
+            ZooKeeperLockOptions("zk", "/locks", "a", session_seconds=60, wait_seconds=60),
         ),
         (
             {"writers": "stopped", "provider": "zookeeper", "zookeeper": {"url": "zk:2181"}},
@@ -229,6 +234,7 @@ def test_how_the_lock_is_taken(locks: dict[str, Any], options: LockOptions) -> N
     """The lock is shared with Spark's and Flink's writers; with stopped writers it keeps only our own processes
     apart."""
     assert LockSettings(**locks).options == options
+    assert LockSettings(**locks).waiting(5).options == replace(options, wait_seconds=5)
 
 
 def test_without_a_word_about_the_writers_nothing_is_written() -> None:

@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -28,6 +28,7 @@ from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RECORD_OPTIONS
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
+from tests.hurried import REPOSITORY, hurried_command
 from tests.index.following import places, truth
 from tests.our_reader import scan
 from tests.write.writing import new_table, write
@@ -41,7 +42,6 @@ CONFIG = """
 state_folder = "{folder}/state"
 listen = "127.0.0.1:0"
 grace = "10s"
-log_format = "json"
 
 [locks]
 writers = "share"
@@ -59,13 +59,14 @@ foreign_services = "share"
 class Daemon:
     """`lakeward run` in a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, constants: Mapping[str, object] | None = None) -> None:
         self.config = folder / "lakeward.toml"
         if not self.config.exists():
             self.config.write_text(CONFIG.format(folder=folder))
         self._log = (folder / f"log-{time.monotonic_ns()}").open("w+b")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "lakeward.cli.main", "run", "--config", str(self.config), *arguments],
+            hurried_command(constants or {}, "run", "--config", str(self.config), *arguments),
+            cwd=REPOSITORY,
             stdout=self._log,
             stderr=self._log,
         )
@@ -179,7 +180,6 @@ def test_a_killed_daemon_is_followed_by_one_that_goes_on(folder: Path, daemon: D
     """After kill -9 the next process finds the store as it was left, and takes the lease when it is over."""
     daemon.wait_for('"end": "committed"')
     daemon.end(signal.SIGKILL)
-    daemon.config.write_text(daemon.config.read_text() + '\n[state]\nlease = "60s"\n')
 
     after = Daemon(folder)
     try:
@@ -334,9 +334,9 @@ def test_an_index_is_kept_at_pace(tmp_path: Path) -> None:
     for kind in ("record", "bloom"):
         assert run(["index", "build", str(table), "--type", kind]) == 0
     write(table, [("k2", 2, "b", "x")])
-    settings = 'timezone = "UTC"\n\n[defaults.index]\nupdate_after = "1s"\n'
+    settings = 'timezone = "UTC"\n'
     (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path) + settings)
-    daemon = Daemon(tmp_path)
+    daemon = Daemon(tmp_path, constants={"lakeward.index.update_choice.SECONDS_MAX": 1.0})
     try:
         daemon.wait_until("/metrics", 'lakeward_indexed_commits_total{table="orders"} 2.0')
         daemon.wait_until("/metrics", 'lakeward_table_index_coverage_ratio{index="bloom",table="orders"} 1.0')

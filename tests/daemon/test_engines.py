@@ -190,7 +190,7 @@ def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_session_of_an_idle_daemon_is_ended_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is up from the first job on, and not started again when `spark.idle_stop` is over; the log has one line for
+    """It is up from the first job on, and not started again when `IDLE_SECONDS` is over; the log has one line for
     each start and each end. Keeps 2, 3 of daemon/engines."""
     sessions = [FakeSession() for _ in range(3)]
     clock, coming = SettableClock(1000.0), iter(sessions)
@@ -232,17 +232,3 @@ def test_the_session_of_an_idle_daemon_is_ended_and_said(monkeypatch: pytest.Mon
     )
     died = {"event": "Spark session died, or did not answer", "where": "local[2]", "log_level": "warning"}
     assert log == [started, {**ended, "idle_seconds": 600.0}, started, died, started, ended]
-
-
-def test_how_long_a_session_may_be_idle_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reload changes it; with "none" the session is never ended."""
-    monkeypatch.setattr(SparkDispatcher, "_start", lambda self: FakeSession())
-    clock = SettableClock(1000.0)
-    engines = engines_of(clock=clock, idle_stop="none")
-    engines._spark.probe()
-    clock.sleep(1e9)
-    engines.check()
-    assert engines.status.state is SparkState.UP
-    engines.apply(settings_with(idle_stop="1h"))
-    engines.check()
-    assert engines.status.state is SparkState.NOT_STARTED

@@ -36,7 +36,9 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_every_place_shows_one_storage(root: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_place_shows_one_storage(
+    root: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A slice through its life: pinned by a savepoint, dead, set aside (where it was, in an object store), and brought
     back; beside it an orphan file."""
     base, config = f"{root}/orders", tmp_path / "lakeward.toml"
@@ -64,7 +66,7 @@ def test_every_place_shows_one_storage(root: str, tmp_path: Path, capfd: pytest.
         assert kept == found["quarantined"]
         settings = {"defaults.clean.policy": "versions", "defaults.clean.retain": "1"}
         settings |= {"defaults.clean.reader_window": "0s", "defaults.services": '["clean"]', "locks.writers": "stopped"}
-        settings |= {"defaults.clean.after": "1000"}
+        monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1000)
         serving = Serving(Path(root) if "://" not in root else root, tmp_path / name, settings=settings)  # type: ignore[arg-type]
         serving.run(30)
         status = serving.status()

@@ -22,7 +22,6 @@ interval = "20s"
 services = ["compaction"]
 foreign_services = "share"
 memory = "320MiB"
-parked_for = "2h"
 windows = ["Mon-Fri 22:00-06:00 UTC"]
 
 [[tables]]
@@ -51,7 +50,7 @@ def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
     schedule = orders.schedule
     assert (schedule.group, schedule.interval, schedule.memory_bytes) == ("big", 5.0, 320 * 2**20)
     assert schedule.services == {JobKind.COMPACTION, JobKind.VERIFICATION}
-    assert schedule.foreign_services is ForeignServices.SHARE and schedule.parked_for == 7200.0
+    assert schedule.foreign_services is ForeignServices.SHARE
     assert len(schedule.windows) == 1 and schedule.shadow is None and schedule.enabled
     assert orders.group_filter.partitions == ("2026/*",)
 

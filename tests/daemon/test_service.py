@@ -8,6 +8,7 @@ import socket
 import time
 from dataclasses import replace
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from structlog.testing import capture_logs
 from lakeward.base.errors import Cancelled, StoreUnavailable, TryLater
 from lakeward.base.quantities import format_time
 from lakeward.config.settings import Writers
+from lakeward.daemon import served_table
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.reports import PollReport
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record, Run
+from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import JobEnd
@@ -185,10 +188,11 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
     assert {view.state for view in named.service.views.values()} == {TableState.REFUSED}
 
 
-def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path) -> None:
+def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps 1 of daemon/planning and 1 of config/standing: an unknown kind of change data capture stops compaction,
     which is told with its reason, in an event, by a gauge, on the page; the table is cleaned all the same. What stops
     all stops the table."""
+    monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
     table = copy_golden("v9", root / "orders")
     first = Serving(root, tmp_path / "state", settings={"defaults.services": '["compaction"]'})
     first.run(30)
@@ -368,7 +372,9 @@ def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: 
     assert serving.service.held_tables == frozenset()
 
 
-def test_a_plan_that_cannot_be_unscheduled_is_carried_out(root: Path, tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_unscheduled_is_carried_out(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A plan of Lakeward is too old, and a process is still at work on it: when none is any more, it is not
     forgotten.
     """
@@ -380,7 +386,9 @@ def test_a_plan_that_cannot_be_unscheduled_is_carried_out(root: Path, tmp_path: 
     heartbeat.parent.mkdir(exist_ok=True)
     heartbeat.touch()
     before = completed(table)
-    serving = Serving(root, tmp_path / "state", settings={"defaults.plan_expiry": "60s", "defaults.retry_max": "60s"})
+    monkeypatch.setattr("lakeward.daemon.planning.PLAN_EXPIRY_SECONDS", 60.0)
+    monkeypatch.setattr(served_table, "Schedule", partial(Schedule, retry_max=60.0))
+    serving = Serving(root, tmp_path / "state")
 
     serving.run(30)
     assert completed(table) == before
@@ -479,14 +487,15 @@ def test_a_master_that_is_away_is_no_fault_of_the_table(
     with socket.create_server(("127.0.0.1", 0)) as server:
         master = f"spark://127.0.0.1:{server.getsockname()[1]}"
     spark = SparkDispatcher(master, memory=SparkMemory(1, 1, 1))
-    serving = Serving(root, tmp_path / "state", settings={"defaults.retry_max": "1m"})
+    monkeypatch.setattr(served_table, "Schedule", partial(Schedule, retry_max=60.0))
+    serving = Serving(root, tmp_path / "state")
     with monkeypatch.context() as away:
         away.setattr(InProcess, "choose", lambda self, *_, **__: spark)
         serving.run(900)
 
     why = f"No Spark master answers at {master}. {master.removeprefix('spark://')}: Connection refused."
     failed = [job for job in serving.store.jobs.latest(str(table)) if job.result == "temporary"]
-    assert len(failed) > serving.settings.defaults.failures_max
+    assert len(failed) > Schedule().failures_max
     view = serving.view(str(table))
     assert view.failures == 0 and why in view.reason
     assert serving.status().limitations[0].what.startswith(f"Spark is not available. {why}")

@@ -143,9 +143,10 @@ def test_pending_plans_are_work(tmp_path: Path) -> None:
     assert bench.plan({("", "other"): Reason.PAUSED}).demand.operations == 1
 
 
-def test_a_plan_of_ours_that_is_too_old_is_unscheduled(tmp_path: Path) -> None:
+def test_a_plan_of_ours_that_is_too_old_is_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, and the job for it frees its file groups."""
-    bench = Bench(tmp_path, pending=True, settings={"defaults.plan_expiry": "60s"})
+    monkeypatch.setattr("lakeward.daemon.planning.PLAN_EXPIRY_SECONDS", 60.0)
+    bench = Bench(tmp_path, pending=True)
     assert bench.plan().demand.expired_plans == (), "it is not ours"
     bench.worker.forget("orders")
     instant = bench.make_the_plan_ours()

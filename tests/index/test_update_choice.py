@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lakeward.index.key_changes.table_commits import Staleness
-from lakeward.index.update_choice import BYTES_MAX, UpdateDecision, UpdateOptions, UpdateReason, choose_update
+from lakeward.index.update_choice import BYTES_MAX, UpdateDecision, UpdateReason, choose_update
 
 NOW = 1000.0
 CASES = """
@@ -39,7 +39,7 @@ def behind(text: str) -> Staleness:
 def test_the_choice(case: str) -> None:
     """Keeps 1 and 2 of index/update_choice: what lacks anything is due, or says when."""
     what, files, reason, due_at = re.split(r"\s{2,}", case)
-    chosen = choose_update(behind(what), int(files), UpdateOptions(True, 60.0, 8), now=NOW)
+    chosen = choose_update(behind(what), int(files), now=NOW)
 
     assert chosen == UpdateDecision(UpdateReason(reason), None if due_at == "-" else float(due_at))
     assert chosen.reason.is_due or chosen.due_at is not None or behind(what) == Staleness()
@@ -49,7 +49,6 @@ def test_the_choice(case: str) -> None:
 def test_what_stands_against_it(against: UpdateReason) -> None:
     """However far the index is behind; and where it is off, that is the reason."""
     far = Staleness(100, BYTES_MAX, 1e6)
-    on, off = UpdateOptions(True, 60.0, 8), UpdateOptions(False, 60.0, 8)
-    assert choose_update(far, 20, on, now=NOW, against=against) == UpdateDecision(against)
-    assert choose_update(far, 20, off, now=NOW, against=against) == UpdateDecision(UpdateReason.OFF)
+    assert choose_update(far, 20, now=NOW, against=against) == UpdateDecision(against)
+    assert choose_update(far, 20, is_on=False, now=NOW, against=against) == UpdateDecision(UpdateReason.OFF)
     assert not against.is_due

@@ -28,7 +28,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.usefixtures("sh
 CONFIG = """
 [service]
 state_folder = "{folder}/state"
-log_format = "json"
 
 [locks]
 writers = "share"
@@ -39,13 +38,9 @@ roots = ["{folder}/tables"]
 [defaults.planner]
 "hoodie.compact.inline.max.delta.commits" = 1
 
-[defaults.rollback]
-after = "1s"
-
 [defaults.clean]
 policy = "versions"
 retain = 1
-after = 1
 reader_window = "0s"
 """
 
@@ -75,6 +70,8 @@ def test_one_pass_rolls_back_compacts_and_cleans(
     before = data_files(table.path)
     config = str(tmp_path / "lakeward.toml")
     Path(config).write_text(CONFIG.format(folder=tmp_path))
+    monkeypatch.setattr("lakeward.services.rollback.job.QUIET_SECONDS", 1.0)
+    monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
     for bound in ("DAEMON_SPARK_BYTES", "DAEMON_SPARK_UP_BYTES"):
         monkeypatch.setattr(engine_rule, bound, 1)
 
@@ -97,7 +94,9 @@ def test_one_pass_rolls_back_compacts_and_cleans(
     check_right(table)
 
 
-def test_an_index_of_ours_follows_hudis_writer(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_index_of_ours_follows_hudis_writer(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Hudi upserts, moves rows to other partitions and deletes; the daemon's loop takes that into the record index, and
     lookups by the index alone are as the rows are then. Its next check finds nothing."""
     table = HudiTable(spark, tmp_path / "tables/orders", TableShape(partition_fields="part"))
@@ -111,7 +110,8 @@ def test_an_index_of_ours_follows_hudis_writer(spark: SparkSession, tmp_path: Pa
     assert run(["index", "build", str(table.path), "--type", "record"]) == 0
     write("upsert", ("k1", "b"), ("k4", "c"), ts=2)
     write("delete", ("k2", "a"), ts=3)
-    settings = {"defaults.services": '["index"]', "defaults.index.verify_every": "10m"}
+    settings = {"defaults.services": '["index"]'}
+    monkeypatch.setattr("lakeward.daemon.jobs.index.checking.ROUND_SECONDS", 600.0)
     serving = Serving(tmp_path / "tables", tmp_path / "state", settings=settings)
 
     serving.run(90.0, step=10.0)

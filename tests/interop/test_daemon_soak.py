@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.hurried import HURRIED, REPOSITORY, hurried_command
 from tests.interop.lakeward_cli import lakeward
 from tests.runs import NIGHTLY
 from tests.servers import PostgresServer
@@ -46,7 +47,6 @@ name = "soak"
 state_folder = "{folder}/state"
 listen = "127.0.0.1:0"
 grace = "60s"
-log_format = "json"
 
 [spark]
 master = "local[1]"
@@ -55,29 +55,25 @@ master = "local[1]"
 "spark.driver.memory" = "1g"
 "spark.ui.enabled" = "false"
 
-[state]
-lease = "10s"
-
 [locks]
 writers = "share"
-wait = "20s"
 
 [discovery]
 roots = ["{folder}/tables"]
 
 [defaults]
 interval = "1s"
-retry_first = "1s"
-retry_max = "5s"
-failures_max = 50
-plan_expiry = "30s"
-verification_interval = "20s"
 objective = "40s"
 metadata_compact_after = 3
 planner = {{ "hoodie.compact.inline.max.delta.commits" = 1 }}
-clean = {{ policy = "commits", retain = {retained}, after = 1, reader_window = "0s" }}
-archive = {{ min_commits = 3, max_commits = 4, after = 1 }}
+clean = {{ policy = "commits", retain = {retained}, reader_window = "0s" }}
+archive.hudi = {{ "hoodie.keep.min.commits" = 3, "hoodie.keep.max.commits" = 4 }}
 """
+
+QUICK = HURRIED | {
+    "lakeward.daemon.app.LEASE_SECONDS": 10.0,
+    "lakeward.daemon.planning.PLAN_EXPIRY_SECONDS": 30.0,
+}
 
 AT_WORK = ("scheduled", "merging", "committing", "files deleted", "archived up to")
 """What its steps tell of a job that has begun and is not done."""
@@ -86,8 +82,9 @@ AT_WORK = ("scheduled", "merging", "committing", "files deleted", "archived up t
 class Daemon:
     """`lakeward run`, started again after each violent end."""
 
-    def __init__(self, folder: Path, store_url: str | None) -> None:
+    def __init__(self, folder: Path, store_url: str | None, constants: Mapping[str, object] = QUICK) -> None:
         self._folder = folder
+        self._constants = constants
         self._environ = dict(os.environ) | ({"LAKEWARD__STATE__URL": store_url} if store_url else {})
         self.starts = 0
         self.process = self.start()
@@ -110,7 +107,8 @@ class Daemon:
         self.starts += 1
         with (self._folder / f"daemon-{self.starts}.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "lakeward.cli.main", "run", "--config", str(self._folder / "lakeward.toml")],
+                hurried_command(self._constants, "run", "--config", str(self._folder / "lakeward.toml")),
+                cwd=REPOSITORY,
                 stdout=log,
                 stderr=log,
                 env=self._environ,

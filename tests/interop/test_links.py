@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.table.listing import ListingSource
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
 
@@ -35,7 +36,9 @@ def upsert(
 
 @pytest.mark.interop
 @pytest.mark.wide
-def test_a_linked_partition_doubles_no_rows(spark: SparkSession, tmp_path: Path):
+def test_a_linked_partition_doubles_no_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A table that is listed by its folders is refused for the link; one that is listed by its metadata table is
     compacted without it. Hudi's readers have the 20 rows throughout: compacting through the link made them 30."""
     table = written(spark, tmp_path / "table", ("one", "two"), 20)
@@ -48,9 +51,10 @@ def test_a_linked_partition_doubles_no_rows(spark: SparkSession, tmp_path: Path)
     code, _ = lakeward(*arguments)
     assert code == 2
     assert table.files() == files
-    by_metadata = tmp_path / "lakeward.toml"
-    by_metadata.write_text(f'[[tables]]\npath = "{table.path}"\nlisting = "metadata"\n')
-    code, printed = lakeward(*arguments, "--config", str(by_metadata))
+    with monkeypatch.context() as in_object_store:
+        for module in ("cli.options.compaction", "cli.configured_table"):
+            in_object_store.setattr(f"lakeward.{module}.listing_source", lambda _: ListingSource.METADATA)
+        code, printed = lakeward(*arguments)
     assert code == 0
     compacted = [operation["partition_path"] for each in printed["compactions"] for operation in each["operations"]]
     assert sorted(compacted) == ["one", "two"]

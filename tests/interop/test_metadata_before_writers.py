@@ -51,7 +51,6 @@ writers = "share"
 
 [defaults]
 interval = "1s"
-retry_first = "1s"
 
 [[tables]]
 name = "orders"

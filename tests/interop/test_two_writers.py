@@ -25,6 +25,7 @@ import pytest
 
 from lakeward.format.timeline.instant import State, parse_instant
 from tests.hudi.table import HudiTable
+from tests.hurried import HURRIED
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_concurrency import check_completed_once
 from tests.interop.test_daemon_soak import Daemon
@@ -63,29 +64,23 @@ CONFIG = """
 name = "two-writers"
 state_folder = "{folder}/state"
 listen = "127.0.0.1:0"
-log_format = "json"
 engine = "local"
 
 [locks]
 writers = "share"
-wait = "20s"
 
 [discovery]
 roots = ["{folder}"]
 
 [defaults]
 interval = "1s"
-replan = "5s"
-retry_first = "1s"
-retry_max = "5s"
-failures_max = 50
-verification_interval = "20s"
 metadata_compact_after = 6
 planner = {{ "hoodie.compact.inline.max.delta.commits" = 3 }}
-clean = {{ policy = "commits", retain = 6, after = 1, reader_window = "0s" }}
-archive = {{ min_commits = 20, max_commits = 25, after = 1 }}
-rollback = {{ after = "5s" }}
+clean = {{ policy = "commits", retain = 6, reader_window = "0s" }}
+archive.hudi = {{ "hoodie.keep.min.commits" = 20, "hoodie.keep.max.commits" = 25 }}
 """
+
+QUICK = HURRIED | {"lakeward.services.rollback.job.QUIET_SECONDS": 5.0}
 
 
 @pytest.mark.wide
@@ -102,7 +97,7 @@ def test_what_was_committed_is_there_once(spark: SparkSession, tmp_path: Path, k
     with processes(tmp_path) as started:
         started.begin(HUDI)
         started.wait_until(lambda: bool(steps_of(tmp_path, HUDI, Outcome.COMMITTED)), START_SECONDS)
-        started.daemon = Daemon(tmp_path, None)
+        started.daemon = Daemon(tmp_path, None, QUICK)
         started.begin(OURS)
         end = time.monotonic() + SECONDS
         look_at = time.monotonic() + min(CHECK_SECONDS, SECONDS / 2)

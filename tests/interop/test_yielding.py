@@ -13,6 +13,7 @@ import pytest
 
 from lakeward.base.clock import SystemClock
 from lakeward.format.timeline.instant import State
+from lakeward.protocol.yielding import Verdict
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.timeline import load_timeline
@@ -97,17 +98,16 @@ def test_no_write_fails_for_a_log_compaction(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.wide
-def test_what_hudi_rolls_back_is_found(spark: SparkSession, tmp_path: Path) -> None:
-    """Told to go on, Lakeward publishes while a write is under way, which fails; Hudi's next writer rolls it back, and
-    from the plan of that rollback the conflict is counted as ours."""
+def test_what_hudi_rolls_back_is_found(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it asked no writer, Lakeward published while a write is under way, which fails; Hudi's next writer rolls it
+    back, and from the plan of that rollback the conflict is counted as ours."""
     table = write_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
-    config = tmp_path / "lakeward.toml"
-    config.write_text('[locks]\nwriters = "share"\nyield_to_writers = 0\nyield_then = "go-on"\n')
+    monkeypatch.setattr("lakeward.services.compaction.run.yielding.decide", lambda *_, **__: Verdict())
     writing = Writing(spark, table)
     with writing.under_way():
         for _ in range(RUNS_MAX):
             exit_code, printed = lakeward(
-                *("compact", str(table.path), "--config", str(config), "--type", "log", "--no-metadata-services"),
+                *("compact", str(table.path), "--lock", "filesystem", "--type", "log", "--no-metadata-services"),
                 *(part for setting in SETTINGS for part in ("--set", setting)),
                 *("--engine", "local"),
             )

@@ -18,7 +18,6 @@ from lakeward.protocol.yielding import (
     WritersConflict,
     Writes,
     YieldOptions,
-    YieldThen,
     decide,
 )
 from lakeward.table.table_version import TableVersion
@@ -40,8 +39,6 @@ def verdict_of(table: str) -> Verdict:
                 work = {"instant": instant, "is_log": kind == "LOG", "partitions": frozenset(partitions)}
             case ["rules", rules]:
                 options["stated"] = WritersConflict(rules)
-            case ["then", then]:
-                options["then"] = YieldThen(then)
             case ["live", instant]:
                 live.append(LiveWrite(instant))
             case ["live", instant, "somewhere"]:
@@ -224,13 +221,12 @@ def _touched(story: Story) -> bool:
     return bool(story.requested) or any(write.partition == "a" for write in story.live)
 
 
-@pytest.mark.parametrize("then", YieldThen)
 @pytest.mark.parametrize("rules", WritersConflict)
 @pytest.mark.parametrize("is_log", [True, False], ids=["LOG", "FULL"])
-def test_waiting_ends(then: YieldThen, rules: WritersConflict, is_log: bool) -> None:
+def test_waiting_ends(rules: WritersConflict, is_log: bool) -> None:
     """After the limit for each write, or a few limits for all, nothing is waited for. Keeps 3 of
     protocol/yielding."""
-    options = YieldOptions(10.0, then, rules)
+    options = YieldOptions(10.0, rules)
     writes = Writes((LiveWrite("10"), LiveWrite("30", frozenset("a"), 31.0)))
     for waited, in_all in (({"10": 10.0, "30": 10.0}, 10.0), ({}, WAITS_MAX * 10.0)):
         verdict = decide(
@@ -242,17 +238,6 @@ def test_waiting_ends(then: YieldThen, rules: WritersConflict, is_log: bool) -> 
             waited_in_all=in_all,
         )
         assert not verdict.wait_for
-
-
-@pytest.mark.parametrize("is_log", [False, True])
-def test_an_operator_says_that_no_writer_checks_anything(is_log: bool) -> None:
-    """With `0s` and `go-on`, as for writers in non-blocking concurrency mode, nothing is waited for and all is
-    published."""
-    writes = Writes((LiveWrite("10", frozenset("a"), 30.0), LiveWrite("11")))
-    work = MergedWork("12", is_log=is_log, partitions=frozenset("a"), requested_at=20.0)
-    options = YieldOptions(seconds=0.0, then=YieldThen.GO_ON)
-    verdict = decide(work, writes, rules=WritersConflict.DEFAULT, options=options, waited={}, waited_in_all=0.0)
-    assert verdict == Verdict()
 
 
 @pytest.mark.parametrize(

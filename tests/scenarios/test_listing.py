@@ -70,8 +70,6 @@ def test_a_group_that_only_the_storage_shows_as_damaged_is_in_no_plan(bench: Ben
 
 
 def test_object_stores_are_listed_by_the_metadata_table() -> None:
-    """An option says otherwise, like for file systems."""
-    assert listing_source("s3://lake/t", None) is ListingSource.METADATA
-    assert listing_source("/lake/t", None) is ListingSource.STORAGE
-    for said in ListingSource:
-        assert listing_source("s3://lake/t", said) is listing_source("/lake/t", said) is said
+    """File systems are listed by their folders."""
+    assert listing_source("s3://lake/t") is ListingSource.METADATA
+    assert listing_source("/lake/t") is ListingSource.STORAGE

@@ -21,6 +21,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from pytest import MonkeyPatch
 from sqlalchemy import delete
 
 from lakeward.base.errors import StoreUnavailable
@@ -30,7 +31,6 @@ from lakeward.config.settings import (
     LockSettings,
     ServiceSettings,
     Settings,
-    StateSettings,
     TableOverride,
     TableSettings,
     Writers,
@@ -40,6 +40,7 @@ from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling.events import FactKind
+from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.service import DaemonLoop, limits_of
@@ -50,6 +51,7 @@ from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.archive.job import ArchiveService
+from lakeward.services.archive.plan.settings import KEEP_MAX, KEEP_MIN
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.job import CleanService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
@@ -402,6 +404,8 @@ class DaemonsRun:
         """
         self.world = world = World(seed)
         random = world.random
+        self.constants = MonkeyPatch()
+        """What no operator sets, with other values; undone after the run."""
         self.all_services = all_services
         self.retained = random.choice([1, 2, 3]) if all_services else None
         self.done: Counter[JobKind] = Counter()
@@ -442,53 +446,65 @@ class DaemonsRun:
 
     def _settings(self, random: Random) -> Settings:
         kind = random.choice(list(CompactionType))
-        return Settings(
+        settings = Settings(
             service=ServiceSettings(
-                tick=5.0,
                 jobs_max=random.choice([1, 2, 3]),
                 state_folder=Path("/nowhere"),
                 groups=random.choice([{}, {"default": 1}]),
             ),
-            state=StateSettings(lease=LEASE_SECONDS),
-            locks=LockSettings(writers=Writers.SHARE, wait=random.choice([0.0, 30.0]), expire=self.expire),
-            discovery=DiscoverySettings(roots=("/lake",), interval=60.0),
+            locks=LockSettings(writers=Writers.SHARE, expire=self.expire).waiting(random.choice([0.0, 30.0])),
+            discovery=DiscoverySettings(roots=("/lake",)),
             defaults=TableSettings(
                 services=TABLE_SERVICES if self.all_services else (JobKind.COMPACTION,),
                 type=kind,
                 planner=({} if kind is CompactionType.FULL else SETTINGS)
                 | {"hoodie.compact.inline.max.delta.commits": random.choice(["1", "1", "5"])},
                 interval=INTERVAL,
-                replan=120.0,
-                plan_expiry=random.choice([60.0, 3600.0]),
                 foreign_services=ForeignServices.SHARE,
+                **self._settings_of_services(random),
+            ),
+            tables=(TableOverride(match="*/shadow", locks=LockSettings(writers=None)),),
+        )
+        for name, value in {
+            "service.TICK_SECONDS": 5.0,
+            "planning.PLAN_EXPIRY_SECONDS": random.choice([60.0, 3600.0]),
+            "served_table.Schedule": partial(
+                Schedule,
+                replan=120.0,
                 retry_first=5.0,
                 retry_max=60.0,
                 failures_max=random.choice([2, 5]),
                 parked_for=120.0,
                 job_deadline=random.choice([60.0, 1200.0]),
-                **self._settings_of_services(random),
             ),
-            tables=(TableOverride(match="*/shadow", locks=LockSettings(writers=None)),),
-        )
+        }.items():
+            self.constants.setattr(f"lakeward.daemon.{name}", value)
+        return settings
 
     def _settings_of_services(self, random: Random) -> dict[str, Any]:
         if self.retained is None:
             return {}
+        for name, values in {
+            "clean.job.AFTER_COMMITS": [1, 3],
+            "archive.job.AFTER_COMMITS": [1],
+            "rollback.job.QUIET_SECONDS": [20.0, 100.0],
+        }.items():
+            self.constants.setattr(f"lakeward.services.{name}", random.choice(values))
         return {
             "clean": CleanSettings(
                 policy=CleanPolicyKind.COMMITS,
                 retain=self.retained,
                 reader_window=random.choice([0.0, 20.0]),
                 keep_deleted=random.choice([0.0, 60.0]),
-                after=random.choice([1, 3]),
             ),
             "archive": ArchiveSettings(
-                min_commits=self.retained + 1,
-                max_commits=self.retained + 2,
-                hudi={"hoodie.timeline.compaction.batch.size": "2"},
-                after=1,
+                hudi={
+                    KEEP_MIN: str(self.retained + 1),
+                    KEEP_MAX: str(self.retained + 2),
+                    "hoodie.timeline.compaction.batch.size": "2",
+                },
             ),
-            "rollback": RollbackSettings(after=random.choice([20.0, 100.0]), silent_after=300.0),
+            "rollback": RollbackSettings(silent_after=300.0),
         }
 
     def _tables(self, number: int) -> list[Table]:
@@ -765,4 +781,6 @@ def run_seed(seed: int, *, all_services: bool = False) -> DaemonsRun:
         trace = "\n".join(run.world.trace[-80:])
         error.add_note(f"LAKEWARD_SEED={seed} repeats this run, which ended so:\n{trace}")
         raise
+    finally:
+        run.constants.undo()
     return run

@@ -88,7 +88,7 @@ class ConfiguredTable:
             self.base_path,
             timezone=self.table.timezone,
             clock=SystemClock(),
-            listing=listing_source(self.base_path, self.table.listing),
+            listing=listing_source(self.base_path),
         )
 
 

@@ -91,9 +91,8 @@ def compaction_options(opened: ConfiguredTable, locks: LockSettings) -> Compacti
         yielding=locks.yielding,
         silent_after=table.silent_after,
         timezone=table.timezone,
-        listing=listing_source(opened.base_path, table.listing),
+        listing=listing_source(opened.base_path),
         codec=table.codec.value,
-        bloom_bytes_max=table.bloom_filter_max,
         verify=table.verify,
         memory_bytes=table.memory,
     )

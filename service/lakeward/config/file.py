@@ -48,9 +48,68 @@ _OTHER_NAMES = {"overrides": "[[tables]]", "override": "[[tables]]", "jobs": "se
 """What a section is looked for by, and what has it."""
 
 _RETIRED: Mapping[KeyPath, str] = {
+    ("service", "tick"): "What is due is looked at each second.",
+    (
+        "service",
+        "log_format",
+    ): "A terminal shows a log for people; elsewhere each event is a line of JSON.",
     ("spark", "local_below"): 'Write engine = "auto", "spark" or "local" under [service].',
+    ("spark", "pool"): "Jobs run in the scheduler pool lakeward.",
+    ("spark", "idle_stop"): "A session ends when no job has used it for 10 minutes.",
+    ("state", "lease"): "A lease lasts a minute.",
+    ("discovery", "interval"): "Tables are searched for once a minute.",
+    ("discovery", "depth"): "Tables are found down to 4 folders below a root: name roots nearer to deeper ones.",
+    **{
+        (*locks, *key): instead
+        for locks in (("locks",), ("tables", "locks"))
+        for key, instead in {
+            ("wait",): "Commands take --lock-wait; a job of the daemon is put off after a minute.",
+            ("yield_to_writers",): "A write is waited for for a minute; `lakeward compact` takes --yield-to-writers.",
+            ("yield_then",): "After that the partitions in which the write is at work are left out.",
+            ("zookeeper", "session_timeout"): "A session lasts a minute, within the bounds of the servers.",
+        }.items()
+    },
+    **{
+        (of, *key): instead
+        for of in ("defaults", "tables")
+        for key, instead in {
+            ("replan",): "A table that does not change is planned again after 15 minutes.",
+            ("plan_expiry",): "A plan of Lakeward expires after 6 hours; `lakeward unschedule` takes it back at once.",
+            ("bloom_filter_max",): "A bloom filter takes up to 16MiB; `lakeward compact` takes --bloom-filter-max.",
+            ("verification_interval",): "A sample is verified once a day; `lakeward verify` looks at once.",
+            ("verification_groups",): "A sample has 4 file groups; `lakeward verify` takes --merge-sample.",
+            ("listing",): "Object stores are listed by the metadata table, and file systems by their folders.",
+            ("retry_first",): "The pause after a failure begins with 30 seconds.",
+            ("retry_max",): "The pause after a failure grows to 30 minutes.",
+            ("failures_max",): "A table or a file group is parked after 5 failures in a row.",
+            ("parked_for",): "What is parked is tried again after a day; `lakeward resume` does so at once.",
+            ("poll_deadline",): "A poll is given up after a minute.",
+            ("plan_deadline",): "A plan is given up after 5 minutes.",
+            ("job_deadline",): "A job has 30 minutes, and a second more for each 8 MiB that it reads.",
+            ("clean", "after"): "A clean is due once slices could have gone for 5 commits.",
+            ("archive", "after"): "The timeline is archived once it has 5 commits more than it may have.",
+            ("archive", "min_commits"): 'Write hudi = { "hoodie.keep.min.commits" = 20 } under archive.',
+            ("archive", "max_commits"): 'Write hudi = { "hoodie.keep.max.commits" = 30 } under archive.',
+            ("rollback", "after"): "A pending write is looked at once its timeline has rested for 10 minutes.",
+            ("index", "update_after"): "A commit waits up to a minute; `lakeward index update` takes it in at once.",
+            ("index", "update_after_commits"): "Eight commits are taken in at once.",
+            ("index", "verify_every"): "An index is checked once a day; `lakeward index verify` checks it at once.",
+            ("index", "verify_merged"): "A check merges up to 16 GiB; `lakeward index verify --all` merges all.",
+            ("index", "verify_entries"): "A check reads up to 20 million entries.",
+            ("index", "verify_keys"): "A check draws 4,603 rows and as many entries.",
+            ("index", "record", "buckets"): "Give --buckets to `lakeward index build`.",
+            ("index", "record", "hash"): "Give --hash to `lakeward index build`.",
+            ("index", "record", "scaling"): "Give --scaling to `lakeward index build`.",
+            ("index", "record", "entries_max"): "Give --bucket-entries to `lakeward index build`.",
+            (
+                "index",
+                "record",
+                "lookup",
+            ): "Each file is sought in or scanned, by how many keys are asked for.",
+        }.items()
+    },
 }
-"""Keys that are no more: what to write in their place."""
+"""Keys that are no more, and what holds or is written in their place. Those of [[tables]] stand without a number."""
 
 _SHOWN_MAX = 60
 """Characters of a wrong value that are shown."""
@@ -355,9 +414,10 @@ class _Reader:
     def _tell_unknown(self, place: KeyPath, model: type[BaseModel], origin: Origin) -> None:
         key = str(place[-1])
         name = _format_key(place)
-        if place in _RETIRED:
+        retired = _RETIRED.get(tuple(part for part in place if isinstance(part, str)))
+        if retired is not None:
             why = "A key that is not read would only look as if it did something."
-            self._tell(origin, f"There is no key {name} any more.", why, _RETIRED[place])
+            self._tell(origin, f"There is no key {name} any more.", why, f"Take it out. {retired}")
             return
         if len(place) == 1:
             is_section = isinstance(self._values.get(key), dict | list) or origin.layer is not Layer.FILE

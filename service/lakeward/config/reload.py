@@ -50,7 +50,7 @@ def reload(
 
 
 def _differences(old: Settings, new: Settings) -> Iterator[str]:
-    """`service.tick`, and `tables` for whatever differs among the overrides."""
+    """`service.grace`, and `tables` for whatever differs among the overrides."""
     for name, field in Settings.model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
         if model_of(field.annotation) is None or not isinstance(before, BaseModel):

@@ -27,9 +27,6 @@ from lakeward.services.compaction.plan.objective import due_from
 from lakeward.services.compaction.plan.planner import planner_of, trigger_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 
-LEASE_TICKS_MIN = 5
-"""A lease is renewed at ticks; so many chances to do it, or a slow store hands tables to and fro."""
-
 TOKEN_LENGTH_MIN = 16
 
 STORE_SCHEMES = ("sqlite", "postgresql")
@@ -70,14 +67,6 @@ def find_broken_rules(settings: Settings) -> Iterator[BrokenRule]:
 
 
 def _of_the_daemon(settings: Settings) -> Iterator[BrokenRule]:
-    lease_min = LEASE_TICKS_MIN * settings.service.tick
-    if settings.state.lease < lease_min:
-        yield BrokenRule(
-            (("state", "lease"), ("service", "tick")),
-            f"A lease of {write_duration(settings.state.lease)} is too short.",
-            f"It is renewed at ticks, one each {write_duration(settings.service.tick)}, and a renewal may be late.",
-            f"Set state.lease to {write_duration(lease_min)} or more, or service.tick to less.",
-        )
     if {"master", "remote"} <= settings.spark.model_fields_set and settings.spark.remote is not None:
         yield BrokenRule(
             (("spark", "remote"), ("spark", "master")),
@@ -202,14 +191,6 @@ def _of_a_table(
         places = [sources.get((key,), (*at, key)) for key in keys]
         return tuple(sorted(places, key=lambda place: place[: len(at)] != at))
 
-    if table.retry_first > table.retry_max:
-        yield BrokenRule(
-            about("retry_first", "retry_max"),
-            f"retry_first, {write_duration(table.retry_first)}, is longer than retry_max, "
-            f"{write_duration(table.retry_max)}.",
-            "The pause after a failure begins with the one and grows to the other.",
-            "Lower retry_first or raise retry_max.",
-        )
     if table.memory > settings.service.memory:
         yield BrokenRule(
             (*about("memory"), ("service", "memory")),

@@ -28,6 +28,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    PrivateAttr,
     SecretStr,
     Strict,
     StringConstraints,
@@ -41,7 +42,6 @@ from lakeward.config.codec import Codec
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
-from lakeward.format.bloom_size import ROW_BYTES_LIMIT, ROW_BYTES_MAX
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.opening import LockOptions, stopped_writers_options
@@ -65,13 +65,12 @@ from lakeward.protocol.section import (
     checked,
     size_of,
 )
-from lakeward.protocol.yielding import WritersConflict, YieldOptions, YieldThen
+from lakeward.protocol.yielding import WritersConflict, YieldOptions
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings
 from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.services.services import NAMED, load_sections
 from lakeward.storage.opening import open_storage
-from lakeward.table.listing import ListingSource
 from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.table.timeline.timezone import parse_zone
 
@@ -139,6 +138,9 @@ HostName = Annotated[str, Strict(), StringConstraints(pattern=f"^{_NAME}$"), Set
 S = TypeVar("S", bound=SettingsSection)
 _SectionType: TypeAlias = type[S]
 
+LOCK_WAIT_SECONDS = 60.0
+"""How long a command waits for the lock of a table (`--lock-wait`), and a job of the daemon, which is put off then."""
+
 RESTART: dict[str, Any] = {"restart": True}
 """The mark of a key that cannot change while the daemon runs; part of the JSON schema too."""
 
@@ -148,12 +150,6 @@ class Writers(StrEnum):
 
     STOPPED = "stopped"
     SHARE = "share"
-
-
-class LogFormat(StrEnum):
-    AUTO = "auto"
-    JSON = "json"
-    CONSOLE = "console"
 
 
 class LogLevel(StrEnum):
@@ -170,8 +166,6 @@ class ServiceSettings(SettingsSection):
     """Identity of this service. Daemons that share one store share this name; plans are marked with it."""
     listen: Address = Field(default="127.0.0.1:8490", json_schema_extra=RESTART)
     """Address of pages, metrics and health. What other machines can reach needs a token, or a proxy: [http]."""
-    tick: Duration = 1.0
-    """The longest time between two checks of what is due."""
     jobs_max: Count = 2
     """Jobs that run at once, over all tables."""
     groups: dict[Name, Count] = Field(default={})
@@ -187,8 +181,6 @@ class ServiceSettings(SettingsSection):
     """Bytes that all jobs together may read and write in an hour."""
     grace: DurationOrNone = 60.0
     """After a request to stop: how long running operations may go on before they are abandoned."""
-    log_format: LogFormat = Field(default=LogFormat.AUTO, json_schema_extra=RESTART)
-    """`json`: one line for each event. `auto`: for people on a terminal, else `json`."""
     log_level: LogLevel = LogLevel.INFO
     """The least important events that are written."""
     state_folder: File = Field(default_factory=state_folder, json_schema_extra=RESTART)
@@ -220,10 +212,6 @@ class SparkSettings(SettingsSection):
     """A Spark Connect server, `sc://host:port`, instead of `master`. One with a token comes from the environment."""
     conf: dict[Text, Verbatim] = Field(default={}, json_schema_extra=RESTART)
     """Spark's own settings, verbatim. Those that hold a secret come from the environment."""
-    pool: Text = Field(default="lakeward", json_schema_extra=RESTART)
-    """Name of the scheduler pool of our jobs, for a session with fair scheduling."""
-    idle_stop: DurationOrOff = 600.0
-    """The daemon ends its session, and gives the memory back, when no job has used it for so long. "none": never."""
 
     @property
     def is_named(self) -> bool:
@@ -244,8 +232,6 @@ class StateSettings(SettingsSection):
     `url_file` or the environment."""
     url_file: File | None = Field(default=None, json_schema_extra=RESTART)
     """A file that holds the URL, for example a mounted secret. Relative to the configuration file."""
-    lease: Duration = Field(default=60.0, json_schema_extra=RESTART)
-    """How long a table stays with a daemon that renews nothing, where several share the store."""
 
 
 class ZooKeeperSettings(SettingsSection):
@@ -259,8 +245,6 @@ class ZooKeeperSettings(SettingsSection):
     as Hudi's ZookeeperBasedImplicitBasePathLockProvider does."""
     lock_key: LockKey | None = None
     """Key of one table's lock, below `base_path`; not given: the table's name (hoodie.table.name), as in Hudi."""
-    session_timeout: Duration = 60.0
-    """How long the servers keep the lock of a process that died or that they cannot reach. They set bounds to it."""
 
 
 class LockSettings(SettingsSection):
@@ -274,8 +258,6 @@ class LockSettings(SettingsSection):
     storage-based lock provider, for tables in object stores. `zookeeper`: Hudi's ZooKeeper lock providers."""
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
     """The address and place of that lock."""
-    wait: DurationOrNone = 60.0
-    """How long to wait for the lock of a table before its job is put off."""
     expire: Annotated[Duration, Field(ge=60), SettingKind("duration from 1m")] | None = None
     """After how long the writers let a lock expire (hoodie.write.lock.filesystem.expire, which counts minutes); not
     given: never. For `filesystem` only: the other locks end by themselves when their holder dies."""
@@ -283,18 +265,19 @@ class LockSettings(SettingsSection):
     """How the writers find conflicts, which nothing on a table reveals. `default`: they are of Hudi 1.1 or later and
     have the default strategy. `prefer-writer`: one has PreferWriterConflictResolutionStrategy or early conflict
     detection. `1.0`: one is of Hudi 1.0. Not given: `default` for tables of version 9, `1.0` for those of version 8."""
-    yield_to_writers: DurationOrNone = 60.0
-    """How long merged work waits for one write that would fail if it were published; for all writes, three times that.
-    """
-    yield_then: YieldThen = YieldThen.LEAVE_OUT
-    """After that wait: `leave-out`, publish without the partitions in which the write is at work, and nothing where it
-    may be in any; `drop`, publish nothing; `go-on`, publish, and let the write fail. A plan of full compactions is
-    published whole, or stays."""
+
+    _wait_seconds: float = PrivateAttr(default_factory=lambda: LOCK_WAIT_SECONDS)
+
+    def waiting(self, seconds: float) -> LockSettings:
+        """These, for a caller that waits for the lock of a table for so long."""
+        changed = self.model_copy()
+        changed._wait_seconds = seconds
+        return changed
 
     @property
     def yielding(self) -> YieldOptions:
         """How the writers are waited for."""
-        return YieldOptions(self.yield_to_writers, self.yield_then, self.writers_conflict)
+        return YieldOptions(stated=self.writers_conflict)
 
     @property
     def why_nothing_is_written(self) -> str | None:
@@ -310,18 +293,17 @@ class LockSettings(SettingsSection):
     def options(self) -> LockOptions:
         """How the table lock is taken."""
         if self.writers is Writers.STOPPED:
-            return stopped_writers_options(wait_seconds=self.wait, expire_seconds=self.expire)
+            return stopped_writers_options(wait_seconds=self._wait_seconds, expire_seconds=self.expire)
         if self.provider is LockProvider.FILESYSTEM:
-            return FileSystemLockOptions(wait_seconds=self.wait, expire_seconds=self.expire)
+            return FileSystemLockOptions(wait_seconds=self._wait_seconds, expire_seconds=self.expire)
         if self.provider is LockProvider.STORAGE:
-            return StorageLockOptions(wait_seconds=self.wait)
+            return StorageLockOptions(wait_seconds=self._wait_seconds)
         assert self.zookeeper.url is not None, "a rule of the configuration"
         return ZooKeeperLockOptions(
             self.zookeeper.url,
             self.zookeeper.base_path,
             self.zookeeper.lock_key,
-            session_seconds=self.zookeeper.session_timeout,
-            wait_seconds=self.wait,
+            wait_seconds=self._wait_seconds,
         )
 
 
@@ -334,10 +316,6 @@ class DiscoverySettings(SettingsSection):
     """Only tables whose base path, or path below its root, matches one of these; none given: all."""
     exclude: Many[Glob] = ()
     """Folders that are not entered and tables that are excluded."""
-    interval: Duration = 60.0
-    """Between two searches."""
-    depth: Count = 4
-    """How many folders below a root a table may lie."""
 
 
 if TYPE_CHECKING:
@@ -370,8 +348,6 @@ class _TableKeys(SettingsSection):
     """Not the partitions of these paths."""
     interval: Duration = 10.0
     """Between two polls of its timeline."""
-    replan: Duration = 900.0
-    """A table that does not change is planned again after this, because triggers depend on the time too."""
     objective: DurationOrOff = 86400.0
     """No committed record stays in logs only for longer than this: a file group that comes close to it is merged with
     its base, whatever the triggers say, and its table goes first. Windows, pauses and budgets hold all the same.
@@ -379,10 +355,6 @@ class _TableKeys(SettingsSection):
     windows: Many[WindowText] = ()
     """Compactions and verifications start only while one of these is open; none given: always. Nothing else moves
     rows."""
-    plan_expiry: Duration = 6 * 3600.0
-    """A pending plan of Lakeward that was not carried out is unscheduled after this, so that it holds no file group
-    up.
-    """
     metadata_compact_after: MetadataAfter = AUTO
     """The metadata table is cleaned and compacted once so many delta commits came since that was done last, also
     outside of windows. `auto`: a few before its Hudi writers would have to, which is at 10
@@ -395,38 +367,11 @@ class _TableKeys(SettingsSection):
     refused: 40 MiB of 512 MiB."""
     codec: Codec = Codec.ZSTD
     """Compression of new base files."""
-    bloom_filter_max: Annotated[Size, Field(le=ROW_BYTES_LIMIT)] = ROW_BYTES_MAX
-    """What the bits of a base file's bloom filter may take, up to 64MiB. A key takes 5.4 bytes, and 7.2 of the footer,
-    which every reader reads; with more keys than there is room for the filter errs more often than one time in 10^9,
-    which is reported. `memory` bounds it, too: at a fifteenth of what it leaves for rows, 16 MiB of 512 MiB."""
     verify: Flag = True
     """Read every new file back and merge a sample of its keys a second, slow way before it is published."""
-    verification_interval: Duration = 24 * 3600.0
-    """Between two verifications of a sample of what is there."""
-    verification_groups: Count = 4
-    """File groups in a sample."""
-    listing: ListingSource | None = None
-    """How the files of a table are listed: `storage`, by listing its partitions, or `metadata`, its metadata table
-    where it has one. Not given: `metadata` in object stores, else `storage`. What is chosen is compared with
-    the storage."""
     timezone: Zone | None = None
     """Zone of the machines that write, where hoodie.table.timeline.timezone is LOCAL; not given: inferred where that
     leaves no doubt, which it does not while any zone of the same offset other than UTC sets its clocks."""
-    retry_first: Duration = 30.0
-    """After a failure: the pause before the next attempt, which doubles with each failure that follows."""
-    retry_max: Duration = 1800.0
-    """The longest such pause."""
-    failures_max: Count = 5
-    """After so many failures in a row the table, or the file group that fails, is parked."""
-    parked_for: Duration = 24 * 3600.0
-    """How long it is parked."""
-    poll_deadline: Duration = 60.0
-    """A poll of the timeline that takes longer is given up."""
-    plan_deadline: Duration = 300.0
-    """The same for planning."""
-    job_deadline: Duration = 1800.0
-    """The same for a job that reads little; it has one more second for each 8 MiB that it reads. A job of unknown size,
-    such as a clean, has four times this."""
     locks: LockSettings | None = None
     """For these tables; what is not given here is as under [locks]."""
 

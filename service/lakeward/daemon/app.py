@@ -46,7 +46,7 @@ from lakeward.daemon.engines import Engines
 from lakeward.daemon.jobs.index.tasks import check_index_at, compare_tee_at, update_index_at
 from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.kernels import Kernels
-from lakeward.daemon.leases import Leases
+from lakeward.daemon.leases import LEASE_SECONDS, Leases
 from lakeward.daemon.log import configure_logging
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
@@ -78,6 +78,9 @@ SHOW_SECONDS = 2.0
 """How old the status may be that pages and metrics see while they ask for it."""
 SHOW_UNREAD_SECONDS = 30.0
 """The same for the first that ask after nothing did for a while: a status is work for each table."""
+
+DISCOVERY_SECONDS = 60.0
+"""Between two searches for tables: each asks for the properties of every folder down to `discovery.DEPTH_MAX`."""
 
 RENEWALS_PER_LEASE = 6
 """The leases are read while one lasts: often enough to take over soon, and to renew in time when one reading fails."""
@@ -198,7 +201,7 @@ class App:
             clock=clock,
             before_jobs=self._kernels.wait,
         )
-        self._leases = Leases(store, daemon, seconds=settings.state.lease, clock=clock, processes=processes)
+        self._leases = Leases(store, daemon, seconds=LEASE_SECONDS, clock=clock, processes=processes)
         self._runner = ThreadRunner()
         self._service = DaemonLoop(
             settings=settings,
@@ -241,11 +244,11 @@ class App:
 
     def _ticks(self) -> BackgroundScheduler:
         """Each tick asks the loop to do something; nothing is done on APScheduler's threads."""
-        service, settings = self._service, self._settings
+        service = self._service
         ticks = BackgroundScheduler(job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None})
         every: tuple[tuple[str, Callable[[], None], float], ...] = (
-            ("discovery", service.discover, settings.discovery.interval),
-            ("leases", service.keep_leases, settings.state.lease / RENEWALS_PER_LEASE),
+            ("discovery", service.discover, DISCOVERY_SECONDS),
+            ("leases", service.keep_leases, LEASE_SECONDS / RENEWALS_PER_LEASE),
             ("controls", service.read_controls, CONTROLS_SECONDS),
             ("trim", service.trim, TRIM_SECONDS),
             ("engine", self._check_engine, ENGINE_SECONDS),
@@ -406,7 +409,7 @@ class App:
 
 
 def _configure_logging(settings: Settings) -> None:
-    configure_logging(settings.service.log_format, settings.service.log_level, secrets=_secrets(settings))
+    configure_logging(settings.service.log_level, secrets=_secrets(settings))
 
 
 def _secrets(settings: Settings) -> tuple[str, ...]:

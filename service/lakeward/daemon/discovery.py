@@ -29,6 +29,9 @@ from lakeward.config.settings import Settings
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import BACKUP_FILE, PROPERTIES_FILE, hoodie_folder
 
+DEPTH_MAX = 4
+"""How many folders below a root a table may lie; a root nearer to the tables finds deeper ones."""
+
 FOLDERS_MAX = 100_000
 """Folders below one root; a root over a lake that is not Hudi's should not be walked for hours."""
 
@@ -57,14 +60,14 @@ def find_tables(settings: Settings, *, open_root: Callable[[str], tuple[Storage,
         except LakewardError as error:
             problems.append(DiscoveryProblem(location, str(error)))
             continue
-        found = discover(storage, root, include=where.include, exclude=where.exclude, depth=where.depth)
+        found = discover(storage, root, include=where.include, exclude=where.exclude)
         tables |= set(found.tables)
         problems += found.problems
     return Discovered(tuple(sorted(tables)), tuple(problems))
 
 
 def discover(
-    storage: Storage, root: str, *, include: Sequence[str] = (), exclude: Sequence[str] = (), depth: int
+    storage: Storage, root: str, *, include: Sequence[str] = (), exclude: Sequence[str] = (), depth: int = DEPTH_MAX
 ) -> Discovered:
     """Tables at `root` itself and up to `depth` folders below it."""
     tables: list[str] = []

@@ -4,7 +4,7 @@ are small (`engine/dispatch/engine_rule`).
 Touches: a Spark session and child processes, which start with the first job that needs them; the log.
 Keeps:   1. operations of all jobs in processes of this machine, and of a master here whose size is not said, take no
             more memory together than `service.memory`, nor more than the machine has; one by itself may;
-         2. a session that no job has used for `spark.idle_stop` is ended, and its memory given back;
+         2. a session that no job has used for `IDLE_SECONDS` is ended, and its memory given back;
          3. what pages, metrics and readiness say of the session is one value, `status`.
 See:     docs/decisions/0099-the-life-of-the-session.md
 """
@@ -26,6 +26,9 @@ from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.engine.dispatch.spark_memory import SparkMemory
 from lakeward.protocol.progress import Engine
+
+IDLE_SECONDS = 600.0
+"""A session costs tens of seconds to start, and some GB while it is up."""
 
 START_AGAIN_SECONDS = 600.0
 """How long jobs that need not run on Spark do without it once it did not start."""
@@ -52,7 +55,6 @@ class Engines:
             spark.master,
             conf,
             memory=SparkMemory.on(self._places, settings.memory_max),
-            pool=spark.pool,
             remote=remote,
             on_started=self._started,
             on_replaced=self._replaced,
@@ -129,9 +131,8 @@ class Engines:
     def check(self) -> None:
         """End the session, if there is one that is idle, or see whether it still answers. One that does not is replaced
         by the next job."""
-        idle_stop = self._settings.spark.idle_stop
-        if idle_stop is not None and self._spark.end_idle(idle_stop):
-            self._log.info("Spark session ended", where=self._where, idle_seconds=idle_stop)
+        if self._spark.end_idle(IDLE_SECONDS):
+            self._log.info("Spark session ended", where=self._where, idle_seconds=IDLE_SECONDS)
         else:
             self._spark.is_alive()
 

@@ -44,6 +44,9 @@ from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store
 from lakeward.table.timeline.service_instants import daemon_of
 
+LEASE_SECONDS = 60.0
+"""How long a table stays with a daemon that renews nothing: so long a store may be slow or away."""
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseChanges:

@@ -34,7 +34,7 @@ import structlog
 from structlog.types import EventDict, WrappedLogger
 
 from lakeward.base.printable import HIDDEN, encodings, names_secret, printable, secrets_in
-from lakeward.config.settings import LogFormat, LogLevel
+from lakeward.config.settings import LogLevel
 
 LIBRARIES: Mapping[str, int] = {
     "alembic": logging.WARNING,
@@ -120,7 +120,6 @@ def log_context(**fields: Any) -> Iterator[None]:
 
 
 def configure_logging(
-    log_format: LogFormat = LogFormat.AUTO,
     level: LogLevel = LogLevel.INFO,
     *,
     secrets: Iterable[str] = (),
@@ -132,7 +131,7 @@ def configure_logging(
     """
     stream = sys.stderr if stream is None else stream
     redactor = Redactor(secrets)
-    human = log_format is LogFormat.CONSOLE or (log_format is LogFormat.AUTO and stream.isatty())
+    human = stream.isatty()
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -46,6 +46,9 @@ from lakeward.table.snapshot import TableSnapshot
 
 _COMPACTION = merging_service()
 
+PLAN_EXPIRY_SECONDS = 6 * 3600.0
+"""A pending plan of Lakeward that was not carried out is unscheduled after this, so that it holds no file group up."""
+
 
 class Dispatchers(Protocol):
     """Dispatchers that run data jobs."""
@@ -121,7 +124,7 @@ class TablePlanning:
         return Demand(
             0,
             oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
-            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
+            expired_plans=_expired(pending, snapshot, now, after=PLAN_EXPIRY_SECONDS),
         )
 
     def _demand(
@@ -146,7 +149,7 @@ class TablePlanning:
             benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
             due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
-            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
+            expired_plans=_expired(pending, snapshot, now, after=PLAN_EXPIRY_SECONDS),
             memory_bytes=at_once * memory,
         )
 

@@ -69,20 +69,11 @@ class ServedTable:
             group=settings.group,
             services=frozenset(JobKind(service) for service in settings.services),
             interval=settings.interval,
-            replan=settings.replan,
             objective=settings.objective_kept,
             windows=tuple(Window.parse(window) for window in settings.windows),
             shadow=self.locks.why_nothing_is_written,
             foreign_services=settings.foreign_services,
             memory_bytes=settings.memory,
-            verification_interval=settings.verification_interval,
-            retry_first=settings.retry_first,
-            retry_max=settings.retry_max,
-            failures_max=settings.failures_max,
-            parked_for=settings.parked_for,
-            poll_deadline=settings.poll_deadline,
-            plan_deadline=settings.plan_deadline,
-            job_deadline=settings.job_deadline,
         )
 
 

@@ -103,6 +103,9 @@ from lakeward.table.backlog import Backlog
 
 T = TypeVar("T")
 
+TICK_SECONDS = 1.0
+"""The longest time between two looks at what is due."""
+
 TOGETHER_SECONDS = 0.5
 """What becomes due within so short a time is begun at once: each coming round costs as much as what it begins."""
 
@@ -214,8 +217,7 @@ class DaemonLoop:
                 watch.stop("The daemon stops, and the job only waited.")
         self._recorder.send()
         wake = self._scheduler.next_wake
-        tick = self._settings.service.tick
-        return tick if wake is None else min(tick, max(TOGETHER_SECONDS, wake - self._clock.now()))
+        return TICK_SECONDS if wake is None else min(TICK_SECONDS, max(TOGETHER_SECONDS, wake - self._clock.now()))
 
     def apply(self, settings: Settings) -> None:
         """Go on with other settings, for all tables at once."""

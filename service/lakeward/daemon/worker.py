@@ -164,7 +164,7 @@ class Worker:
                 table.name,
                 table.base_path,
                 timezone=table.settings.timezone,
-                listing=listing_source(table.base_path, table.settings.listing),
+                listing=listing_source(table.base_path),
             )
         if polled.changed or not cache.foreign_is_known:
             instants = self._watcher.service_instants(table.name)
@@ -314,9 +314,8 @@ class Worker:
             wait_seconds=0.0,  # a daemon comes back instead of waiting on a thread
             silent_after=settings.silent_after,
             timezone=settings.timezone,
-            listing=listing_source(base_path, settings.listing),
+            listing=listing_source(base_path),
             codec=settings.codec.value,
-            bloom_bytes_max=settings.bloom_filter_max,
             verify=settings.verify,
             memory_bytes=settings.memory,
             state_folder=self._state_folder,

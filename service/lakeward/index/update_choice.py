@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 BYTES_MAX: Final = 64 * 1024 * 1024
 """A quarter of what a lookup covers: commits that wrote so much are taken in at once."""
 
+SECONDS_MAX: Final = 60.0
+"""So long the first of the commits that an index lacks may wait, so that one update takes several in."""
+
+COMMITS_MAX: Final = 8
+
 
 class UpdateReason(StrEnum):
     OFF = "off"
@@ -62,14 +67,6 @@ _TOLD = {
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateOptions:
-    is_on: bool
-    seconds_max: float
-    """So long what completed first of what it lacks may wait."""
-    commits_max: int
-
-
-@dataclass(frozen=True, slots=True)
 class UpdateDecision:
     reason: UpdateReason
     due_at: float | None = None
@@ -77,27 +74,28 @@ class UpdateDecision:
 
 
 def choose_update(
-    behind: Staleness, unmerged: int, options: UpdateOptions, *, now: float, against: UpdateReason | None = None
+    behind: Staleness, unmerged: int, *, is_on: bool = True, now: float, against: UpdateReason | None = None
 ) -> UpdateDecision:
     """
     Args:
+        is_on: `index.update`.
         unmerged: files that a lookup of one key asks beside the base file.
         now: when it was behind by so much.
         against: what is known to prevent it.
     """
-    if not options.is_on:
+    if not is_on:
         return UpdateDecision(UpdateReason.OFF)
     if against is not None:
         return UpdateDecision(against)
     if behind.bytes >= BYTES_MAX:
         return UpdateDecision(UpdateReason.BYTES)
-    if behind.commits >= options.commits_max:
+    if behind.commits >= COMMITS_MAX:
         return UpdateDecision(UpdateReason.COMMITS)
     # In a zone that is not known a commit has no age, and waits for nothing.
-    if behind.commits and (behind.seconds >= options.seconds_max or not behind.seconds):
+    if behind.commits and (behind.seconds >= SECONDS_MAX or not behind.seconds):
         return UpdateDecision(UpdateReason.AGE)
     if unmerged >= MERGE_OPTIONS.logs_max:
         return UpdateDecision(UpdateReason.FILES)
     if behind.commits:
-        return UpdateDecision(UpdateReason.YOUNG, now + options.seconds_max - behind.seconds)
+        return UpdateDecision(UpdateReason.YOUNG, now + SECONDS_MAX - behind.seconds)
     return UpdateDecision(UpdateReason.CURRENT)

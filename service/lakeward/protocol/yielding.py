@@ -17,10 +17,10 @@ requested time. On tables of version 9 a FULL is none of them; a LOG at T_L harm
     1.0              in a gap, or overtaken               any time, planned where no write was live
 
 Only writes that may touch a partition of the plan count. One that holds work back for longer than the limit is a *long
-write*, and what then happens to the work is a setting.
+write*: the partitions that it may touch are left out, and a FULL is not published.
 
 Touches: nothing.
-Keeps:   1. no live write fails for what is published, by the rules that were stated, unless the operator said to go on;
+Keeps:   1. no live write fails for what is published, by the rules that were stated;
          2. an overtaken plan stays overtaken, whatever begins and completes after that;
          3. the wait for one write is bounded, and so is that for all of them;
          4. a long write holds up only the partitions that it may touch.
@@ -68,21 +68,12 @@ class WritersConflict(StrEnum):
     RELEASE_1_0 = "1.0"
 
 
-class YieldThen(StrEnum):
-    """What happens to work that a long write holds back."""
-
-    LEAVE_OUT = "leave-out"
-    DROP = "drop"
-    GO_ON = "go-on"
-
-
 @dataclass(frozen=True, slots=True)
 class YieldOptions:
     """What an operator says of yielding to writers."""
 
     seconds: float = 60.0
     """How long to wait for one write."""
-    then: YieldThen = YieldThen.LEAVE_OUT
     stated: WritersConflict | None = None
     """None: as the table's version has it."""
 
@@ -198,9 +189,9 @@ def decide(
     is_over = waited_in_all >= WAITS_MAX * options.seconds
     long = [write for write in holding if is_over or waited.get(write.instant, 0.0) >= options.seconds]
     waited_for = [write for write in holding if write not in long]
-    if not long or options.then is YieldThen.GO_ON:
+    if not long:
         return Verdict(tuple(waited_for))
-    if options.then is YieldThen.DROP or not work.is_log:
+    if not work.is_log:
         return Verdict(dropped_for=long[0].instant)  # a plan of FULL is published whole
     left_out = {
         partition: write.instant

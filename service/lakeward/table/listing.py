@@ -1,6 +1,6 @@
 """The source of the names of a table's files: the storage, or the table's metadata table.
 
-A file system is listed unless the operator says otherwise: that needs nothing to be in step, and it also finds files of
+A file system is listed: that needs nothing to be in step, and it also finds files of
 instants that never completed. In an object store each partition is a request or more, and the metadata table is a few.
 
 Which partitions there are is asked here alone: they are those that the table's Hudi readers see. Where folders that
@@ -35,9 +35,9 @@ class ListingSource(StrEnum):
     """The metadata table where the table has one, else the storage."""
 
 
-def listing_source(base_path: str, said: ListingSource | None) -> ListingSource:
-    """The source to list by: the operator's word, or the one that suits the storage."""
-    return said or (ListingSource.METADATA if "://" in base_path else ListingSource.STORAGE)
+def listing_source(base_path: str) -> ListingSource:
+    """The source that suits the storage."""
+    return ListingSource.METADATA if "://" in base_path else ListingSource.STORAGE
 
 
 def find_table_partitions(

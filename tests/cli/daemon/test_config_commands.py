@@ -139,19 +139,19 @@ def test_show_says_where_values_come_from(
 ) -> None:
     """A value comes from a default, the file with its line, an environment variable or a flag."""
     monkeypatch.setenv("LAKEWARD_CONFIG", str(config))
-    monkeypatch.setenv("LAKEWARD__SERVICE__TICK", "2s")
+    monkeypatch.setenv("LAKEWARD__SERVICE__LOG_LEVEL", "debug")
     assert run(["config", "show", "--origin", "--set", "service.grace=5s"]) == 0
     lines = dict(line.split("#", 1) for line in capfd.readouterr().out.splitlines() if " = " in line and "#" in line)
     lines = {text.strip(): where.strip() for text, where in lines.items()}
     assert lines['name = "lakeward"'] == "default"
     assert lines["jobs_max = 3"] == f"{config}:2:1"
     assert lines["groups = { nightly = 1 }"] == f"{config}:5:1"
-    assert lines['tick = "2s"'] == "LAKEWARD__SERVICE__TICK"
+    assert lines['log_level = "debug"'] == "LAKEWARD__SERVICE__LOG_LEVEL"
     assert lines['grace = "5s"'] == "--set service.grace"
     assert run(["config", "show", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert document["settings"]["service"]["tick"] == 2
-    assert document["origins"]["service.tick"] == "LAKEWARD__SERVICE__TICK"
+    assert document["settings"]["service"]["log_level"] == "debug"
+    assert document["origins"]["service.log_level"] == "LAKEWARD__SERVICE__LOG_LEVEL"
     assert document["origins"]["tables[1].interval"] == f"{config}:12:1"
 
 
@@ -162,7 +162,7 @@ def test_show_of_one_table(config: Path, table: str, capfd: pytest.CaptureFixtur
     document = json.loads(capfd.readouterr().out)
     assert (document["name"], document["base_path"], document["shadow"]) == ("orders", "/data/orders", None)
     assert document["settings"]["interval"] == 5
-    wanted = {"writers": "share", "provider": "filesystem", "zookeeper": {}, "wait": 60, "expire": 300}
+    wanted = {"writers": "share", "provider": "filesystem", "zookeeper": {}, "expire": 300}
     assert document["settings"]["locks"].items() >= wanted.items()
     assert document["origins"]["interval"] == f"tables[1] {config}:12:1"
     assert document["origins"]["group"] == f"tables[2] {config}:18:1"

@@ -12,8 +12,12 @@ from lakeward.base.errors import Refused
 from lakeward.cli.configured_table import open_table
 from lakeward.cli.index.own_index import RecordPlace
 from lakeward.cli.main import run
-from lakeward.index.record.record_options import RecordOptions
+from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
+from lakeward.index.record.record_manifest import find_manifest
+from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
+from lakeward.index.record.scaling import ScalingWay
 from lakeward.services.indexing.run.building import build_index
+from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import everything
 from tests.faults import Killed
 from tests.index.builds import in_process
@@ -48,7 +52,7 @@ def test_an_index_of_a_table(
     settings: list[str] = []
     if place == "elsewhere":
         config = tmp_path / "lakeward.toml"
-        config.write_text(f'[defaults.index.record]\nlocation = "{tmp_path / "indexes"}"\nbuckets = 3\n')
+        config.write_text(f'[defaults.index.record]\nlocation = "{tmp_path / "indexes"}"\n')
         settings = ["--config", str(config)]
 
     def call(verb: str, *arguments: str, code: int = 0) -> Any:
@@ -234,3 +238,27 @@ def test_one_whose_manifest_is_broken(table: Path, capfd: pytest.CaptureFixture[
     assert not folder.exists()
     call("build", "--type", "record")
     assert "k1" in call("lookup", "k1", "--type", "record")
+
+
+def test_an_index_has_the_shape_that_was_asked_for(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also after a rebuild that asks for no other one; by default it is as ever. Other indexes have none."""
+
+    def shape() -> tuple[int, ScalingWay, int, str]:
+        _, manifest = find_manifest(LocalStorage(), RECORD_OPTIONS.folder(str(table))) or pytest.fail("no index")
+        scaling, (group,) = manifest.scaling, manifest.groups
+        return group.buckets, scaling.way, scaling.entries_max, manifest.hash_name
+
+    record = [str(table), "--type", "record"]
+    asked = ["--buckets", "3", "--bucket-entries", "50", "--scaling", "seal", "--hash", SECOND_HASH]
+    assert run(["index", "build", *record, *asked]) == 0
+    assert shape() == (3, ScalingWay.SEAL, 50, SECOND_HASH)
+    assert run(["index", "rebuild", *record, "--bucket-entries", "60"]) == 0
+    assert shape()[1:] == (ScalingWay.SEAL, 60, SECOND_HASH)
+    assert run(["index", "drop", *record]) == 0
+    assert run(["index", "build", *record]) == 0
+    assert shape()[1:] == (ScalingWay.GROUP, 1_000_000, DEFAULT_HASH)
+    capfd.readouterr()
+    assert run(["index", "build", str(table), "--type", "bloom", "--buckets", "3"]) == 2
+    assert "The bloom index has no buckets." in capfd.readouterr().err
+    assert run(["index", "build", *record, "--hash", "lakeward64"]) == 2
+    assert "Did you mean lakeward-64?" in capfd.readouterr().err

@@ -31,6 +31,7 @@ def test_it_is_watched_rolled_back_and_archived(tmp_path: Path, monkeypatch: pyt
     """What the page, the metrics and `inspect` say of logs are the files of rows and of deletes. A failed write
     goes with its own, then the oldest instants go, and the rows stay."""
     monkeypatch.setattr("lakeward.services.archive.settings.ArchiveSettings.problems", lambda *_: ())
+    monkeypatch.setattr("lakeward.services.archive.job.AFTER_COMMITS", 1)
     bench = Bench(tmp_path, settings=AT_ONCE)
     made_native(bench.path)
     failed = fail_last_write(bench.path)
@@ -51,9 +52,10 @@ def test_it_is_watched_rolled_back_and_archived(tmp_path: Path, monkeypatch: pyt
     assert judged_rows(bench.path) == rows
 
 
-def test_it_is_compacted_and_cleaned(tmp_path: Path) -> None:
+def test_it_is_compacted_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job merges its logs into a base file of the rows that the second reader finds; then the demand and the job of a
     clean count every file of the old slice."""
+    monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
     bench = Bench(tmp_path, settings=test_cleaning.AT_ONCE)
     made_native(bench.path)
     rows = judged_rows(bench.path)

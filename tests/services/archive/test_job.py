@@ -11,6 +11,7 @@ from lakeward.base.errors import Refused
 from lakeward.config.settings import LockSettings
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
+from lakeward.services.archive import job as module
 from lakeward.services.service import ServiceDemand
 from tests.daemon.test_worker import Bench
 from tests.golden_tables import expected_rows
@@ -18,9 +19,7 @@ from tests.our_reader import read_rows
 from tests.services.archive.run.archiving import archived_rows, completed
 
 AT_ONCE = {
-    "defaults.archive.min_commits": "1",
-    "defaults.archive.max_commits": "1",
-    "defaults.archive.after": "1",
+    "defaults.archive.hudi": '{ "hoodie.keep.min.commits" = 1, "hoodie.keep.max.commits" = 1 }',
     "defaults.clean.retain": "1",
     "defaults.planner": '{ "hoodie.compact.inline.max.delta.commits" = "1" }',
 }
@@ -43,6 +42,12 @@ def without_min_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakeward.services.archive.settings.ArchiveSettings.problems", lambda *_: ())
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for no further commit."""
+    monkeypatch.setattr(module, "AFTER_COMMITS", 1)
+
+
 def test_what_could_go_is_a_demand_and_a_job_archives_it(tmp_path: Path) -> None:
     """Afterwards nothing is due, and the table reads as before."""
     bench = bench_of(tmp_path)
@@ -58,13 +63,14 @@ def test_what_could_go_is_a_demand_and_a_job_archives_it(tmp_path: Path) -> None
     assert bench.run(JobKind.ARCHIVE).result is JobResult.NOTHING
 
 
-def test_by_default_it_waits_for_commits(tmp_path: Path) -> None:
+def test_by_default_it_waits_for_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty may be, and writers that archive leave five more at no time."""
     bench = Bench(tmp_path)
     assert demand(bench) == ServiceDemand(False)
     assert bench.run(JobKind.ARCHIVE).result is JobResult.NOTHING
+    monkeypatch.setattr(module, "AFTER_COMMITS", 4)
     (folder := tmp_path / "later").mkdir()
-    assert demand(bench_of(folder, archive__after="4")) == ServiceDemand(False)
+    assert demand(bench_of(folder)) == ServiceDemand(False)
 
 
 def test_what_holds_the_timeline_is_told_and_no_job_begun(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from lakeward.daemon.served_table import served_table
 from lakeward.daemon.storage_sampling import sample_storage
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
+from lakeward.services.clean import job as module
 from lakeward.services.clean.run.choosing import find_retention
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import ServiceDemand
@@ -27,9 +28,14 @@ from tests.services.clean.run.cleaning import completed_cleans, data_files
 AT_ONCE = {
     "defaults.clean.policy": "versions",
     "defaults.clean.retain": "1",
-    "defaults.clean.after": "1",
     "defaults.clean.reader_window": "0s",
 }
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for no further commit."""
+    monkeypatch.setattr(module, "AFTER_COMMITS", 1)
 
 
 def compacted(folder: Path, settings: dict[str, str] | None = None) -> Bench:
@@ -104,9 +110,10 @@ def test_what_is_paused_or_left_out_stays(tmp_path: Path) -> None:
         assert other.run(JobKind.CLEAN).result is JobResult.NOTHING
 
 
-def test_a_table_whose_writers_clean_is_left_to_them(tmp_path: Path) -> None:
+def test_a_table_whose_writers_clean_is_left_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is looked for until as many commits have come since the newest clean of any engine."""
-    bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.after": "2"})
+    monkeypatch.setattr(module, "AFTER_COMMITS", 2)
+    bench = compacted(tmp_path, AT_ONCE)
     assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
     assert demand(bench) == ServiceDemand(False)
     assert bench.worker.caches.of("orders").memory(JobKind.CLEAN).look is None
@@ -151,7 +158,7 @@ def test_without_a_word_about_writers_nothing_is_deleted(tmp_path: Path) -> None
 
 def test_what_stands_against_a_clean_is_told(tmp_path: Path) -> None:
     """It holds no compaction back: here a clean that cannot be read, by which writers might say how much is kept."""
-    bench = compacted(tmp_path, {"defaults.clean.after": "1"})
+    bench = compacted(tmp_path, {})
     timeline = bench.path / ".hoodie/timeline"
     (timeline / "20260701000000000.clean.requested").write_bytes(b"torn")
     (timeline / "20260701000000000.clean.inflight").write_bytes(b"")

@@ -34,7 +34,7 @@ FileArgument = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A key as a flag sets it, for example service.tick=2s. Repeatable."
+        "--set", metavar="KEY=VALUE", help="A key as a flag sets it, for example service.grace=2s. Repeatable."
     ),
 ]
 
@@ -57,7 +57,7 @@ def check(
         raise UsageError(
             "No configuration to check.", why="No file is named.", remedy="Name it, or set LAKEWARD_CONFIG to it."
         )
-    overrides = parse_pairs(settings, like="--set service.tick=2s")
+    overrides = parse_pairs(settings, like="--set service.grace=2s")
     reading = read_config(path, os.environ, overrides)
     loaded, found = reading.settings, reading.problems
     if loaded is not None:
@@ -109,7 +109,7 @@ def show(
     origin: Annotated[bool, typer.Option("--origin", help="Say of every value where it comes from.")] = False,
 ) -> Result:
     """Print the effective configuration: defaults, file, environment and flags. Secrets are hidden."""
-    path, overrides = file or config, parse_pairs(settings, like="--set service.tick=2s")
+    path, overrides = file or config, parse_pairs(settings, like="--set service.grace=2s")
     reading = read_config(path, os.environ, overrides)
     loaded = reading.settings or load_settings(path, os.environ, overrides)
     if table is None:

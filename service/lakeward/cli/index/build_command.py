@@ -17,7 +17,7 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.own_index import DatabaseOption, RateOption, index_in_use, own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, index_in_use, own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.result import Result
 from lakeward.index.index_type import IndexType
@@ -51,6 +51,7 @@ def build(
             help="With --type bloom: cache the keys of logs too, which reads all of them; later updates do the same.",
         ),
     ] = False,
+    shape: StatedRecordShape,
     engine: StatedEngine,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
@@ -70,6 +71,7 @@ def build(
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
     """
     index_type = _said(index_type, "build")
+    shape.check(index_type)
     stated = StatedBuild(engine, bytes_per_second)
     take = opened.snapshot
     if index_type is IndexType.BLOOM:
@@ -85,7 +87,7 @@ def build(
             f"The {index_type} index has the keys of logs anyway.",
             remedy="Leave --with-logs out, or name --type bloom.",
         )
-    with own_index(opened, index_type, url, keys_per_second) as place, work_watched() as on_step:
+    with own_index(opened, index_type, url, keys_per_second, shape) as place, work_watched() as on_step:
         snapshot = take()
         if place.is_there():
             check_not_built(place.open(snapshot).indexed())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from lakeward.base.clock import SystemClock
+from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import BrokenFile, Refused, Unsupported, UsageError
 from lakeward.base.quantities import format_share
 from lakeward.cli.index.builds import under_way_told
@@ -28,10 +29,10 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.key_changes.unseen_commits import index_staleness
 from lakeward.index.opening import open_index
 from lakeward.index.out_of_use import why_out_of_use
-from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.index.record.scaling import Scaling, ScalingWay
+from lakeward.index.record.scaling import ScalingWay
 from lakeward.index.tee import read_tee
 from lakeward.protocol.index.record_index_writer import (
     RecordIndexWriter,
@@ -43,7 +44,7 @@ from lakeward.protocol.index.record_index_writer import (
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.services.indexing.judge.cost import PutByCommits
 from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
-from lakeward.services.indexing.settings import IndexSettings, record_options_of
+from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries, drop_entries, list_indexes, open_entries, opened_entries
 from lakeward.storage.storage import join
@@ -82,7 +83,11 @@ class OwnIndexPlace(Protocol):
 
 @contextmanager
 def own_index(
-    opened: ConfiguredTable, kind: IndexType, url: str | None, rate: float | None = None
+    opened: ConfiguredTable,
+    kind: IndexType,
+    url: str | None,
+    rate: float | None = None,
+    shape: StatedRecordShape | None = None,
 ) -> Iterator[OwnIndexPlace]:
     """The place of the table's index of that type. Raises `UsageError` for a type that is not Lakeward's own."""
     if kind is IndexType.POSTGRES:
@@ -95,8 +100,7 @@ def own_index(
             why="Hudi's writers maintain it, or it is the base files themselves.",
             remedy=f"Name --type {', '.join(OWN_TYPES)} or bloom; `lakeward index list` shows what the table has.",
         )
-
-    yield RecordPlace.of(opened)
+    yield RecordPlace.of(opened, shape)
 
 
 def check_not_chosen(opened: ConfiguredTable, kind: IndexType) -> None:
@@ -264,6 +268,78 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
 _BUILT = "built-"
 
 
+_SHAPE_PANEL = "Shape of a record index"
+
+
+@dataclass(frozen=True, slots=True)
+class StatedRecordShape:
+    """What a command line says of the record index that it makes: a group of options. It stays until a rebuild."""
+
+    buckets: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=_SHAPE_PANEL,
+            metavar="N",
+            min=1,
+            help="Number of buckets; default one for a million keys, and a third more for growth.",
+        ),
+    ] = None
+    bucket_entries: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=_SHAPE_PANEL, metavar="N", min=1, help="Entries that fill a bucket; default 1,000,000."
+        ),
+    ] = None
+    scaling: Annotated[
+        ScalingWay | None,
+        typer.Option(
+            rich_help_panel=_SHAPE_PANEL,
+            show_default=False,
+            help="When buckets are full: group adds as many buckets as there are, seal lets a full bucket go on in "
+            "another file group; default group.",
+        ),
+    ] = None
+    hash_name: Annotated[
+        str | None,
+        typer.Option(
+            "--hash",
+            rich_help_panel=_SHAPE_PANEL,
+            metavar=f"<{DEFAULT_HASH}|{SECOND_HASH}>",
+            help=f"Hash that spreads keys over the buckets; default {DEFAULT_HASH}.",
+        ),
+    ] = None
+
+    @property
+    def is_said(self) -> bool:
+        return any(value is not None for value in (self.buckets, self.bucket_entries, self.scaling, self.hash_name))
+
+    def check(self, kind: IndexType) -> None:
+        """Raises `UsageError`."""
+        if self.is_said and kind is not IndexType.RECORD:
+            raise UsageError(
+                f"The {kind} index has no buckets.",
+                why="--buckets, --bucket-entries, --scaling and --hash shape the files of a record index.",
+                remedy="Leave them out, or name --type record.",
+            )
+        if self.hash_name not in (None, DEFAULT_HASH, SECOND_HASH):
+            raise UsageError(
+                f"--hash cannot be {self.hash_name}.",
+                why=did_you_mean(str(self.hash_name), (DEFAULT_HASH, SECOND_HASH), otherwise="There is no such hash."),
+                remedy=f"Write {DEFAULT_HASH} or {SECOND_HASH}.",
+            )
+
+    def over(self, standing: RecordManifest | None, scope: KeyScope) -> RecordManifest:
+        """An index without entries: as it is said here, else like the one that it replaces, else by default."""
+        before = RecordManifest(0, scope) if standing is None else standing
+        scaling = replace(
+            before.scaling,
+            way=self.scaling or before.scaling.way,
+            entries_max=self.bucket_entries or before.scaling.entries_max,
+        )
+        empty = RecordManifest(0, scope, self.hash_name or before.hash_name, scaling)
+        return empty if self.buckets is None else empty.with_first_group(self.buckets)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordPlace:
     opened: ConfiguredTable
@@ -271,11 +347,12 @@ class RecordPlace:
     folder: str
     below: str = ""
     """The folder below that of the index, of one that is built beside it."""
+    shape: StatedRecordShape = field(default_factory=StatedRecordShape)
 
     @classmethod
-    def of(cls, opened: ConfiguredTable) -> RecordPlace:
+    def of(cls, opened: ConfiguredTable, shape: StatedRecordShape | None = None) -> RecordPlace:
         options = record_options_of(opened.table)
-        return cls(opened, options, options.folder(opened.base_path))
+        return cls(opened, options, options.folder(opened.base_path), shape=shape or StatedRecordShape())
 
     @property
     def build_folder(self) -> str:
@@ -290,11 +367,8 @@ class RecordPlace:
         scope = KeyScope.GLOBAL if is_global else KeyScope.PARTITION
         if found is not None and not found[1].files and not found[1].commits and found[1].scope is scope:
             return
-        settings = self.opened.table.section(IndexSettings).record
-        scaling = Scaling(ScalingWay(settings.scaling), settings.entries_max)
-        empty = RecordManifest(0, scope, settings.hash, scaling)
-        if settings.buckets is not None:
-            empty = empty.with_first_group(settings.buckets)
+        standing = find_manifest(self.opened.storage, self.folder) if self.below else None
+        empty = self.shape.over(None if standing is None else standing[1], scope)
         create_record_index(self.opened.storage, self._folder, empty)
 
     def open(self, snapshot: TableSnapshot) -> RecordIndexWriter:

@@ -15,7 +15,7 @@ from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTab
 from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, work_watched
-from lakeward.cli.index.own_index import DatabaseOption, RateOption, check_not_chosen, own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, check_not_chosen, own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
@@ -36,6 +36,7 @@ def rebuild(
     *,
     opened: ZonedTable,
     index_type: KeptTypeOption,
+    shape: StatedRecordShape,
     engine: StatedEngine,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
@@ -63,6 +64,7 @@ def rebuild(
             why="It only removes the record index; the next Hudi writer whose options keep it rebuilds it.",
             remedy="Run `lakeward index drop TABLE --type metadata`, with the same options.",
         )
+    shape.check(index_type)
     build = StatedBuild(engine, bytes_per_second)
     if not index_type.is_own and build.is_said:
         raise UsageError(
@@ -73,7 +75,7 @@ def rebuild(
     if index_type is IndexType.BLOOM:
         return rebuild_cache(opened, opened.snapshot(), dry_run=dry_run)
     if index_type.is_own:
-        return _rebuild_own(opened, index_type, url, keys_per_second, build, dry_run=dry_run)
+        return _rebuild_own(opened, index_type, url, keys_per_second, build, shape, dry_run=dry_run)
     raise _no_index_of_its_own(index_type)
 
 
@@ -111,12 +113,13 @@ def _rebuild_own(
     url: str | None,
     rate: float | None,
     stated: StatedBuild,
+    shape: StatedRecordShape,
     *,
     dry_run: bool,
 ) -> Result:
     take = opened.snapshot
     document: dict[str, Any] = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
-    with own_index(opened, kind, url, rate) as place, work_watched() as on_step:
+    with own_index(opened, kind, url, rate, shape) as place, work_watched() as on_step:
         snapshot = take()
         is_global = place.open(snapshot).is_global
         state = build_state(opened.storage, snapshot, place.build_folder)

@@ -147,7 +147,6 @@ class CommandEngines:
                 self._master or configured.master,
                 configured.conf | self._conf,
                 memory=SparkMemory.on(places_of_machine(), self.rule.memory_bytes),
-                pool=configured.pool,
                 remote=remote,
                 moves_rows=moves_rows,
             )

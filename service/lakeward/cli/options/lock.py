@@ -17,7 +17,7 @@ from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.values import parse_option
 from lakeward.config.lock_provider import LockProvider
-from lakeward.config.settings import Writers
+from lakeward.config.settings import LOCK_WAIT_SECONDS, Writers
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.opening import SHARING_OPTIONS, provider_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
@@ -112,7 +112,7 @@ class StatedLocks:
             _refuse_statement("Give one of the two.", configured)
         if self.writers is None and self.lock is None and configured.writers is None and not dry_run:
             _refuse_statement("Say how the table's other writers behave, in one way.", configured)
-        said: dict[str, Any] = {"wait": parse_option(parse_duration, "--lock-wait", self.lock_wait, configured.wait)}
+        said: dict[str, Any] = {}
         if self.writers is not None or self.lock is not None:
             said["writers"] = Writers.SHARE if self.writers is None else Writers.STOPPED
         if self.lock is not None:
@@ -123,7 +123,8 @@ class StatedLocks:
         place = {key: value for key, value in named.items() if value is not None}
         if place:
             said["zookeeper"] = _zookeeper(configured.zookeeper, place)
-        locks = configured.model_copy(update=said)
+        wait = parse_option(parse_duration, "--lock-wait", self.lock_wait, LOCK_WAIT_SECONDS)
+        locks = configured.model_copy(update=said).waiting(wait)
         if locks.writers is Writers.SHARE:
             _check_provider(locks, place, self.lock_expire)
         return locks

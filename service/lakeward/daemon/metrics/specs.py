@@ -795,7 +795,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_overdue_clean_bytes",
-            "Bytes of old file slices that could have gone for clean.after commits; 0 where writers clean themselves.",
+            "Bytes of old file slices that could have gone for five commits; 0 where writers clean themselves.",
             "table",
         ),
         _of_service(JobKind.CLEAN, "bytes"),
@@ -840,7 +840,7 @@ TABLE_GAUGES = (
         _gauge(
             "lakeward_table_failed_writes",
             "Pending writes whose writers are dead, and services that were left unfinished, that have rested for "
-            "rollback.after.",
+            "ten minutes.",
             "table",
         ),
         _of_service(JobKind.ROLLBACK, "instants"),
@@ -848,7 +848,7 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_overdue_archive_instants",
-            "Instants that could be archived, on a timeline that is longer than it may be by archive.after commits.",
+            "Instants that could be archived, on a timeline that is longer than it may be by five commits.",
             "table",
         ),
         _of_service(JobKind.ARCHIVE, "instants"),

@@ -396,7 +396,7 @@ class StorageLock(TableLock):
         return LockHeld(
             f"The table lock {self._path} is held by another process.",
             why=f"After {waited:.0f} s it was held by {_shown(holder)}, for {left:.0f} s more unless it is renewed.",
-            remedy="Wait for the writer that holds it, or wait longer (locks.wait, --lock-wait). A holder that died "
+            remedy="Wait for the writer that holds it, or wait longer (--lock-wait). A holder that died "
             "loses it when its time is over.",
         )
 

@@ -141,7 +141,7 @@ class ZooKeeperLock(TableLock):
                 why=f"ZooKeeper answered with {_told(trouble)}. It gives the lock to another when it has not heard of "
                 "us for the time of a session.",
                 remedy="Nothing was published. Run the command again; if this repeats, look at the way to ZooKeeper, "
-                "and raise locks.zookeeper.session_timeout.",
+                "and raise the maxSessionTimeout of its servers.",
             ) from trouble
         assert status.ephemeralOwner == self._client.client_id[0], "our node belongs to our session"
 
@@ -251,7 +251,7 @@ class ZooKeeperLock(TableLock):
         return LockHeld(
             f"The table lock {self._name} is held by another process.",
             why=f"After {waited:.0f} s it was held by {holder}.",
-            remedy="Wait for the writer that holds it, or wait longer (locks.wait, --lock-wait). A holder that died "
+            remedy="Wait for the writer that holds it, or wait longer (--lock-wait). A holder that died "
             "loses it when its session ends.",
         )
 

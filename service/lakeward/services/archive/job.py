@@ -22,13 +22,16 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.plan.archiving import plan_archive
-from lakeward.services.archive.plan.settings import ArchiveRules
+from lakeward.services.archive.plan.settings import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.facts import read_archive_facts
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.table.timeline.archived import history_folder, load_history
 
+AFTER_COMMITS = 5
+"""It archives once there are so many commits more than may be. Writers that archive by themselves do so at each commit,
+so that it leaves archiving to them for as long as they do."""
 _LOOK_SECONDS = 600.0
 """What holds the timeline is asked again no sooner than this without commits."""
 
@@ -60,23 +63,22 @@ class ArchiveService:
     def new_memory(self) -> ArchiveMemory:
         return ArchiveMemory()
 
-    def rules(self, table: TableRules) -> ArchiveRules:
-        archive = table.section(ArchiveSettings)
-        return ArchiveRules(archive.chosen(table.as_hudi_has_it), archive.after)
+    def rules(self, table: TableRules) -> ArchiveOptions:
+        return table.section(ArchiveSettings).chosen(table.as_hudi_has_it)
 
-    def demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> Mapping[JobKind, ServiceDemand]:
+    def demand(self, facts: TableFacts, care: Care[ArchiveOptions]) -> Mapping[JobKind, ServiceDemand]:
         return {self.kind: self._demand(facts, care)}
 
-    def _demand(self, facts: TableFacts, care: Care[ArchiveRules]) -> ServiceDemand:
+    def _demand(self, facts: TableFacts, care: Care[ArchiveOptions]) -> ServiceDemand:
         """Whether the timeline is too long, and how many instants could go."""
         snapshot, clock = facts.snapshot, facts.clock
-        timeline, options, after = snapshot.timeline, care.rules.options, care.rules.after
+        timeline, options = snapshot.timeline, care.rules
         commits = len(timeline.completed_writes)
-        if commits < options.commits_max + after:
+        if commits < options.commits_max + AFTER_COMMITS:
             return ServiceDemand(False)
         memory: ArchiveMemory = care.memory
         look, now = memory.look, clock.now()
-        if look is None or now >= look.until or timeline.commits_since(look.at) >= after:
+        if look is None or now >= look.until or timeline.commits_since(look.at) >= AFTER_COMMITS:
             history = load_history(facts.storage, history_folder(snapshot.base_path, snapshot.config))
             found = read_archive_facts(facts.storage, snapshot.base_path, snapshot, history, clock=clock)
             plan = plan_archive(timeline, found, options)
@@ -87,9 +89,9 @@ class ArchiveService:
             return ServiceDemand(False, f"Not archived, with {commits} commits on the timeline: {look.why}")
         return ServiceDemand(True, f"{look.instants:,} instants could be archived", instants=look.instants)
 
-    def run(self, table: ServicedTable, care: Care[ArchiveRules], order: JobOrder) -> JobReport:
+    def run(self, table: ServicedTable, care: Care[ArchiveOptions], order: JobOrder) -> JobReport:
         """Archive what is due. The report has no instants: an archiving has none."""
-        report = Archiver(table, care.rules.options).archive()
+        report = Archiver(table, care.rules).archive()
         memory: ArchiveMemory = care.memory
         memory.look = None
         result = JobResult.COMMITTED if report.archived else JobResult.NOTHING

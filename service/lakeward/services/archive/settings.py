@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from lakeward.base.errors import LakewardError
-from lakeward.protocol.section import Count, SectionProblem, SettingsSection, Text, Verbatim
+from lakeward.protocol.section import SectionProblem, SettingsSection, Text, Verbatim
 from lakeward.services.archive.plan.settings import (
     CLEAN_POLICY,
     CLEANED,
@@ -27,19 +27,11 @@ from lakeward.services.archive.plan.settings import (
 class ArchiveSettings(SettingsSection):
     """How long the active timeline is, for the daemon and for commands that are given this file."""
 
-    min_commits: Count | None = None
-    """So many commits stay at least (`hoodie.keep.min.commits`); not given: 20. What a clean still needs stays as well,
-    however little this is."""
-    max_commits: Count | None = None
-    """From more commits than this on the oldest go (`hoodie.keep.max.commits`); not given: 30."""
     hudi: dict[Text, Verbatim] = Field(default={})
     """Settings of Hudi's archiver by their keys: `hoodie.keep.min.commits`, `hoodie.keep.max.commits`,
     `hoodie.clean.commits.retained`, `hoodie.compact.inline.max.delta.commits`, `hoodie.timeline.compaction.batch.size`,
-    `hoodie.timeline.manifest.retained.versions`. What is given above wins. A table adds to what [defaults] says."""
-    after: Count = 5
-    """The daemon archives once there are so many commits more than may be. Writers that archive by themselves do so at
-    each commit, so it leaves it to them as long as they do; 1: at once, beside them."""
-
+    `hoodie.timeline.manifest.retained.versions`. Not given: as with Hudi, from more than 30 commits on the oldest go,
+    until 20 are left. What a clean still needs stays as well. A table adds to what [defaults] says."""
     added_up: ClassVar[Mapping[str, Callable[..., dict[str, str]]]] = {"hudi": merge_archive_settings}
 
     def by_hudis_keys(self, beside: Mapping[str, str]) -> dict[str, str]:
@@ -49,9 +41,7 @@ class ArchiveSettings(SettingsSection):
             beside: what these say, by Hudi's keys.
         """
         others = {key: beside[key] for key in (TRIGGER, CLEANED) if key in beside}
-        numbers = {KEEP_MIN: self.min_commits, KEEP_MAX: self.max_commits}
-        given = {key: str(number) for key, number in numbers.items() if number is not None}
-        return merge_archive_settings(others, self.hudi, given)
+        return merge_archive_settings(others, self.hudi)
 
     def chosen(self, beside: Mapping[str, str]) -> ArchiveOptions:
         """The effective values. Raises `UsageError`."""
@@ -59,8 +49,8 @@ class ArchiveSettings(SettingsSection):
 
     def problems(self, beside: Mapping[str, str]) -> Iterator[SectionProblem]:
         """What stays on the timeline is the most of three numbers; one that can never count is a mistake."""
-        keys = tuple(key for key in ("min_commits", "max_commits", "hudi") if key in self.model_fields_set)
-        if not keys:
+        keys = ("hudi",)
+        if not self.hudi:
             return
         try:
             options = self.chosen(beside)
@@ -76,7 +66,7 @@ class ArchiveSettings(SettingsSection):
                 f"Cleaning retains what can be read as of the newest {options.commits_cleaned} commits, and one more "
                 f"is where it goes on from: {options.commits_cleaned} + 1 = {needed}. So the smaller number is never "
                 "reached.",
-                f"Set archive.min_commits to {needed} or more, or let cleaning retain fewer.",
+                f"Set {KEEP_MIN} to {needed} or more, or let cleaning retain fewer.",
             )
         if options.delta_commits > options.commits_max and TRIGGER in beside:
             most, trigger = options.commits_max, options.delta_commits
@@ -85,7 +75,7 @@ class ArchiveSettings(SettingsSection):
                 f"A compaction needs {trigger} delta commits, and of more than {most} commits the oldest are archived.",
                 f"The newest {trigger} delta commits stay, or no compaction would fall due by {TRIGGER}; so the "
                 f"timeline never gets as short as {most}.",
-                f"Set archive.max_commits to {trigger} or more, or {TRIGGER} to less.",
+                f"Set {KEEP_MAX} to {trigger} or more, or {TRIGGER} to less.",
             )
 
 

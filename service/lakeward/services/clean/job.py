@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from lakeward.services.clean.run.cleaner import CleanReport
     from lakeward.services.clean.run.purging import PurgedRun
 
+AFTER_COMMITS = 5
+"""It cleans once slices could have gone for so many commits. Writers that clean by themselves do so at each commit, so
+that it leaves cleaning to them for as long as they do."""
 _QUARANTINE_SECONDS = 600.0
 """After so long the quarantine is listed again: a command may have changed it."""
 _LOOK_SECONDS = 600.0
@@ -139,8 +142,8 @@ def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) 
         if now - max(timeline.modified[name] for name in names) >= FOREIGN_QUIET_SECONDS:
             return ServiceDemand(True, f"clean {pending.time} was begun and not completed")
     look, cleaned = memory.look, newest_clean(timeline)
-    if look is None or look.at <= cleaned or now >= look.until or timeline.commits_since(look.at) >= rules.after:
-        if timeline.commits_since(cleaned) < rules.after:
+    if look is None or look.at <= cleaned or now >= look.until or timeline.commits_since(look.at) >= AFTER_COMMITS:
+        if timeline.commits_since(cleaned) < AFTER_COMMITS:
             return ServiceDemand(False)
         options, known = rules.options, dict(memory.retentions)
         retention = find_retention(facts.storage, snapshot, options, cache=known)
@@ -151,7 +154,7 @@ def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) 
             snapshot,
             options,
             retention.policy,
-            after=rules.after,
+            after=AFTER_COMMITS,
             clock=facts.clock,
             partitions=care.selected(snapshot.partitions),
             excluded=care.excluded,

@@ -59,10 +59,6 @@ class CleanSettings(SettingsSection):
     `lakeward clean --undo` brings it back. 0, as with Hudi: it is deleted at once. We recommend 1d."""
     quarantine_max: SizeOrOff = None
     """What the quarantine of a table may hold. What is more than that is deleted before its time, the oldest first."""
-    after: Count = 5
-    """The daemon cleans once slices could have gone for so many commits. Writers that clean by themselves do so at
-    each commit, so it leaves it to them as long as they do; 1: at once, beside them."""
-
     added_up: ClassVar[Mapping[str, Callable[..., dict[str, str]]]] = {"hudi": merge_clean_settings}
 
     @property
@@ -94,7 +90,7 @@ class CleanSettings(SettingsSection):
     @property
     def rules(self) -> CleanRules:
         """How the daemon cleans. Raises `UsageError`."""
-        return CleanRules(self.options, self.after, self.keep_deleted, self.quarantine_max)
+        return CleanRules(self.options, self.keep_deleted, self.quarantine_max)
 
     @property
     def as_hudi_has_it(self) -> dict[str, str]:

@@ -21,9 +21,12 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.failed_writes import judge_quiet
 from lakeward.services.rollback.run.rolling_back import find_quiet, roll_back_writes
-from lakeward.services.rollback.settings import RollbackRules, RollbackSettings
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.table.snapshot import TableSnapshot
+
+QUIET_SECONDS = 600.0
+"""A pending write is looked at once nothing of it has changed on the timeline for so long. Hudi's own writers look
+before each write or clean, so that this leaves it to them as long as they come."""
 
 
 class RollbackService:
@@ -34,26 +37,26 @@ class RollbackService:
     def new_memory(self) -> None:
         """Nothing."""
 
-    def rules(self, table: TableRules) -> RollbackRules:
-        return RollbackRules(table.section(RollbackSettings).after)
+    def rules(self, table: TableRules) -> None:
+        """None: what it needs to know is a constant, or concerns every service."""
 
-    def demand(self, facts: TableFacts, care: Care[RollbackRules]) -> Mapping[JobKind, ServiceDemand]:
+    def demand(self, facts: TableFacts, care: Care[None]) -> Mapping[JobKind, ServiceDemand]:
         return {self.kind: self._demand(facts, care)}
 
-    def _demand(self, facts: TableFacts, care: Care[RollbackRules]) -> ServiceDemand:
+    def _demand(self, facts: TableFacts, care: Care[None]) -> ServiceDemand:
         """Whether a failed write is to be rolled back, or a service that was left unfinished to be released."""
         if facts.open is None or not facts.snapshot.timeline.pending:
             return ServiceDemand(False)
         table = facts.open()
-        found = judge_quiet(table, facts.snapshot, quiet_seconds=care.rules.quiet_seconds)
+        found = judge_quiet(table, facts.snapshot, quiet_seconds=QUIET_SECONDS)
         if not found:
             return ServiceDemand(False, _left(table, facts.snapshot))
         newest, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
         return ServiceDemand(True, f"{newest.action} {newest.instant} failed{more}: {newest.why}", instants=len(found))
 
-    def run(self, table: ServicedTable, care: Care[RollbackRules], order: JobOrder) -> JobReport:
+    def run(self, table: ServicedTable, care: Care[None], order: JobOrder) -> JobReport:
         """Roll back what failed; with the instants of the rollbacks, or of what was released."""
-        found = find_quiet(table, quiet_seconds=care.rules.quiet_seconds)
+        found = find_quiet(table, quiet_seconds=QUIET_SECONDS)
         report = roll_back_writes(table, [each.instant for each in found])
         plans = [each.planned.plan for each in report.rolled_back]
         figures = JobFigures(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from lakeward.engine.task.entry import check_slice_at
 from lakeward.protocol.job_kind import JobKind
@@ -21,12 +21,8 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
 from lakeward.services.verification.sample_verification import verify_sample
 
-
-class VerificationKeys(Protocol):
-    """What the configuration says of a table."""
-
-    @property
-    def verification_groups(self) -> int: ...
+SAMPLE_GROUPS = 4
+"""File groups that one verification looks at; over the days it gets to others, as they are drawn."""
 
 
 class VerificationService:
@@ -36,24 +32,22 @@ class VerificationService:
         JobKind.VERIFICATION: JobTraits(rank=2, waits_for_window=True, takes_memory=True, writes=False),
     }
 
-    def rules(self, table: VerificationKeys) -> int:
-        """File groups in a sample."""
-        return table.verification_groups
+    def rules(self, table: object) -> None:
+        """None: how large a sample is, is a constant."""
 
     def new_memory(self) -> None:
         """Nothing."""
 
-    def demand(self, facts: TableFacts, care: Care[int]) -> Mapping[JobKind, ServiceDemand]:
+    def demand(self, facts: TableFacts, care: Care[None]) -> Mapping[JobKind, ServiceDemand]:
         return {}
 
-    def run(self, table: ServicedTable, care: Care[int], order: JobOrder) -> JobReport:
-        number = care.rules
+    def run(self, table: ServicedTable, care: Care[None], order: JobOrder) -> JobReport:
         lately = order.unsampled.instants
-        dispatcher = order.choose(order.bytes_of(number))
+        dispatcher = order.choose(order.bytes_of(SAMPLE_GROUPS))
         report = verify_sample(
             table.storage,
             table.base_path,
-            number=number,
+            number=SAMPLE_GROUPS,
             seed=random.SystemRandom().getrandbits(32),
             dispatcher=dispatcher,
             run_check=order.task(check_slice_at),

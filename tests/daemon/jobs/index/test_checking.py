@@ -9,10 +9,12 @@ import pytest
 
 from lakeward.base.errors import LakewardError, Refused, TryLater
 from lakeward.cli.main import run
+from lakeward.daemon.jobs.index import checking
 from lakeward.daemon.jobs.index.checking import Checks, check_indexes
 from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.index import update_choice
 from lakeward.index.index_type import IndexType
 from lakeward.index.opening import open_index
 from lakeward.index.update_choice import UpdateReason
@@ -30,10 +32,15 @@ from tests.write.own_record_index import STORAGE, plant
 ROUND = 3600.0
 
 
+@pytest.fixture(autouse=True)
+def hourly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each index is checked once an hour, and not brought up to date by its age."""
+    monkeypatch.setattr(checking, "ROUND_SECONDS", ROUND)
+    monkeypatch.setattr(update_choice, "SECONDS_MAX", 86400.0)
+
+
 def checked_every_hour(folder: Path, place: str) -> Kept:
-    settings = {"defaults.index.verify_every": "1h", "defaults.index.update_after": "1d"}
-    if place == "elsewhere":
-        settings["defaults.index.record.location"] = str(folder / "indexes")
+    settings = {"defaults.index.record.location": str(folder / "indexes")} if place == "elsewhere" else {}
     return Kept(folder, **settings)
 
 
@@ -123,7 +130,7 @@ def test_an_index_in_the_database_that_is_wrong(tmp_path: Path, postgresql_url: 
     base = str(kept.base)
     assert run(["index", "build", base, "--type", "postgres", "--url", postgresql_url]) == 0
     database = open_database(postgresql_url, create=False)
-    settings = {"defaults.timezone": "UTC", "defaults.index.verify_every": "1h", "defaults.services": '["index"]'}
+    settings = {"defaults.timezone": "UTC", "defaults.services": '["index"]'}
     serving = Serving(tmp_path / "tables", tmp_path / "more", settings=settings, index_store_url=postgresql_url)
     serving.watermarks = lambda base_path: {"keys": ("20300101000000000", {}, None)}
     serving.run(60.0)

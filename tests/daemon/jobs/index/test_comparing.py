@@ -13,6 +13,7 @@ from lakeward.daemon.jobs.index.comparing import compare_tee
 from lakeward.daemon.jobs.index.tasks import TeeCompared, TeeSpec, compare_tee_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.status import JobEnd, TeeStatus
+from lakeward.index import update_choice
 from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.key_changes.table_commits import Staleness, newest_change
 from lakeward.index.record.record_options import RecordOptions
@@ -97,9 +98,10 @@ def test_commits_of_other_writers_are_compared(kept: Kept) -> None:
     assert any("k1: simple says " in each and "; its row is in " in each and " wrong. " in each for each in events)
 
 
-def test_both_that_need_no_update(tmp_path: Path) -> None:
+def test_both_that_need_no_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Indexes that each commit brings its part are compared after the same minute, or once as many commits wait."""
-    kept = Kept(tmp_path, **{"defaults.index.update_after_commits": "3"})
+    monkeypatch.setattr(update_choice, "COMMITS_MAX", 3)
+    kept = Kept(tmp_path)
     on_trial(kept, shadow=IndexType.BLOOM)
     kept.write(("k4", 5, "p", "x"))
     kept.serving.run(30.0)
@@ -122,6 +124,10 @@ def out_of_use(kept: Kept) -> None:
     take_out_of_use(STORAGE, str(kept.base), IndexType.RECORD, "It was wrong.", RecordOptions())
 
 
+def young(kept: Kept) -> None:
+    """No commit is old enough to be taken in."""
+
+
 @pytest.mark.parametrize(
     ("settings", "change", "shadow", "against"),
     [
@@ -129,13 +135,20 @@ def out_of_use(kept: Kept) -> None:
         ({}, without_writers, IndexType.RECORD, "Nothing is said about the table's writers"),
         ({}, out_of_use, IndexType.RECORD, "The index record is out of use"),
         ({}, None, IndexType.POSTGRES, "The index postgres is not known to this daemon"),
-        ({"defaults.index.update_after": "1h"}, None, IndexType.RECORD, "The index record lacks commits"),
+        ({}, young, IndexType.RECORD, "The index record lacks commits"),
     ],
 )
 def test_what_is_not_compared(
-    tmp_path: Path, settings: dict[str, str], change: Callable[[Kept], None] | None, shadow: IndexType, against: str
+    tmp_path: Path,
+    settings: dict[str, str],
+    change: Callable[[Kept], None] | None,
+    shadow: IndexType,
+    against: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Keeps 1 of daemon/jobs/index/comparing: what prevents it is told, and how many commits wait."""
+    if change is young:
+        monkeypatch.setattr(update_choice, "SECONDS_MAX", 3600.0)
     kept = Kept(tmp_path, **settings)
     on_trial(kept, shadow=shadow)
     if change is not None:

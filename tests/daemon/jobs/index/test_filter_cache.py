@@ -36,7 +36,6 @@ class Kept:
             "defaults.interval": "10s",
             "defaults.services": '["index"]',
             "defaults.timezone": "UTC",
-            "defaults.index.verify_every": "1h",
         }
         self.serving = Serving(folder / "tables", folder / "state", settings=given | settings)
         self.updates = 0
@@ -162,9 +161,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_is_wrong(tmp_path: Path) -> None:
+def test_one_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is found within a round, named, and out of use for lookups until it is made again; until then it is not
     brought up to date."""
+    monkeypatch.setattr("lakeward.daemon.jobs.index.checking.ROUND_SECONDS", ROUND)
     kept = Kept(tmp_path)
     kept.serving.run(ROUND, step=10.0)
     assert kept.index.checked_at is not None and (kept.index.checked, kept.index.wrong) == (1, 0)

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import LakewardError, NotFound, Refused, TaskFailed, TryLater
+from lakeward.daemon.jobs.index import checking
 from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.jobs.index.updating import update_indexes
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.index import update_choice
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index_type import INDEX_NAME, IndexType
@@ -119,10 +121,10 @@ def test_a_table_that_another_writer_writes(kept: Kept) -> None:
     assert kept.is_covered_alone() and kept.indexed_commits() == 10
 
 
-def test_a_copy_on_write_table(tmp_path: Path) -> None:
+def test_a_copy_on_write_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to compact, and its index is kept and checked by the services that a table gets by default."""
-    settings = {"defaults.index.verify_every": "1h"}
-    kept = Kept(tmp_path, table_type=COPY_ON_WRITE, names_services=False, **settings)
+    monkeypatch.setattr(checking, "ROUND_SECONDS", 3600.0)
+    kept = Kept(tmp_path, table_type=COPY_ON_WRITE, names_services=False)
     kept.write(("k4", 5, "p", "x"), ("k1", 5, "p", "y"))
     kept.serving.run(90.0)
     assert kept.is_covered_alone() and kept.indexed_commits() == 1
@@ -170,12 +172,15 @@ def test_writers_that_tell_the_index_themselves(kept: Kept) -> None:
     [
         ({"defaults.index.update": "false"}, UpdateReason.OFF),
         ({}, UpdateReason.UNWRITTEN),
-        ({"defaults.index.update_after": "1h"}, UpdateReason.YOUNG),
+        ({}, UpdateReason.YOUNG),
     ],
 )
-def test_what_is_not_due(tmp_path: Path, settings: dict[str, str], reason: UpdateReason) -> None:
+def test_what_is_not_due(
+    tmp_path: Path, settings: dict[str, str], reason: UpdateReason, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeps 1 of daemon/jobs/index/updating: the settings keep it as it is, or that nothing is said about writers; how
     far it is behind is told all the same."""
+    monkeypatch.setattr(update_choice, "SECONDS_MAX", 3600.0)
     kept = Kept(tmp_path, **settings)
     if reason is UpdateReason.UNWRITTEN:
         locks = kept.serving.settings.locks.model_copy(update={"writers": None})

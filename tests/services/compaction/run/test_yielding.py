@@ -21,7 +21,6 @@ from lakeward.protocol.yielding import (
     SETTLED_SECONDS,
     WritersConflict,
     YieldOptions,
-    YieldThen,
 )
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.compaction.run.compactor import CompactionReport
@@ -165,14 +164,6 @@ def test_a_long_write_counts_from_when_it_holds_up(beside: Beside) -> None:
     (plan,) = beside.compact(seconds=20.0).plans
 
     assert plan.completion_time is not None and beside.clock.slept >= 15.0
-
-
-def test_the_operator_may_let_a_long_write_fail(beside: Beside) -> None:
-    """Then the wait is all that it costs."""
-    beside.write(ago=4.0).inflight("p")
-    (plan,) = beside.compact(seconds=20.0, then=YieldThen.GO_ON).plans
-
-    assert plan.completion_time is not None and beside.clock.slept >= 20.0
 
 
 def test_the_wait_is_stopped_and_shown(beside: Beside) -> None:

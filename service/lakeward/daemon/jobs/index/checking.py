@@ -1,7 +1,7 @@
 """Indexes of one table compared with its rows by the daemon, a sample now and then: which are due, and the part of the
 job that does it.
 
-Time is cut into rounds of `index.verify_every`, which begin at another moment for each table, the same one whichever
+Time is cut into rounds of `ROUND_SECONDS`, which begin at another moment for each table, the same one whichever
 daemon watches it: so the checks of many tables are spread, and one is due as often whether daemons are restarted or
 not. The first round of an index that a daemon sees the end of is the first of which it does the check.
 
@@ -36,10 +36,18 @@ from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.confidence import excluded_rate
-from lakeward.services.indexing.settings import IndexSettings
 from lakeward.storage.storage import Storage
 
+ROUND_SECONDS = 24 * 3600.0
+"""Between two checks of an index."""
+KEYS = 4603
+"""Rows that are drawn and looked up, and entries that are drawn and looked for: an index of which one in a thousand is
+wrong is found with `CONFIDENCE`, however large the table is."""
 CONFIDENCE = 0.99
+MERGED_BYTES_MAX = 16 * 1024**3
+"""Slices with logs are merged for their keys, up to so many bytes a check; which ones, is chosen again each time."""
+ENTRIES_MAX = 20_000_000
+"""No further part of an index is read once so many of its entries were; which parts, is chosen again each time."""
 """Confidence of the checks."""
 
 
@@ -91,7 +99,7 @@ def check_indexes(
         if not is_check_due(index, table, cache, clock=clock):
             continue
         number = _round(table, clock)
-        spec = IndexCheckSpec(index_spec(index.type, base_path, table, store_url), _size(table))
+        spec = IndexCheckSpec(index_spec(index.type, base_path, table, store_url), _size())
         dispatcher = here if spec.index.is_outside else choose()
         outcome = run_task(dispatcher, run_check, spec, description="check of an index", guard=guard)
         if isinstance(outcome, LakewardError):
@@ -111,23 +119,20 @@ def check_indexes(
     return checks
 
 
-def _size(table: ServedTable) -> CheckSize:
-    settings = table.settings.section(IndexSettings)
-    number = settings.verify_keys
-    rate = excluded_rate(number, number + 1, CONFIDENCE)
+def _size() -> CheckSize:
+    rate = excluded_rate(KEYS, KEYS + 1, CONFIDENCE)
     assert rate is not None, "a sample is of one at least"
     return CheckSize(
         rate,
         CONFIDENCE,
         SystemRandom().getrandbits(32),
-        merged_bytes_max=settings.verify_merged,
-        entries_max=settings.verify_entries,
+        merged_bytes_max=MERGED_BYTES_MAX,
+        entries_max=ENTRIES_MAX,
     )
 
 
 def _round(table: ServedTable, clock: Clock) -> int:
-    every = table.settings.section(IndexSettings).verify_every
-    return int((clock.now() + zlib.crc32(table.base_path.encode()) % every) // every)
+    return int((clock.now() + zlib.crc32(table.base_path.encode()) % ROUND_SECONDS) // ROUND_SECONDS)
 
 
 def _with_check(index: IndexStatus, check: IndexChecked, now: float) -> IndexStatus:

@@ -73,11 +73,7 @@ def find_tee(
     except (BrokenFile, Refused, Unsupported) as error:
         return TeeStatus(Tee(), against=problem_of(error).text)
     against = _against(tee.primary, tee.shadow, {index.type: index for index in indexes}, table)
-    due = (
-        None
-        if against
-        else choose_update(behind, 0, table.settings.section(IndexSettings).update_options, now=clock.now())
-    )
+    due = None if against else choose_update(behind, 0, now=clock.now())
     return TeeStatus(tee, behind, due, against)
 
 

@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 def index_spec(type_: IndexType, base_path: str, table: ServedTable, store_url: str) -> IndexSpec:
     settings = table.settings
-    listing, record = listing_source(base_path, settings.listing), record_options_of(settings)
+    listing, record = listing_source(base_path), record_options_of(settings)
     return IndexSpec(type_, settings.timezone, listing, record, store_url if type_ is IndexType.POSTGRES else "")
 
 

@@ -54,8 +54,8 @@ class Updates:
 
 def decide_update(index: IndexStatus, table: ServedTable, *, now: float) -> UpdateDecision:
     """Whether an index that Lakeward keeps is to be brought up to date now."""
-    options, behind = table.settings.section(IndexSettings).update_options, index.behind or Staleness()
-    return choose_update(behind, index.unmerged, options, now=now, against=_against(index, table))
+    behind, is_on = index.behind or Staleness(), table.settings.section(IndexSettings).update
+    return choose_update(behind, index.unmerged, is_on=is_on, now=now, against=_against(index, table))
 
 
 def _against(index: IndexStatus, table: ServedTable) -> UpdateReason | None:

@@ -38,15 +38,6 @@ class ArchiveOptions:
     """hoodie.timeline.manifest.retained.versions"""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveRules:
-    """How the daemon archives a table."""
-
-    options: ArchiveOptions
-    after: int
-    """It archives once there are so many commits more than may be."""
-
-
 KEEP_MIN = "hoodie.keep.min.commits"
 KEEP_MAX = "hoodie.keep.max.commits"
 CLEANED = "hoodie.clean.commits.retained"

@@ -31,8 +31,6 @@ class CleanRules:
     """How the daemon cleans a table."""
 
     options: CleanOptions
-    after: int
-    """It cleans once slices could have gone for so many commits."""
     keep_deleted: float
     """Seconds for which what a clean takes away can be brought back."""
     quarantine_max: int | None

@@ -226,6 +226,6 @@ def out_of_step(group_id: GroupId) -> Conflict:
         why="A writer wrote without it, or files were deleted or restored by hand. A plan made by it would miss rows, "
         "or name files that are gone.",
         remedy="Run `lakeward verify`, which names the files, and `lakeward metadata disable`, after which the next "
-        "Hudi writer builds the metadata table again; or set listing to 'storage' for this table. Nothing was written.",
+        "Hudi writer builds the metadata table again. Nothing was written.",
         file_group=group_id,
     )

@@ -35,7 +35,7 @@ from lakeward.protocol.pending.pending_work import PendingWork
 from lakeward.protocol.progress import Phase
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import ServiceAction
-from lakeward.protocol.yielding import WritersConflict, YieldThen, few_partitions_each
+from lakeward.protocol.yielding import WritersConflict, few_partitions_each
 from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.services.compaction.run.choosing import choose, hold_against_storage
@@ -60,11 +60,7 @@ POLL_SECONDS = 0.5
 
 def needs_gap(table: ServicedTable, version: TableVersion) -> bool:
     options = table.options
-    return (
-        not options.writers_stopped
-        and options.yielding.then is not YieldThen.GO_ON
-        and options.yielding.rules_for(version) is WritersConflict.RELEASE_1_0
-    )
+    return not options.writers_stopped and options.yielding.rules_for(version) is WritersConflict.RELEASE_1_0
 
 
 def await_gap(table: ServicedTable, outcome: PlanOutcome) -> None:

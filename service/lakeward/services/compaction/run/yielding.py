@@ -60,9 +60,8 @@ class Yielding:
             raise TryLater(
                 f"{self._claim.name} is held back by write {verdict.dropped_for}.",
                 why="The write began before it was planned and may fail if it is published now, and "
-                f"{self._options.seconds:.0f} s were waited (locks.yield_to_writers).",
-                remedy="Nothing has to be done: the plan stays, and is carried out once the write has ended. To "
-                'publish beside such writes, set locks.yield_then to "go-on".',
+                f"{self._options.seconds:.0f} s were waited (--yield-to-writers).",
+                remedy="Nothing has to be done: the plan stays, and is carried out once the write has ended.",
             )
         left, dropped = [], []
         for target in targets.of:

@@ -316,7 +316,7 @@ class _CompactionService:
             raise TryLater(
                 f"{self.name} is held back by write {live[0].instant}.",
                 why="The write may have read the timeline before and list files after it, and would miss a commit. "
-                f"For {table.options.yielding.seconds:.0f} s (locks.yield_to_writers) there was no moment without any.",
+                f"For {table.options.yielding.seconds:.0f} s (--yield-to-writers) there was no moment without any.",
                 remedy="Nothing has to be done: nothing was published, the next run tries again, and writers compact "
                 "their metadata table themselves.",
             )
