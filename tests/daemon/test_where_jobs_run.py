@@ -14,6 +14,7 @@ from lakeward.config.job_summary import summarise_job
 from lakeward.daemon import engines as engines_module
 from lakeward.daemon import served_table
 from lakeward.daemon.engines import Engines
+from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.engine.dispatch import engine_rule
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.local import LocalDispatcher
@@ -55,7 +56,7 @@ def test_a_large_job_is_a_spark_job_and_a_small_one_is_not(
     table = copy_golden("v9", tmp_path / "tables/orders")
     if bound is not None:
         monkeypatch.setattr(engine_rule, "DAEMON_SPARK_BYTES", bound)
-    monkeypatch.setattr(served_table, "Schedule", partial(served_table.Schedule, verification_interval=60.0))
+    monkeypatch.setattr(served_table, "Schedule", partial(Schedule, verification_interval=60.0))
     serving = Serving(tmp_path / "tables", tmp_path / "state")
     log = structlog.stdlib.get_logger("test")
     engines = Engines(serving.settings, on_replaced=lambda: None, clock=serving.clock, log=log)
