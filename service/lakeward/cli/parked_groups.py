@@ -21,8 +21,7 @@ from lakeward.base.printable import printable
 from lakeward.base.quantities import format_iso_time, format_time
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
-from lakeward.daemon.scheduling.schedule import Schedule
-from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.compaction.plan.decision import PARKED_SECONDS, Reason
 from lakeward.state.records import ParkedRecord
 from lakeward.table.file_system_view import GroupId
 
@@ -72,9 +71,7 @@ class ParkedGroups:
         """The file groups that `error` and what failed beside it blame, each with a note to the error."""
         now = self._clock.now()
         records = [
-            ParkedRecord(
-                self._table, failed.file_group, KIND, printable(str(failed)), 1, now, now + Schedule().parked_for
-            )
+            ParkedRecord(self._table, failed.file_group, KIND, printable(str(failed)), 1, now, now + PARKED_SECONDS)
             for failed in (error, *error.beside)
             if isinstance(failed, OF_CONTENT) and failed.file_group is not None
         ]

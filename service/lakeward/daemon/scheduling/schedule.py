@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.window import Window
 from lakeward.protocol.job_kind import JobKind
+from lakeward.services.compaction.plan.decision import PARKED_SECONDS
 
 JOB_BYTES_PER_SECOND = 8 * 1024**2
 """What a job reads in a second at the least: less than half of the slowest merge in one process (benchmarks/README.md),
@@ -55,7 +56,7 @@ class Schedule:
     retry_first: float = 30.0
     retry_max: float = 1800.0
     failures_max: int = 5
-    parked_for: float = 86400.0
+    parked_for: float = PARKED_SECONDS
     poll_deadline: float = 60.0
     plan_deadline: float = 300.0
     job_deadline: float = 1800.0

@@ -50,6 +50,10 @@ class Form(StrEnum):
     HYBRID = "hybrid"
 
 
+PARKED_SECONDS = 86400.0
+"""A file group, or a table, that failed too often is tried again after a day."""
+
+
 class Reason(StrEnum):
     """Stable names: they stand in logs, in JSON and in metrics. `services/compaction/plan/explain.py` says each in a
     sentence."""
