@@ -37,19 +37,19 @@ from lakeward.protocol.attempts.folder_fencing import FolderFencing
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.delta_commit import StagedDeltaCommit
-from lakeward.protocol.metadata.writer import DeltaCommitWriter
+from lakeward.protocol.metadata.metadata_writer import DeltaCommitWriter
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.times import instant_time
 from lakeward.protocol.transition import TimelineFiles
 from lakeward.read.slice_input import MergeCounts
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run import archiver
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.compaction.run import claim, publication, scheduling
+from lakeward.services.compaction.run import claim, plan_publication, publication
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config
@@ -58,8 +58,8 @@ from lakeward.table.timeline.timeline import load_timeline
 SKEW_WAIT = "skew_wait"
 STEPS: tuple[tuple[Any, str, str], ...] = (
     (ServicedTable, "snapshot", "snapshot"),
-    (scheduling, "choose", "plan"),
-    (scheduling, "timeline_if_unchanged", "compare"),
+    (plan_publication, "choose", "plan"),
+    (plan_publication, "timeline_if_unchanged", "compare"),
     (ServicedTable, "minter", "times_there"),
     (TimelineFiles, "request", "request"),
     (claim, "find_targets", "find_targets"),

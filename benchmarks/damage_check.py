@@ -27,7 +27,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.partition import find_partitions
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
-from lakeward.table.timeline.reader import TimelineReader
+from lakeward.table.timeline.timeline_reader import TimelineReader
 from lakeward.table.written_files import find_damage
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.key import ALL_PARTITIONS

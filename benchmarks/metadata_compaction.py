@@ -31,11 +31,11 @@ from lakeward.format.metadata.base_file import write_metadata_base_file
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.log_file import write_metadata_log
 from lakeward.format.metadata.record import RecordIndexRecord
-from lakeward.protocol.lock.opening import stopped_writers_options
+from lakeward.protocol.lock.lock_choice import stopped_writers_options
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
-from lakeward.services.metadata.plan.trigger import MetadataService
-from lakeward.services.metadata.run.services import MetadataServices
+from lakeward.services.metadata.plan.due_before_writers import MetadataService
+from lakeward.services.metadata.run.metadata_round import MetadataServices
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 

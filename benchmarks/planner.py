@@ -24,7 +24,7 @@ from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.reader import LogCompaction, WriteProfile
+from lakeward.table.timeline.timeline_reader import LogCompaction, WriteProfile
 from tests.synthetic_table import completed, file_group, log_compacted, minute, pending, snapshot_of
 
 MIB = 1024 * 1024

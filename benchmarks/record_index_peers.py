@@ -36,12 +36,12 @@ from lakeward.engine.dispatch.local import places_of_machine
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.engine.dispatch.spark_memory import SparkMemory
 from lakeward.index.index import HashedIndex, record_locations
+from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.index.opening import open_index
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.services.indexing.run.looking_up import look_up_by_job
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.snapshot import take_snapshot
 from tests.hudi.spark import start_spark
 from tests.hudi.tagging_java import HudiTagging, Places

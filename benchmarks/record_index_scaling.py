@@ -1,9 +1,9 @@
 """`python -m benchmarks.record_index_scaling`: the two ways in which a record index grows, side by side.
 
 Simulated are entries by their counts, a commit of 100,000 new keys at a time, to 100 M of them; how it grows is decided
-by `index/record/scaling` itself. With skew a share of the keys has one value of the first hash, which a further hash
-tells apart. A bucket is compacted when its deltas have a quarter of what its base file has: that is what is counted as
-rewritten.
+by `index/record/index_growth` itself. With skew a share of the keys has one value of the first hash, which a further
+hash tells apart. A bucket is compacted when its deltas have a quarter of what its base file has: that is what is
+counted as rewritten.
 
 Touches: writes `benchmarks/results/record-index-scaling-<time>.json`.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.measure import keep_report, machine
-from lakeward.index.record.scaling import GroupLoad, OpenGroup, Scaling, ScalingWay, grow
+from lakeward.index.record.index_growth import GroupLoad, OpenGroup, Scaling, ScalingWay, grow
 
 _COMMIT = 100_000
 _DELTA_SHARE = 0.25

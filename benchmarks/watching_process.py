@@ -32,7 +32,7 @@ def main() -> int:
     from lakeward.services.compaction.plan.hybrid_options import HybridOptions
     from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
     from lakeward.services.compaction.plan.trigger import Trigger
-    from lakeward.storage.opening import open_storage
+    from lakeward.storage.storage_of_url import open_storage
 
     watcher = Watcher(open_storage, SystemClock())
     planner = HybridCompactionPlanGenerator(

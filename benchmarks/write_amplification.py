@@ -29,7 +29,7 @@ from lakeward.config.settings import Settings
 from lakeward.format.timeline.instant import Instant
 from lakeward.services.compaction.job import TableCompaction
 from lakeward.table.file_group import FileGroup
-from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.synthetic_table import completed, file_group, log_compacted, minute, snapshot_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "write-amplification.md"

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from alembic import context
 from sqlalchemy import Connection, delete, insert
 
-from lakeward.state.schema import metadata, schema_version
+from lakeward.state.store_tables import metadata, schema_version
 
 
 def release() -> str:

@@ -51,7 +51,7 @@ def power_that_stays_on() -> Iterator[None]:
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service does not wait six real seconds for a calm moment, where the only writer wrote before it in this very
     process. That it waits, and for how long, is held on clocks that are moved
-    (tests/services/compaction/run/test_yielding.py)."""
+    (tests/services/compaction/run/test_writer_wait.py)."""
     monkeypatch.setattr(serviced_table, "CALM_SECONDS_MAX", 0.2)
 
 

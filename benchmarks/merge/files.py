@@ -24,10 +24,10 @@ from benchmarks.merge.shape import ORDERING_COLUMN, Shape, Spread
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import LogFileName, NativeLogKind, NativeLogName
 from lakeward.format.log.block import BlockType
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.log.native_log.footer import NativeLogFooter
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.parquet.base_file import BaseFileWriter
 from lakeward.format.timeline.commit_metadata import WriteStat
 from lakeward.merge.rules.tombstones import Tombstones

@@ -25,7 +25,7 @@ from benchmarks.merge.rows_of import log_batches
 from benchmarks.merge.watched import Watched, watched
 from lakeward.format.log.block import BlockType, LogBlock, read_content
 from lakeward.format.log.data_block import read_data_block
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.read.logs.log_scan import scan_slice_heads
 from lakeward.storage.local import LocalStorage
 

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
-from lakeward.protocol.lock.opening import LockOptions
+from lakeward.protocol.lock.lock_choice import LockOptions
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
-from lakeward.protocol.yielding import WritersConflict
+from lakeward.protocol.writers_conflict import WritersConflict
 
 
 def settings(**sections: Any) -> Settings:

@@ -8,7 +8,7 @@ from lakeward.format.file_name import is_change_log, parse_any_data_file
 from lakeward.format.log.change_log import read_changes
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import State, instant_file_name
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from tests import native_log_judge as judge
 from tests.crash.compacting import everything, is_leftover
 from tests.crash.metadata_compacting import check_readable, snapshot_of

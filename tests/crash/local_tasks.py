@@ -19,7 +19,7 @@ from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
-from lakeward.services.compaction.run.merging import RunOperation
+from lakeward.services.compaction.run.operations import RunOperation
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import FULL
 

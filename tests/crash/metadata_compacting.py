@@ -10,9 +10,9 @@ from lakeward.format.timeline.instant import State
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import load_indexed_columns
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, LOG, everything, is_leftover

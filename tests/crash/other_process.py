@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.protocol.lock.opening import LockOptions
+from lakeward.protocol.lock.lock_choice import LockOptions
 from tests.crash import stopping_process
 
 DEADLINE_SECONDS = 120.0

@@ -19,7 +19,7 @@ from lakeward.base.errors import LakewardError
 from lakeward.cli.serviced import interruptible
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.operation import run_operation
-from lakeward.protocol.lock.opening import LockOptions
+from lakeward.protocol.lock.lock_choice import LockOptions
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable

@@ -105,7 +105,7 @@ def from_the_metadata_table(calls: Sequence[str]) -> range:
 
 def unscheduling(name: str, folder: Path) -> Case:
     """A plan with a dead attempt at it: in the end both are there, or the plan alone, or neither; rows never change.
-    Keeps 3 of services/compaction/run/unscheduling."""
+    Keeps 3 of services/compaction/run/unschedule."""
     before = everything(copy_golden("v9", folder.with_name("before")))
     table = copy_golden("v9", folder)
     processes = died_at_its_commit(table, PLANNERS[name], calls_before=1)

@@ -23,7 +23,7 @@ from tests.index.builds import build_folder
 from tests.index.following import places, truth
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
-from tests.services.indexing.run import test_building as building
+from tests.services.indexing.run import test_index_build
 
 pytestmark = pytest.mark.crash
 
@@ -78,27 +78,27 @@ def choosing(step: str, folder: Path) -> Case:
 
 def building_a_record_index(name: str, folder: Path) -> Case:
     """What was read before is not read again, the index is what the rows are, and nothing is left of the build. Keeps 2
-    of services/indexing/run/building."""
-    table = building.unbuilt(folder)
+    of services/indexing/run/index_build."""
+    table = test_index_build.unbuilt(folder)
     files = set(everything(table))
 
     def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
-        building.build(base, storage)
+        test_index_build.build(base, storage)
 
     def again(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
-        if building.opened(base, STORAGE, scan(base)).indexed() != Indexed():
+        if test_index_build.opened(base, STORAGE, scan(base)).indexed() != Indexed():
             remove_checkpoints(STORAGE, str(build_folder(base)))
             return
         made = {path.name for path in build_folder(base).glob("*.keys")} if build_folder(base).exists() else set()
-        done = building.build(base, storage)
+        done = test_index_build.build(base, storage)
         assert (done.groups, done.entries, done.resumed) == (3, 3, len(made))
-        assert len(building.slices_read(storage.calls, base)) == 3 - len(made)
+        assert len(test_index_build.slices_read(storage.calls, base)) == 3 - len(made)
 
     def check_now(base: Path, whole: Path) -> None:
         assert files <= set(everything(base))
 
     def check_end(base: Path, whole: Path) -> None:
-        assert places(building.opened(base, STORAGE, scan(base)), building.KEYS) == truth(base)
+        assert places(test_index_build.opened(base, STORAGE, scan(base)), test_index_build.KEYS) == truth(base)
         assert {path for path in set(everything(base)) - files if ".lakeward/index/record" not in path} == set()
 
     return Case(table=table, run=run, again=again, check_now=check_now, check_end=check_end)

@@ -14,9 +14,8 @@ from tests.crash.compacting import everything
 from tests.crash.harness import Case, Extent, Place, Row, cases_of
 from tests.faults import FaultKind
 from tests.processes import ScriptedProcesses
-from tests.services.metadata.run import test_aborting as aborting
+from tests.services.metadata.run import test_indexing_abort
 from tests.services.metadata.run.compacting_metadata import VERSION_10, clean_metadata, compact_metadata, copy_table
-from tests.services.metadata.run.test_cleaning import cleans, compacted_copy, files, older_files
 from tests.services.metadata.run.test_compaction import (
     GOLDEN,
     base_files,
@@ -24,6 +23,7 @@ from tests.services.metadata.run.test_compaction import (
     metadata_leftovers,
     records,
 )
+from tests.services.metadata.run.test_metadata_clean import cleans, compacted_copy, files, older_files
 from tests.services.metadata.run.test_removal import config
 
 pytestmark = pytest.mark.crash
@@ -51,7 +51,7 @@ def compacting_metadata(version: str, folder: Path) -> Case:
 
 
 def cleaning_metadata(version: str, folder: Path) -> Case:
-    """Running again leaves one clean, whole, that did what it said. Keeps 2 of services/metadata/run/cleaning."""
+    """Running again leaves one clean, whole, that did what it said. Keeps 2 of services/metadata/run/metadata_clean."""
     table = compacted_copy(version, folder)
     before, wanted, own = records(table), files(table) - older_files(table), len(compactions(table))
 
@@ -77,25 +77,25 @@ def cleaning_metadata(version: str, folder: Path) -> Case:
 
 def aborting_an_indexing(golden: str, folder: Path) -> Case:
     """In the end nothing of the dead indexing is left, and no partition that is named is gone. Keeps 3 of
-    services/metadata/run/aborting."""
-    table = aborting.dead_indexing(golden, folder)
-    others = aborting.parts(table) - {aborting.PARTITION}
+    services/metadata/run/indexing_abort."""
+    table = test_indexing_abort.dead_indexing(golden, folder)
+    others = test_indexing_abort.parts(table) - {test_indexing_abort.PARTITION}
 
     def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
-        aborting.abort(base, storage)
+        test_indexing_abort.abort(base, storage)
 
     def again(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
         (base / ".hoodie/lock").unlink(missing_ok=True)
-        aborting.abort(base, storage, stopped=True)
+        test_indexing_abort.abort(base, storage, stopped=True)
 
     def check_now(base: Path, whole: Path) -> None:
-        assert set(config(base).built_metadata_partitions) <= aborting.parts(base)
+        assert set(config(base).built_metadata_partitions) <= test_indexing_abort.parts(base)
 
     def check_end(base: Path, whole: Path) -> None:
         check_now(base, whole)
-        assert (aborting.parts(base), config(base).inflight_metadata_partitions) == (others, ())
+        assert (test_indexing_abort.parts(base), config(base).inflight_metadata_partitions) == (others, ())
         left = {path for path in everything(base) if not path.endswith((".lakeward-tmp", "/lock"))}
-        assert {path for path in left if aborting.INSTANT in path} == set()
+        assert {path for path in left if test_indexing_abort.INSTANT in path} == set()
         removed = {path for path in left if path.startswith(".hoodie/.temp/removed-metadata")}
         assert left <= set(everything(whole)) | removed
 
@@ -104,7 +104,7 @@ def aborting_an_indexing(golden: str, folder: Path) -> Case:
 
 KILLED = Extent(check=(KILL,), test=(KILL,))
 NIGHTLY = Extent(test=())
-ONE_RETAINED = {"lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS": 1}
+ONE_RETAINED = {"lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS": 1}
 """Instead of twenty commits, which no golden table has."""
 
 ROWS = (

@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.base.errors import UsageError
 from lakeward.services.clean.run.cleaner import Cleaner
-from lakeward.services.clean.run.undoing import undo_clean
+from lakeward.services.clean.run.undo import undo_clean
 from lakeward.services.savepoint.run import delete_savepoint
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage

@@ -15,8 +15,8 @@ from tests.faults import FaultKind
 from tests.golden_tables import copy_golden
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
-from tests.services.together.versions.run import test_changing as changing
 from tests.services.together.versions.run import test_upgraded_slices as upgraded
+from tests.services.together.versions.run import test_version_step
 from tests.write.writing import values
 
 pytestmark = pytest.mark.crash
@@ -24,20 +24,20 @@ pytestmark = pytest.mark.crash
 
 def changing_the_version(target: str, folder: Path) -> Case:
     """The table is never ahead of its metadata table, and the next run ends it. Keeps 1 of
-    services/together/versions/run/changing."""
+    services/together/versions/run/version_step."""
     table, new, old = copy_golden("v9_metadata", folder), target, str(19 - int(target))
     if target == "9":
-        changing.change(table)
+        test_version_step.change(table)
 
     def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
-        changing.change(base, int(target), storage, processes)
+        test_version_step.change(base, int(target), storage, processes)
 
     def check_now(base: Path, whole: Path) -> None:
-        if all((base / place).exists() for place in changing.PLACES):
-            assert changing.versions(base) in ([old, old], [new, old], [new, new])
+        if all((base / place).exists() for place in test_version_step.PLACES):
+            assert test_version_step.versions(base) in ([old, old], [new, old], [new, new])
 
     def check_end(base: Path, whole: Path) -> None:
-        assert changing.versions(base) == [new, new]
+        assert test_version_step.versions(base) == [new, new]
         assert not list(base.rglob("*.backup"))
 
     def where(calls: Sequence[str]) -> range:
@@ -56,7 +56,7 @@ FORMS = {
 
 def going_down(form: str, folder: Path) -> Case:
     """The rows are there after each fault, and the next run comes to the end. Keeps 1 of
-    services/together/versions/run/changing."""
+    services/together/versions/run/version_step."""
     made = upgraded.Upgraded(folder)
     FORMS[form](made)
 

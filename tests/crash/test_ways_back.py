@@ -24,9 +24,9 @@ from tests.processes import ScriptedProcesses
 from tests.services.clean.run.cleaning import compacted, contents, data_files
 from tests.services.rollback.run.failed_tables import fail_last_write, mark, roll_back
 from tests.services.rollback.run.test_releasing import dead_compaction, dead_log_compaction
-from tests.services.rollback.run.test_rolling_back import check_rolled_back, of_write, rollbacks
+from tests.services.rollback.run.test_roll_back import check_rolled_back, of_write, rollbacks
 from tests.services.together.restore.run.test_bringing_back import commits, then
-from tests.services.together.restore.run.test_restoring import (
+from tests.services.together.restore.run.test_restore import (
     LAST,
     PLANNERS,
     SECOND,
@@ -47,8 +47,8 @@ KILL = FaultKind.KILL
 
 def rolling_back(golden: str, folder: Path) -> Case:
     """No file of a failed write goes before a plan names it, nothing of it is left in the metadata table once the
-    rollback is completed, and the next run ends it. Keeps 2, 3 and 4 of services/rollback/run/rolling_back, and Keeps
-    of services/rollback/run/taking_over: once its completed file is stated, that one is created."""
+    rollback is completed, and the next run ends it. Keeps 2, 3 and 4 of services/rollback/run/roll_back, and Keeps
+    of services/rollback/run/takeover: once its completed file is stated, that one is created."""
     table = copy_golden(golden, folder)
     instant = fail_last_write(table)
     mark(table, instant, in_lists=False)
@@ -72,7 +72,7 @@ def rolling_back(golden: str, folder: Path) -> Case:
 
 def releasing(action: str, folder: Path) -> Case:
     """What the dead attempt at a compaction wrote counts at no moment, and in the end only the plan is left; of a log
-    compaction not even that. Keeps 12 of services/rollback/run/rolling_back."""
+    compaction not even that. Keeps 12 of services/rollback/run/roll_back."""
     is_log = action == "logcompaction"
     table = dead_log_compaction(folder) if is_log else dead_compaction(folder)
 
@@ -93,7 +93,7 @@ def releasing(action: str, folder: Path) -> Case:
 def restoring(planner_and_target: str, folder: Path) -> Case:
     """At each moment the rows are those of one of the commits, no file is gone without a restore that names its
     instant, and the next run ends it. A compaction that came after the last commit changed no row, and neither does
-    undoing it. Keeps 2 and 3 of services/together/restore/run/restoring."""
+    undoing it. Keeps 2 and 3 of services/together/restore/run/restore."""
     planner, name = planner_and_target.split("-to-")
     target = {"second": SECOND, "last": LAST}[name]
     table = copy_golden("v9", folder)

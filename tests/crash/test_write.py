@@ -118,7 +118,7 @@ def check_change_logs(base: Path) -> None:
 
 def writing(shape_and_operation: str, folder: Path) -> Case:
     """Whatever call fails, dies, tears or loses its reply: the same write again ends it. What a process stated in an
-    object store is rolled forward. Keeps 1 of write/beginning, and Keeps 5 of services/rollback/run/rolling_back."""
+    object store is rolled forward. Keeps 1 of write/write_start, and Keeps 5 of services/rollback/run/roll_back."""
     shape, _, operation = shape_and_operation.partition("/")
     after = AFTERS[shape_and_operation]
 

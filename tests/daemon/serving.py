@@ -34,7 +34,7 @@ from lakeward.engine.task.operation_spec import OperationResult
 from lakeward.protocol.owner import Processes
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
-from lakeward.storage.opening import open_root, open_storage
+from lakeward.storage.storage_of_url import open_root, open_storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.timeline.service_instants import ServiceName
 from tests.clocks import SkippingClock

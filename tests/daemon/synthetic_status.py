@@ -34,7 +34,7 @@ from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
-from lakeward.index.record.scaling import IndexLoad
+from lakeward.index.record.index_growth import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.job_kind import JobKind
@@ -43,7 +43,7 @@ from lakeward.protocol.progress import Merged
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason
 from lakeward.services.metadata.job import MetadataMemory
-from lakeward.services.metadata.plan.trigger import MetadataTrigger
+from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 from lakeward.services.service import Fact, ServiceDemand
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 

@@ -15,8 +15,8 @@ from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.pages import GroupQuery, Pages
 from lakeward.services.together.explaining.storage_states import FileState
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import join
+from lakeward.storage.storage_of_url import open_storage
 from tests.daemon.scrape import value
 from tests.daemon.serving import Serving
 from tests.golden_tables import copy_golden

@@ -11,7 +11,7 @@ from lakeward.daemon.rebuild import RebuildReport, rebuild_store
 from lakeward.state.migration import migrate
 from lakeward.state.records import DecisionRecord, JobRecord
 from lakeward.state.store import open_store
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 from tests.golden_tables import copy_golden
 
 rebuild = partial(rebuild_store, open_storage=open_storage, clock=SystemClock())

@@ -40,7 +40,7 @@ from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, Work
 from lakeward.protocol.progress import Merged
 from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
 from lakeward.state.store import open_store
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 from tests.clocks import SkippingClock
 from tests.daemon.serving import InProcess, Serving
 from tests.golden_tables import copy_golden, expected_rows
@@ -162,7 +162,7 @@ def test_version_6_is_compacted_where_its_writers_are_stopped(root: Path, tmp_pa
 
 @pytest.mark.parametrize("said", ["share", None])
 def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Path, said: str | None) -> None:
-    """Keeps 3 of daemon/worker and 2 of config/standing: COPY_ON_WRITE tables, and versions that are left to
+    """Keeps 3 of daemon/worker and 2 of config/permitted_services: COPY_ON_WRITE tables, and versions that are left to
     Hudi, are idle, without a failure or an alert; refused where the configuration names their services."""
     copied, old = copy_golden("v9", root / "copied"), copy_golden("v6", root / "old")
     properties = copied / ".hoodie/hoodie.properties"
@@ -189,9 +189,9 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
 
 
 def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 1 of daemon/planning and 1 of config/standing: an unknown kind of change data capture stops compaction,
-    which is told with its reason, in an event, by a gauge, on the page; the table is cleaned all the same. What stops
-    all stops the table."""
+    """Keeps 1 of daemon/planning and 1 of config/permitted_services: an unknown kind of change data capture stops
+    compaction, which is told with its reason, in an event, by a gauge, on the page; the table is cleaned all the same.
+    What stops all stops the table."""
     monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
     table = copy_golden("v9", root / "orders")
     first = Serving(root, tmp_path / "state", settings={"defaults.services": '["compaction"]'})

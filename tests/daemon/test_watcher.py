@@ -12,8 +12,8 @@ import pytest
 from lakeward.base.errors import LakewardError, NotATable, TryLater
 from lakeward.daemon.watcher import Watcher
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import FileStatus, Storage
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.watching.incremental_view import DAMAGED_SECONDS
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden

@@ -209,8 +209,8 @@ def test_a_file_of_the_metadata_table_that_does_not_hold_what_was_written_is_a_f
 
 def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What earlier compactions replaced goes in a job of its own, which compacts nothing; nor does the other clean."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
-    monkeypatch.setattr("lakeward.services.metadata.plan.trigger.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.due_before_writers.RETAINED_COMMITS", 1)
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
     services = bench.plan().demand.services
     assert services[JobKind.METADATA_CLEAN].is_due and services[JobKind.METADATA_COMPACTION].is_due
@@ -360,8 +360,8 @@ def test_no_poll_and_no_plan_waits_for_a_count(tmp_path: Path, monkeypatch: pyte
     def hangs(*given: object, **named: object) -> None:
         raise NotFound("A file went while it was counted.")
 
-    monkeypatch.setattr("lakeward.daemon.storage_sampling.find_retention", hangs)
-    monkeypatch.setattr("lakeward.daemon.storage_sampling.CleanChoice", None)
+    monkeypatch.setattr("lakeward.daemon.storage_counts.find_retention", hangs)
+    monkeypatch.setattr("lakeward.daemon.storage_counts.CleanChoice", None)
     bench.plan()
     bench.worker.poll(bench.table)
     assert bench.worker.is_count_due("orders") and counted(bench) is None
@@ -373,7 +373,7 @@ def test_no_poll_and_no_plan_waits_for_a_count(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_holds_the_storage_is_counted_now_and_then(tmp_path: Path) -> None:
-    """Keeps 1 of daemon/storage_sampling: with the first plan, then no sooner than a minute later; a change that came
+    """Keeps 1 of daemon/storage_counts: with the first plan, then no sooner than a minute later; a change that came
     too early is counted by a poll once it is time, and without a change nothing is."""
     bench = Bench(tmp_path)
     bench.plan()

@@ -13,7 +13,7 @@ from lakeward.index.key_changes.table_commits import CHANGING
 from lakeward.index.location import LOCATIONS
 from lakeward.index.overlay import OVERLAY_BYTES_MAX, current_index
 from lakeward.read.newest_slice import newest_slice
-from lakeward.services.indexing.run.updating import IndexUpdate, update_index
+from lakeward.services.indexing.run.index_update import IndexUpdate, update_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.archived import load_archived_commits

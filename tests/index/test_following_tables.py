@@ -140,5 +140,5 @@ def live(path: Path, seed: int, steps: int) -> None:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
 def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
     """No key is missed and none is found where it is not, after whatever was done to the table, with an index that lags
-    behind and one that does not, stopped anywhere: Keeps 1, 2 and 3 of services/indexing/run/updating."""
+    behind and one that does not, stopped anywhere: Keeps 1, 2 and 3 of services/indexing/run/index_update."""
     live(tmp_path / "t", seed, 16)

@@ -12,11 +12,11 @@ from lakeward.base.errors import BrokenFile, Refused, VerificationFailed
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.index.index import Indexed
 from lakeward.index.key_changes.group_changes import CommitChanges, Compared, ReadAnew, TableFiles, choose_changes
+from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.marked_keys import IS_THERE
-from lakeward.index.key_changes.reading import KeyReader
 from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, TableCommit, commits_behind, staleness
 from lakeward.index.location import RECORD_KEY
-from lakeward.services.together.restore.run.restoring import restore
+from lakeward.services.together.restore.run.restore import restore
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock

@@ -19,7 +19,7 @@ import pytest
 from lakeward.base.errors import LakewardError, Refused
 from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex
-from lakeward.services.indexing.judge.key_change_listing import changes_between
+from lakeward.services.indexing.judge.key_change_list import changes_between
 from lakeward.services.indexing.run.build_work import build_state, make_missing
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage

@@ -13,8 +13,8 @@ from lakeward.index.overlay import OVERLAY_BYTES_MAX, current_index
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-from lakeward.services.indexing.run.building import build_index, update_and_tidy
-from lakeward.services.indexing.run.updating import IndexUpdate
+from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
+from lakeward.services.indexing.run.index_update import IndexUpdate
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot

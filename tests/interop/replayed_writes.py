@@ -31,7 +31,7 @@ from lakeward.protocol.attempts.attempt_files import attempt_folder
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
 from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
-from lakeward.protocol.metadata.writer import DeltaCommitWriter
+from lakeward.protocol.metadata.metadata_writer import DeltaCommitWriter
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage

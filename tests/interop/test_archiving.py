@@ -117,7 +117,7 @@ def test_hudi_archives_what_is_planned(
     table: HudiTable,
     spark: SparkSession,
 ) -> None:
-    """Keeps 3 of services/archive/plan/archiving, and nothing less."""
+    """Keeps 3 of services/archive/plan/archive_plan, and nothing less."""
     history(table, spark)
     numbers = ("--keep-min", "2", "--keep-max", "3", "--commits-retained", "1")
     code, plan = lakeward("archive", str(table.path), "--dry-run", *numbers)

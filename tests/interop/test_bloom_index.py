@@ -20,7 +20,7 @@ from lakeward.index.bloom.metadata_filters import MetadataFilters
 from lakeward.index.index import record_locations
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.protocol.index.filter_cache_writer import drop_filter_cache
-from lakeward.services.indexing.run.filter_caching import rebuild_filter_cache
+from lakeward.services.indexing.run.filter_cache_update import rebuild_filter_cache
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from tests.hudi.table import HudiTable, TableShape

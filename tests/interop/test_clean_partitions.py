@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from tests.crash.metadata_compacting import check_agrees, snapshot_of
 from tests.hudi.table import HudiTable, Rows, TableShape
 from tests.interop.lakeward_cli import lakeward

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.services.clean.run.undoing import undo_clean
+from lakeward.services.clean.run.undo import undo_clean
 from lakeward.storage.local import LocalStorage
 from tests.conftest import IN_CI
 from tests.hudi.golden_version_8 import by_default, rows_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.index.record.index_growth import Scaling
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.index.record.scaling import Scaling
 from lakeward.write.request import IndexKind
 from tests.hudi.table import HudiTable, TableShape
 from tests.index.following import completion_times, memory_index, places, told, truth, update

@@ -16,10 +16,10 @@ import pytest
 
 from lakeward.format.metadata.record import BloomFilterRecord, FilesRecord, MetadataRecord
 from lakeward.storage.local import LocalStorage
-from lakeward.table.listing import ListingSource
-from lakeward.table.metadata.listing import MetadataListing, compare_with_storage
+from lakeward.table.listing_source import ListingSource
+from lakeward.table.metadata.metadata_listing import MetadataListing, compare_with_storage
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.timeline import Timeline, load_timeline

@@ -212,7 +212,7 @@ def test_hudi_ends_a_clean_that_we_died_over(
 ):
     """Some files are deleted, and the plan is on the metadata table's timeline, begun. Hudi's writers work beside it,
     and once they would clean it themselves they delete the others; what they list is right all the while."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     clean = FaultyStorage()
     trial = twins.by_us.copy_to(tmp_path / "trial")
     before = data_files(trial)
@@ -248,7 +248,7 @@ def test_hudi_cleans_where_we_stopped(
     spark: SparkSession, twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It asks the last clean, which is ours, from where on something can be deleted, and deletes what is old since."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     table = twins.by_us.copy_to(tmp_path / "table")
     assert clean_metadata(table.path, LocalStorage()) is not None
     ours, before = len(cleans(table)), data_files(table)

@@ -24,8 +24,8 @@ from tests.object_lake import carry_out
 from tests.object_tables import bring_back, fetch
 from tests.processes import ScriptedProcesses
 from tests.services.metadata.run.compacting_metadata import compact_metadata
-from tests.services.metadata.run.test_cleaning import files, older_files
 from tests.services.metadata.run.test_compaction import base_files, compactions, metadata_leftovers
+from tests.services.metadata.run.test_metadata_clean import files, older_files
 from tests.services.verification.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def warm(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def one_commit_retained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes our cleans retain one commit instead of twenty, which no golden table has."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
 
 
 @pytest.mark.parametrize("service", [COMPACT, CLEAN], ids=lambda service: service.name)

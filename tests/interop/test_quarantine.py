@@ -11,8 +11,8 @@ from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.services.clean.plan.orphans import OrphanKeeper, OrphanProof
 from lakeward.services.clean.run.cleaner import FinishedClean
 from lakeward.services.clean.run.orphans import look, set_orphans_aside
-from lakeward.services.clean.run.purging import purge_quarantine
-from lakeward.services.clean.run.undoing import undo_clean
+from lakeward.services.clean.run.purge import purge_quarantine
+from lakeward.services.clean.run.undo import undo_clean
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url

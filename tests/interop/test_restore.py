@@ -13,7 +13,7 @@ import pytest
 
 from lakeward.base.errors import LakewardError
 from lakeward.format.avro.container import read_record
-from lakeward.services.together.restore.run.restoring import restore
+from lakeward.services.together.restore.run.restore import restore
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.conftest import IN_CI

@@ -20,7 +20,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
-from lakeward.services.compaction.run.unscheduling import Unscheduled
+from lakeward.services.compaction.run.unschedule import Unscheduled
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
 

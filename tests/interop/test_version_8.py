@@ -192,7 +192,7 @@ def test_a_metadata_table_that_we_compacted_and_cleaned(
     indexed: Scheduled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """1.0.2 finds its files and keys in it, by every index, and goes on writing into it."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     table = copy_of(indexed.table, tmp_path / "table")
     expected = dict(indexed.expected)
     assert compact_in_this_process(table) == [indexed.instant]

@@ -20,9 +20,9 @@ import lakeward.write
 from lakeward.base.errors import LakewardError, Unsupported, UsageError
 from lakeward.format.avro.column_names import find_bad_names
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
-from lakeward.write.flow import keying
-from lakeward.write.input import schema as input_schema
-from lakeward.write.input.schema import evolve
+from lakeward.write.flow import row_keys
+from lakeward.write.input import input_schema
+from lakeward.write.input.input_schema import evolve
 from tests.format.avro.test_column_names import ILLEGAL, LEGAL
 from tests.format.avro.test_column_names import schema_of as schema_of_names
 from tests.hudi.table import HudiTable, TableShape
@@ -107,7 +107,7 @@ def ours(first: HudiTable, rows: DataFrame, changes: dict) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_hudi_leaves_the_same_schema(spark: SparkSession, first: HudiTable, tmp_path: Path, name: str) -> None:
-    """To the letter; and its reader reads the rows from before in it (Keeps 2 of write/input/schema)."""
+    """To the letter; and its reader reads the rows from before in it (Keeps 2 of write/input/input_schema)."""
     changes = CASES[name]
     rows, table = given(spark, changes), first.copy_to(tmp_path / "t")
     table.write(rows, "upsert", **({"hoodie.write.set.null.for.missing.columns": "true"} if "fill" in changes else {}))
@@ -229,7 +229,7 @@ def test_rows_without_ordering_value(
     if fails:
         with pytest.raises(UsageError, match="Row 1 has no value in ts"):
             lakeward.write.write(rows, str(table.path), writers_stopped=True, buckets=2)
-        monkeypatch.setattr(keying, "_check_ordering", lambda rows, fields, rows_before: None)
+        monkeypatch.setattr(row_keys, "_check_ordering", lambda rows, fields, rows_before: None)
 
     lakeward.write.write(rows, str(table.path), writers_stopped=True, buckets=2)
 

@@ -24,8 +24,8 @@ from lakeward.format.metadata.record import (
     SecondaryIndexRecord,
     StatsRecord,
 )
-from lakeward.protocol.metadata import writer
-from lakeward.protocol.metadata.key_sorting import KeySorter
+from lakeward.protocol.metadata import metadata_writer
+from lakeward.protocol.metadata.key_sorter import KeySorter
 from lakeward.write.request import FileSizes, IndexKind
 from tests.hudi.metadata_table import INDEXES, WITHOUT_METADATA
 from tests.hudi.table import HudiTable, TableShape
@@ -161,7 +161,7 @@ def test_records_are_hudis(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     """Each write has the same records in each partition of the metadata table, to the names of files; Hudi reads the
     table by them, finds keys, folds them with its own, and verification finds nothing. Log files of the record index
     have several blocks, and the definitions name a column that no commit has."""
-    monkeypatch.setattr(writer, "KeySorter", lambda groups, **told: KeySorter(groups, run_bytes=1, **told))
+    monkeypatch.setattr(metadata_writer, "KeySorter", lambda groups, **told: KeySorter(groups, run_bytes=1, **told))
     changes, count = KINDS[kind]
     table = HudiTable(
         spark, tmp_path / "theirs", replace(SHAPE, **changes | {"options": SHAPE.options | changes["options"]})

@@ -13,7 +13,7 @@ import pytest
 
 from lakeward.base.clock import SystemClock
 from lakeward.format.timeline.instant import State
-from lakeward.protocol.yielding import Verdict
+from lakeward.protocol.writers_conflict import Verdict
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.timeline import load_timeline
@@ -102,7 +102,7 @@ def test_what_hudi_rolls_back_is_found(spark: SparkSession, tmp_path: Path, monk
     """If it asked no writer, Lakeward published while a write is under way, which fails; Hudi's next writer rolls it
     back, and from the plan of that rollback the conflict is counted as ours."""
     table = write_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
-    monkeypatch.setattr("lakeward.services.compaction.run.yielding.decide", lambda *_, **__: Verdict())
+    monkeypatch.setattr("lakeward.services.compaction.run.writer_wait.decide", lambda *_, **__: Verdict())
     writing = Writing(spark, table)
     with writing.under_way():
         for _ in range(RUNS_MAX):

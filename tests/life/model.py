@@ -23,7 +23,7 @@ from datetime import UTC
 
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.table.metadata.listing import compare_with_storage, load_listing
+from lakeward.table.metadata.metadata_listing import compare_with_storage, load_listing
 from tests.life.reader import GroupId, Readers, look
 from tests.life.rows import present
 from tests.life.small_table import BASE, TIMELINE, SmallTable, Write

@@ -32,22 +32,22 @@ from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver, ArchiveReport
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy
-from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner, CleanReport
 from lakeward.services.clean.run.orphans import OrphanReport, set_orphans_aside
-from lakeward.services.clean.run.undoing import UndoneClean, undo_clean
+from lakeward.services.clean.run.undo import UndoneClean, undo_clean
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
-from lakeward.services.metadata.run.services import MetadataDone, MetadataServices
-from lakeward.services.rollback.run.rolling_back import RollbackReport, find_decisions, roll_back_writes
+from lakeward.services.metadata.run.metadata_round import MetadataDone, MetadataServices
+from lakeward.services.rollback.run.roll_back import RollbackReport, find_decisions, roll_back_writes
 from lakeward.services.savepoint.run import create_savepoint, delete_savepoint
-from lakeward.services.together.restore.run.restoring import Restored, restore
+from lakeward.services.together.restore.run.restore import Restored, restore
 from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SettableClock

@@ -20,7 +20,7 @@ from functools import cache
 import pytest
 
 from lakeward.base.errors import AttemptLost, Conflict, LakewardError, LockHeld, NotFound, Refused, TryLater, UsageError
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from tests.called_storage import WRITES

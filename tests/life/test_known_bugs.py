@@ -29,16 +29,16 @@ from lakeward.protocol.attempts import attempt
 from lakeward.protocol.attempts.folder_fencing import FolderFencing
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.transition import TimelineFiles
-from lakeward.services.archive.plan import archiving
-from lakeward.services.archive.plan.archiving import KeptFor
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan import archive_plan
+from lakeward.services.archive.plan.archive_plan import KeptFor
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run import archiver
 from lakeward.services.clean.plan import planner
 from lakeward.services.clean.plan.decision import Keeper, KeepReason
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run import clean_run
 from lakeward.services.compaction.plan.compaction_type import CompactionType
-from lakeward.services.rollback.run import rolling_back
+from lakeward.services.rollback.run import roll_back
 from lakeward.table import file_system_view
 from tests.life.faulty_memory import FaultyMemory
 from tests.life.model import Broken, Life
@@ -130,9 +130,9 @@ def planned_late_log(life: Life) -> None:
 
 def judge_once(patch: Patch) -> None:
     """What was pending at first is what is rolled back; the timeline is not read again."""
-    snapshot = rolling_back._snapshot
+    snapshot = roll_back._snapshot
     seen: dict[int, Any] = {}  # with the table, so that its id is no other's
-    patch.setattr(rolling_back, "_snapshot", lambda table: seen.setdefault(id(table), (snapshot(table), table))[0])
+    patch.setattr(roll_back, "_snapshot", lambda table: seen.setdefault(id(table), (snapshot(table), table))[0])
     patch.setattr(TimelineFiles, "check_uncompleted", lambda files: None)
 
 
@@ -210,7 +210,7 @@ def carried_out_twice(life: Life) -> None:
 
 
 def archive_uncleaned(patch: Patch) -> None:
-    patch.setattr(archiving, "_for_replaced_files", lambda timeline, facts: iter(()))
+    patch.setattr(archive_plan, "_for_replaced_files", lambda timeline, facts: iter(()))
 
 
 def overwritten(life: Life) -> None:
@@ -237,13 +237,13 @@ def many_writes(life: Life) -> None:
 
 
 def pass_pending(patch: Patch) -> None:
-    limits = archiving._limits
+    limits = archive_plan._limits
 
-    def without_pending(*given: Any) -> Iterator[archiving.Limit]:
+    def without_pending(*given: Any) -> Iterator[archive_plan.Limit]:
         passed = (KeptFor.PENDING, KeptFor.RETENTION, KeptFor.UNCOMMITTED_FILES)
         return (limit for limit in limits(*given) if limit.reason not in passed)
 
-    patch.setattr(archiving, "_limits", without_pending)
+    patch.setattr(archive_plan, "_limits", without_pending)
 
 
 def long_write(life: Life) -> None:

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from tests.life.model import Life

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from lakeward.base.errors import Conflict, LakewardError, LockHeld, Refused, TryLater
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archiver import ArchiveReport
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run.cleaner import CleanReport

@@ -14,9 +14,9 @@ from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.log.change_log import ChangeOperation
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.logs.log_fold import LogFold
-from lakeward.merge.rules.filling import with_part
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates, RepeatedKeys
 from lakeward.merge.rules.ordering_type import integer_fields
+from lakeward.merge.rules.partial_rows import with_part
 from lakeward.merge.rules.reference import LogRecord, merge_key, merge_rows
 
 SMALL = st.integers(-2, 4)

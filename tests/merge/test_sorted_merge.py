@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lakeward.base.errors import Unsupported
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.logs.log_records import FoldedRun, LogRecords
-from lakeward.merge.rules.filling import part_schema
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates, RepeatedKeys
-from lakeward.merge.rules.ordering import ordering_values
+from lakeward.merge.rules.ordering_codes import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.partial_rows import part_schema
 from lakeward.merge.rules.winner import LogRecordKind
 from lakeward.merge.runs import record_sorter, run_windows
 from lakeward.merge.runs.record_sorter import RecordSorter, spilled_batch_bytes
@@ -138,7 +138,8 @@ def test_it_agrees_with_the_slow_twin(
     st.sampled_from([1, 300, 10**6]),
 )
 def test_partial_updates_agree_with_the_slow_twin(slice_, partial, base_rows, memory_bytes, base_memory, window_bytes):
-    """Rows are filled from those that they win over, and then win or lose as before. Keeps 1 of merge/rules/filling."""
+    """Rows are filled from those that they win over, and then win or lose as before. Keeps 1 of
+    merge/rules/partial_rows."""
     slice_.partial = partial
     if base_memory is None:
         slice_.base = by_key(slice_.base)

@@ -46,7 +46,7 @@ def test_a_table_without_one_gets_none_and_loads_no_writer(tmp_path: Path, monke
     """Keeps 2 of protocol/metadata_part: a daemon keeps small as long as its tables have no metadata table."""
     base = copy_golden("v9", tmp_path / "table")
     part, folder = part_of(base)
-    monkeypatch.setitem(sys.modules, "lakeward.protocol.metadata.writer", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "lakeward.protocol.metadata.metadata_writer", None)  # an import of it fails
     part.prepare(scan(base), FileChanges)
     assert part.participants(scan(base), FileChanges, fence=lambda: None) == ()
     assert list(folder.iterdir()) == []

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.format.file_name import LogFileName, NativeLogKind
-from lakeward.format.log.writer import log_block_schema
+from lakeward.format.log.log_writer import log_block_schema
 from lakeward.format.parquet.base_file import SORTED_BY_KEY
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
 from lakeward.read.slice_input import SliceInput

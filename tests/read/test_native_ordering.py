@@ -17,10 +17,10 @@ import pytest
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import LogFileName, NativeLogKind
 from lakeward.format.log.block import BlockType
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.log.native_log.footer import NativeLogFooter
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.parquet.base_file import SORTED_BY_KEY
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
 from lakeward.read.file_slice import open_slice

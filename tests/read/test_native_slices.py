@@ -18,8 +18,8 @@ import pytest
 from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import NativeLogKind
+from lakeward.format.log.log_writer import log_block_schema
 from lakeward.format.log.native_log.data_file import NativeDataWriter
-from lakeward.format.log.writer import log_block_schema
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.file_slice import open_slice

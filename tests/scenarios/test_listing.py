@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.format.metadata.record import FileEntry, FilesRecord
 from lakeward.table.damaged_file import DamageKind
-from lakeward.table.listing import ListingSource, listing_source
+from lakeward.table.listing_source import ListingSource, listing_source
 from tests.crash.compacting import instants
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import GOLDEN
@@ -38,7 +38,7 @@ def test_both_listings_make_the_same_plan(bench: Bench, tmp_path: Path) -> None:
 )
 def test_a_group_that_the_listing_has_wrong_is_in_no_plan(bench: Bench, damage: str, kind: DamageKind) -> None:
     """A plan would miss rows for good, or name files that do not exist: the group is frozen, and no instant begins.
-    The Keeps of services/compaction/run/choosing."""
+    The Keeps of services/compaction/run/group_selection."""
 
     def is_partition(record: object) -> bool:
         return isinstance(record, FilesRecord) and not record.is_all_partitions

@@ -21,8 +21,8 @@ from lakeward.protocol.attempts.heartbeat import find_intent
 from lakeward.protocol.attempts.staged_commit import named_files
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
+from lakeward.services.metadata.run.metadata_round import MetadataServices
 from lakeward.services.metadata.run.removal import remove_metadata
-from lakeward.services.metadata.run.services import MetadataServices
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from tests.clocks import SkippingClock
@@ -35,8 +35,8 @@ from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
 from tests.services.metadata.run.compacting_metadata import compact_metadata, serviced_table
-from tests.services.metadata.run.test_cleaning import files, older_files
 from tests.services.metadata.run.test_compaction import compactions, metadata_leftovers, records, scan_metadata
+from tests.services.metadata.run.test_metadata_clean import files, older_files
 from tests.services.verification.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
 
 GOLDEN = ("v9_metadata", "v8_metadata")
@@ -46,7 +46,7 @@ GOLDEN = ("v9_metadata", "v8_metadata")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Lake]]:
     with pytest.MonkeyPatch.context() as patch:
         # One commit is retained, instead of twenty, which no golden table has.
-        patch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+        patch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
         yield {}
 
 

@@ -43,7 +43,7 @@ def test_stopped_at_every_call_of_the_guard(planner: object, tmp_path: Path) -> 
     """The guard stops us before each fence and in each report: what was not published yet is rolled back, and the next
     run finishes.
 
-    Keeps 2 of services/compaction/run/merging; Keeps 1 of protocol/serviced_table.
+    Keeps 2 of services/compaction/run/operations; Keeps 1 of protocol/serviced_table.
     """
     count = Bench(copy_golden("v9", tmp_path / "count"))
     never = StopAt(10**9, LeaseLost())
@@ -119,7 +119,7 @@ def test_a_rollback_is_not_stopped_by_what_stopped_the_work(bench: Bench) -> Non
 
 def test_a_failure_names_its_file_group(bench: Bench) -> None:
     """The next plan can exclude it; the name survives the way back from an executor. Keeps 1 of
-    services/compaction/run/merging."""
+    services/compaction/run/operations."""
 
     def fail(spec: OperationSpec, task_attempt: int) -> OperationResult:
         raise VerificationFailed("bad", why="It is.")

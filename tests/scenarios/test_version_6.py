@@ -19,7 +19,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.compaction.run.unscheduling import StillScheduled
+from lakeward.services.compaction.run.unschedule import StillScheduled
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.crash.compacting import age_temporary_files, compact, everything, is_leftover

@@ -19,10 +19,10 @@ from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.run import orphans
 from lakeward.services.clean.run.orphans import look, restore_orphans, set_orphans_aside
-from lakeward.services.clean.run.undoing import undo_clean
-from lakeward.services.rollback.run.rolling_back import FoundBy
-from lakeward.services.savepoint.plan import pinned_by
+from lakeward.services.clean.run.undo import undo_clean
+from lakeward.services.rollback.run.roll_back import FoundBy
 from lakeward.services.savepoint.run import create_savepoint
+from lakeward.services.savepoint.savepoint_plan import pinned_by
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.stray_record import load_recorded
@@ -41,7 +41,7 @@ from tests.services.clean.run.cleaning import TIMELINE, clean, compacted, comple
 from tests.services.clean.run.test_orphans import DAY, stray_instant, table_at
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.rollback.run.failed_tables import fail_last_write, mark, roll_back
-from tests.services.together.restore.run.test_restoring import (
+from tests.services.together.restore.run.test_restore import (
     FIRST,
     LAST,
     LATER,
@@ -240,8 +240,8 @@ def savepoint_files(names: frozenset[str]) -> set[str]:
 
 @pytest.mark.parametrize("kind", ["log", "deletes"])
 def test_without_one_native_log_the_table_does_not_go_back(table: Path, kind: str) -> None:
-    """Keeps 2 of services/together/restore/plan: also where a clean, which says nothing of what can be read, took
-    it."""
+    """Keeps 2 of services/together/restore/restore_choice: also where a clean, which says nothing of what can be read,
+    took it."""
     next((table / "p").glob(f"*{SECOND}*.{kind}.parquet")).unlink()
     before = everything(table)
     with pytest.raises(Refused, match="not all of its files are there"):

@@ -69,7 +69,7 @@ def test_every_time_is_greater_than_all_that_there_was(
     What the service puts on the timeline comes right after that, a millisecond each, and none twice: also where two
     writes are rolled back in one section of the lock, and where a restore begins and ends in one."""
     if service == "clean of the metadata table":
-        monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+        monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     command, number = SERVICES[service]
     base = copy_golden("v9" if service == "rollback" else "v9_metadata", tmp_path / "table")
 

@@ -51,7 +51,7 @@ from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.archive.job import ArchiveService
-from lakeward.services.archive.plan.settings import KEEP_MAX, KEEP_MIN
+from lakeward.services.archive.plan.hudi_archiver_keys import KEEP_MAX, KEEP_MIN
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.job import CleanService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
@@ -62,10 +62,10 @@ from lakeward.services.compaction.plan.decision import Choice
 from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.services.service import TableFacts
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
-from lakeward.state.schema import metadata, store_identity
 from lakeward.state.store import Store, open_store
+from lakeward.state.store_tables import metadata, store_identity
 from lakeward.storage.storage import Storage
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.timeline.service_instants import ServiceName
 from tests.faults import Killed

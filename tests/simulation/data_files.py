@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakeward.format.log.block import BlockType, HeaderKey
-from lakeward.format.log.writer import block_head
+from lakeward.format.log.log_writer import block_head
 
 SCHEMA = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
 BASE_BYTES = 4000

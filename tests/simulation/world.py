@@ -427,7 +427,7 @@ def simulated(world: World) -> Iterator[None]:
 def decoding_once() -> Iterator[None]:
     """Equal bytes of a timeline file are decoded once: many runs read the same ones over and over."""
     with (
-        patch("lakeward.table.timeline.reader.read_commit_metadata", _read_commit_metadata_once),
+        patch("lakeward.table.timeline.timeline_reader.read_commit_metadata", _read_commit_metadata_once),
         patch("lakeward.table.timeline.timeline.parse_instant", _parse_instant_once),
         patch("lakeward.format.timeline.commit_metadata.read_record", _read_record_once),
         patch("lakeward.format.timeline.compaction_plan.read_record", _read_record_once),

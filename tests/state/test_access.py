@@ -16,8 +16,8 @@ from tests.state.state_records import NOW, decision
 
 
 def test_strange_text_is_stored(store: Store) -> None:
-    """Keeps 3 of state/schema: names come from file systems and errors from anywhere: NUL and half a surrogate pair do
-    not break a write."""
+    """Keeps 3 of state/store_tables: names come from file systems and errors from anywhere: NUL and half a surrogate
+    pair do not break a write."""
     odd = "a\x00b\udc80ü"
     store.events.record(EventRecord(NOW, "failed", odd, table=odd, file_group=(odd, "fg"), fields={odd: float("nan")}))
     store.observations.record_decisions("orders", NOW, None, [decision("fg1", partition_path=odd)])

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, QueuePool, create_engine, insert, select, tex
 from lakeward.base.errors import LakewardError, StoreBroken, StoreUnavailable, UsageError
 from lakeward.state.engine import Database, open_database, parse_store_url, shown_url
 from lakeward.state.migration import migrate
-from lakeward.state.schema import applied_writes, events, plannings
 from lakeward.state.store import Store, open_store
+from lakeward.state.store_tables import applied_writes, events, plannings
 from tests.clocks import SettableClock
 from tests.servers import DroppingProxy, PostgresServer
 from tests.state.state_records import pause

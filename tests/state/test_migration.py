@@ -23,8 +23,8 @@ from lakeward.base.errors import StoreVersion
 from lakeward.state import migration
 from lakeward.state.engine import Database, open_database
 from lakeward.state.migration import SchemaState, find_scripts, migrate, schema_status
-from lakeward.state.schema import metadata
 from lakeward.state.store import open_store
+from lakeward.state.store_tables import metadata
 from tests.clocks import SettableClock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,7 +93,7 @@ def write(url: str, *statements: str) -> None:
 
 
 def test_migrations_and_schema_agree(url: str) -> None:
-    """Keeps 1 of state/schema: what the migrations made is what `schema.py` says: to the type, the null and the
+    """Keeps 1 of state/store_tables: what the migrations made is what `schema.py` says: to the type, the null and the
     index."""
     database = open_database(url)
 
@@ -200,8 +200,8 @@ def test_a_later_release_that_does_not_is_refused(url: str, tmp_path: Path, cloc
 
 
 def test_rows_of_the_first_revision_arrive(empty_url: str, tmp_path: Path, clock: SettableClock) -> None:
-    """Keeps 2 of state/schema: a database as the first release wrote it, brought to one beyond this release: every row
-    is read."""
+    """Keeps 2 of state/store_tables: a database as the first release wrote it, brought to one beyond this release:
+    every row is read."""
     migrate(empty_url, scripts=first_release(tmp_path))
     write(empty_url, "DELETE FROM store_identity", *FIRST_ROWS.read_text().split(";\n")[:-1])
 

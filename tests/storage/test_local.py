@@ -12,8 +12,8 @@ import pytest
 
 from lakeward.base.errors import AlreadyExists, LakewardError, NotFound, UsageError
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.opening import open_root, open_storage
 from lakeward.storage.storage import join, parent
+from lakeward.storage.storage_of_url import open_root, open_storage
 
 
 def test_create_never_replaces(tmp_path: Path) -> None:

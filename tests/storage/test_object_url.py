@@ -6,8 +6,8 @@ import pytest
 
 from lakeward.base.errors import UsageError
 from lakeward.storage.object_url import Provider, is_object_url, parse_object_url
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import RenamingStorage, VersionedStorage
+from lakeward.storage.storage_of_url import open_storage
 
 
 @pytest.mark.parametrize(

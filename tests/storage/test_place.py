@@ -13,7 +13,7 @@ import pytest
 from lakeward.base.errors import LinkInTable, UntrustedName
 from lakeward.storage import place
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.opening import open_root, open_storage
+from lakeward.storage.storage_of_url import open_root, open_storage
 
 ACTS: dict[str, Callable[[LocalStorage, str], object]] = {
     "list": lambda storage, table: storage.list(f"{table}/p/q"),

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from lakeward.format.timeline.instant import parse_instant
 from lakeward.table.backlog import PendingPlan, backlog_of, backlog_of_group
 from lakeward.table.file_group import FileGroup, FileSlice
-from lakeward.table.timeline.reader import LogCompaction
 from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from tests.synthetic_table import completed, file_group, minute, pending, snapshot_of
 

@@ -18,8 +18,8 @@ from lakeward.table.file_system_view import sort_files
 from lakeward.table.live_logs import live_logs
 from lakeward.table.partition import find_partitions
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
-from lakeward.table.timeline.reader import LogCompaction
 from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.version_10 import FILE_ID, set_version, with_native_logs

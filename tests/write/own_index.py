@@ -10,10 +10,10 @@ from lakeward.index.external.entry_store import EntryStore
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.overlay import current_index
-from lakeward.services.indexing.run.building import build_index, update_and_tidy
+from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.tagging.choosing import OpenIndex
+from lakeward.write.tagging.tagging_choice import OpenIndex
 from tests.clocks import SkippingClock
 from tests.index.builds import in_process
 from tests.index.following import Place, places

@@ -16,8 +16,8 @@ from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter, moved_record_index
-from lakeward.services.indexing.run.building import build_index, update_and_tidy
-from lakeward.services.indexing.run.updating import IndexUpdate
+from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
+from lakeward.services.indexing.run.index_update import IndexUpdate
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
@@ -26,7 +26,7 @@ from tests.index.builds import in_process
 from tests.index.following import Place, places
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, new_table, write
 
 STORAGE = LocalStorage()

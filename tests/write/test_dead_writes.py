@@ -19,7 +19,7 @@ from tests.object_lake import BASE
 from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
-from tests.write.test_writing import CLOCK, write_while
+from tests.write.test_whole_write import CLOCK, write_while
 from tests.write.writing import BUCKETS, new_table, values, write
 
 TIMELINE = f"{BASE}/.hoodie/timeline"
@@ -27,7 +27,7 @@ TIMELINE = f"{BASE}/.hoodie/timeline"
 
 def test_a_writer_that_wakes_up_publishes_nothing(tmp_path: Path) -> None:
     """It was judged dead and rolled back by the next write, which is complete. Keeps 7 of
-    services/rollback/run/rolling_back."""
+    services/rollback/run/roll_back."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a")], **BUCKETS)
     processes = ScriptedProcesses()
@@ -69,7 +69,7 @@ def fetched(objects: Objects) -> Path:
 
 
 def test_an_intent_is_completed(stated: tuple[Objects, str, ScriptedProcesses]) -> None:
-    """The next write does so before it begins. Keeps 5 of services/rollback/run/rolling_back."""
+    """The next write does so before it begins. Keeps 5 of services/rollback/run/roll_back."""
     objects, instant, processes = stated
     write(BASE, [("k2", 1, "p", "c")], storage=MemoryObjects(objects), processes=processes, **BUCKETS)
     base = fetched(objects)
@@ -78,7 +78,7 @@ def test_an_intent_is_completed(stated: tuple[Objects, str, ScriptedProcesses]) 
 
 
 def test_an_intent_that_fits_no_more_is_left(stated: tuple[Objects, str, ScriptedProcesses]) -> None:
-    """Another engine wrote to the same file group since. Keeps 8 of services/rollback/run/rolling_back."""
+    """Another engine wrote to the same file group since. Keeps 8 of services/rollback/run/roll_back."""
     objects, instant, processes = stated
     store = MemoryObjects(objects)
     intent = find_intent(store, BASE, instant)

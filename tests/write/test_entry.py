@@ -11,7 +11,7 @@ import lakeward.write
 from lakeward.base.errors import Refused, UsageError
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-from lakeward.services.indexing.run.building import build_index
+from lakeward.services.indexing.run.index_build import build_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import WriteOperation

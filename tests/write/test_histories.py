@@ -21,7 +21,7 @@ from tests.faults import FaultyStorage
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
-from tests.services.together.versions.run.test_changing import change
+from tests.services.together.versions.run.test_version_step import change
 from tests.write.writing import Row, new_table, write
 
 KEYS = [f"k{number:02}" for number in range(40)]

@@ -23,10 +23,10 @@ from lakeward.services.clean.run.cleaner import Cleaner
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.rollback.run.rolling_back import find_decisions, roll_back_writes
+from lakeward.services.rollback.run.roll_back import find_decisions, roll_back_writes
 from lakeward.services.savepoint.run import create_savepoint, delete_savepoint
-from lakeward.services.together.restore.run.restoring import restore
-from lakeward.services.together.versions.run.changing import change_version
+from lakeward.services.together.restore.run.restore import restore
+from lakeward.services.together.versions.run.version_step import change_version
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind

@@ -19,8 +19,8 @@ from lakeward.format.metadata.record import (
 )
 from lakeward.services.verification.metadata_check import SampleSize, check_metadata
 from lakeward.storage.local import LocalStorage
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock

@@ -109,7 +109,7 @@ class History:
             compact(self.base, FaultyStorage(), ScriptedProcesses(), clock=self.clock)
 
     def write(self, batch: pa.RecordBatch, operation: str, what: str) -> bool:
-        """False where it is refused, since no row of a base file lies in its own partition (`write/planning`)."""
+        """False where it is refused, since no row of a base file lies in its own partition (`write/assignment`)."""
         sizes = FileSizes(small_file=self.chance.choice([0, 2_000_000]), max_file=self.chance.choice([1, 100_000_000]))
         self.told.append(f"{operation} {what} {sizes.small_file}")
         of_index = {"index": self.index, "moves_rows": self.moves}

@@ -11,11 +11,11 @@ import pytest
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import BrokenFile, LakewardError, Refused, UsageError
 from lakeward.cli.main import run
-from lakeward.protocol.lock.opening import stopped_writers_options
+from lakeward.protocol.lock.lock_choice import stopped_writers_options
 from lakeward.protocol.owner import Processes
 from lakeward.services.metadata.run.removal import remove_metadata
 from lakeward.services.together.inspection import inspect_table
-from lakeward.services.together.restore.run.restoring import restore
+from lakeward.services.together.restore.run.restore import restore
 from lakeward.services.verification.table_verification import check_table
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
@@ -26,7 +26,7 @@ from tests.our_reader import read_rows, scan
 from tests.processes import LookedOn, ScriptedProcesses
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.rollback.run.failed_tables import fail_last_write, roll_back
-from tests.write.test_writing import everything
+from tests.write.test_whole_write import everything
 from tests.write.writing import Row, new_table, values, write
 
 ROWS: list[Row] = [("k0", 1, "p", "a"), ("k1", 1, "p/x", "a"), ("k2", 1, "q", "a")]
@@ -132,7 +132,7 @@ def report(base: Path) -> dict[str, Any]:
     "rows", [[("n", 1, "p/x", "a")], [("n", 1, "r", "a")], [("n", 1, "s", ""), ("m", 1, "s/t", "")]]
 )
 def test_without_a_metadata_table_no_partition_is_begun_above_or_below_one(tmp_path: Path, rows: list[Row]) -> None:
-    """Hudi's readers would not find the rows of the lower one. Keeps 4 of write/placing."""
+    """Hudi's readers would not find the rows of the lower one. Keeps 4 of write/placement."""
     base = new_table(tmp_path / "t", has_metadata_table=False)
     write(base, [("k0", 1, "p", "a"), ("k1", 1, "r/x", "a")])
     lower = {"p/x": "p", "r": "r", "s": "s"}[rows[0][2]]

@@ -19,8 +19,8 @@ from lakeward.index import overlay
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import OpenIndex
-from lakeward.write.writing import write_rows
+from lakeward.write.tagging.tagging_choice import OpenIndex
+from lakeward.write.whole_write import write_rows
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
 from tests.faults import FaultyStorage
@@ -78,7 +78,7 @@ def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, 
             else:
                 write_by(ours, opener(entries), rows, operation, clock, moves_rows=moves)
             write(theirs, rows, operation, index=kind, moves_rows=moves)
-        except Refused as refused:  # since no row of a base file lies in its own partition (`write/planning`)
+        except Refused as refused:  # since no row of a base file lies in its own partition (`write/assignment`)
             assert scope == "stays" and "partition paths are not made as its properties say" in refused.what
             return
         assert found(ours) == found(theirs), f"step {step}"

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from lakeward.index.record.index_growth import Scaling, ScalingWay
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind
-from lakeward.write.tagging.choosing import OpenIndex
+from lakeward.write.tagging.tagging_choice import OpenIndex
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.external.test_external_lives import Indexing
 from tests.index.external.test_external_lives import opened as opened_outside

@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.base.errors import Conflict, Refused, StoreUnavailable
 from lakeward.index.overlay import current_index
-from lakeward.services.together.restore.run.restoring import restore
+from lakeward.services.together.restore.run.restore import restore
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.own_index import OwnIndexPart
@@ -26,7 +26,7 @@ from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.own_index import build, catch_up, located, located_alone, opened, opener
-from tests.write.test_writing import CLOCK, write_while
+from tests.write.test_whole_write import CLOCK, write_while
 from tests.write.writing import Row, new_table, rows_of, values, write
 
 KEYS = [f"k{number}" for number in range(10)]
@@ -174,7 +174,7 @@ def test_a_commit_that_the_index_lacks_came_before(base: Path, entries: MemoryEn
 
 def test_what_went_before_a_commit_that_is_undone(base: Path, entries: MemoryEntries) -> None:
     """Another writer takes k1 away; a write by the index brings it back elsewhere; then the index takes in the former,
-    and the latter is undone: k1 is nowhere again. Keeps 2 of services/indexing/run/updating."""
+    and the latter is undone: k1 is nowhere again. Keeps 2 of services/indexing/run/index_update."""
     theirs = write(base, [("k1", 2, "p", "theirs")], "delete", clock=CLOCK).instant
     write_by(base, entries, [("k1", 3, "r", "ours")])
     catch_up(base, entries)

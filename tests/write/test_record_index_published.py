@@ -31,7 +31,7 @@ from tests.processes import ScriptedProcesses
 from tests.services.clean.run.cleaning import choose_old
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.own_record_index import STORAGE, build_anew, built, catch_up, located, opened, write_by
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, rows_of, write
 
 KEYS = [f"k{number}" for number in range(10)]

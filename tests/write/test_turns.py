@@ -18,7 +18,7 @@ from tests.faults import FaultyStorage
 from tests.index.following import truth
 from tests.runs import runs
 from tests.write.own_record_index import built, catch_up, located, opened
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, write
 
 KEYS = [f"k{number}" for number in range(12)]

@@ -15,7 +15,7 @@ from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
 from tests.crash.metadata_compacting import check_agrees
 from tests.our_reader import read_rows, scan
-from tests.services.together.versions.run.test_changing import change
+from tests.services.together.versions.run.test_version_step import change
 from tests.write.judged import judged_rows, judged_values
 from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 

@@ -18,8 +18,8 @@ from lakeward.storage.storage import Storage
 from lakeward.table.new_table import MERGE_ON_READ, NewTable
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import OpenIndex
-from lakeward.write.writing import WriteReport, write_rows
+from lakeward.write.tagging.tagging_choice import OpenIndex
+from lakeward.write.whole_write import WriteReport, write_rows
 from tests.clocks import SkippingClock
 from tests.processes import ScriptedProcesses
 from tests.services.metadata.run.compacting_metadata import serviced_table

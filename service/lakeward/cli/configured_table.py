@@ -26,8 +26,8 @@ from lakeward.cli.options.store import watched_tables
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import find_by_short_name, names_of
-from lakeward.storage.opening import open_storage
-from lakeward.table.listing import listing_source
+from lakeward.storage.storage_of_url import open_storage
+from lakeward.table.listing_source import listing_source
 from lakeward.table.not_a_table import check_is_table
 from lakeward.table.snapshot import take_snapshot
 

@@ -17,16 +17,16 @@ from lakeward.base.errors import Refused, UsageError
 from lakeward.base.quantities import format_iso_time, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.explained import Explained
-from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.plan_options import StatedPlan
 from lakeward.cli.plan_command import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
 from lakeward.cli.result import NOTHING_EXIT, Result
 from lakeward.cli.services.clean_view import keeper_as_json
 from lakeward.cli.services.savepoint_commands import explain_pinned, savepoints_as_json
 from lakeward.cli.terminal import Rendered, Terminal
+from lakeward.config.permitted_services import standing_of
 from lakeward.config.settings import Writers
-from lakeward.config.standing import standing_of
 from lakeward.protocol.refusals.eligibility import TableService
-from lakeward.services.archive.plan.archiving import ArchivePlan
+from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
@@ -37,7 +37,7 @@ from lakeward.services.together.explaining.storage_states import StorageStates
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.services.metadata.plan.trigger import MetadataTrigger
+    from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 
 
 def explain(

@@ -24,15 +24,15 @@ from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.read.slice_input import MERGED_BY_KEY
-from lakeward.services.archive.plan.archiving import ArchivePlan
-from lakeward.services.archive.run.preview import archive_plan_of
+from lakeward.services.archive.plan.archive_plan import ArchivePlan
+from lakeward.services.archive.run.archive_preview import archive_plan_of
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.policy import CleanPolicy
-from lakeward.services.clean.run.choosing import CleanChoice, find_retention
+from lakeward.services.clean.run.clean_choice import CleanChoice, find_retention
 from lakeward.services.clean.settings import CleanSettings
-from lakeward.services.savepoint.plan import Pinned
 from lakeward.services.savepoint.run import find_pinned
+from lakeward.services.savepoint.savepoint_plan import Pinned
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
 from lakeward.services.together.explaining.judged_by import JudgedBy
@@ -44,7 +44,7 @@ from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.cleans import Clean, read_cleans
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.table.timeline.reader import TimelineReader
+from lakeward.table.timeline.timeline_reader import TimelineReader
 
 
 class Explained:

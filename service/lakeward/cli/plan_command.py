@@ -18,7 +18,7 @@ from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.plan_options import StatedPlan
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options
@@ -37,9 +37,9 @@ from lakeward.services.compaction.plan.decision import Choice, Decision, Form, P
 from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import Compactor
-from lakeward.services.compaction.run.preview import Preview
-from lakeward.services.metadata.plan.trigger import MetadataTrigger
-from lakeward.services.metadata.run.trigger import scan_trigger
+from lakeward.services.compaction.run.plan_preview import Preview
+from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
+from lakeward.services.metadata.run.early_service import scan_trigger
 from lakeward.table.backlog import read_amplification
 from lakeward.table.metadata.compact_after import MetadataCompactAfter
 from lakeward.table.table_config import load_table_config

@@ -31,7 +31,7 @@ from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.table.listing import listing_source
+from lakeward.table.listing_source import listing_source
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.parquet.columns import read_columns
 from lakeward.protocol.table_birth import TableThere, check_is_free, create_table
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import join
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.new_keys import KeyGeneratorKind
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
 from lakeward.table.snapshot import take_snapshot

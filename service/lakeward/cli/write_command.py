@@ -1,6 +1,6 @@
 """`lakeward write TABLE --input FILES`: write rows into a table, as one commit.
 
-Touches: stdin where it is the input; stdout, stderr; the table, through `write/writing.py`.
+Touches: stdin where it is the input; stdout, stderr; the table, through `write/whole_write.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
          2. rows that the table cannot take are refused before anything is written.
 """
@@ -33,14 +33,14 @@ from lakeward.index.out_of_use import check_in_use
 from lakeward.index.tee import read_tee
 from lakeward.protocol.progress import Engine
 from lakeward.services.indexing.settings import record_options_of
-from lakeward.write.beginning import timeline_snapshot
 from lakeward.write.flow.in_process import InProcessFlow, fits_in_process
 from lakeward.write.flow.parts import InputParts
 from lakeward.write.index_choice import KIND_OF, choose_index
 from lakeward.write.input.files import STANDARD_INPUT, open_rows
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, rows_of_targets
-from lakeward.write.writing import WriteReport, known_schema, preview_rows, write_rows
+from lakeward.write.whole_write import WriteReport, known_schema, preview_rows, write_rows
+from lakeward.write.write_start import timeline_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.write.flow.flow import Flow
-    from lakeward.write.tagging.choosing import OpenIndex
+    from lakeward.write.tagging.tagging_choice import OpenIndex
 
 
 def write(

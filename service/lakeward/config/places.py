@@ -11,7 +11,7 @@ from pathlib import Path
 from lakeward.base.errors import LakewardError
 from lakeward.config.file import ConfigProblem, Reading, no_tables
 from lakeward.config.settings import KeyPath, Settings
-from lakeward.storage.opening import open_root, open_storage
+from lakeward.storage.storage_of_url import open_root, open_storage
 from lakeward.table.not_a_table import check_is_table
 
 _ROOTS: KeyPath = ("discovery", "roots")

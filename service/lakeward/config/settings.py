@@ -44,7 +44,7 @@ from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
-from lakeward.protocol.lock.opening import LockOptions, stopped_writers_options
+from lakeward.protocol.lock.lock_choice import LockOptions, stopped_writers_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
 from lakeward.protocol.options import state_folder
@@ -65,12 +65,12 @@ from lakeward.protocol.section import (
     checked,
     size_of,
 )
-from lakeward.protocol.yielding import WritersConflict, YieldOptions
+from lakeward.protocol.writers_conflict import WritersConflict, YieldOptions
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings
 from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.services.services import NAMED, load_sections
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.table.timeline.timezone import parse_zone
 

@@ -62,7 +62,7 @@ from lakeward.protocol.owner import Processes
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store
-from lakeward.storage.opening import open_root, open_storage
+from lakeward.storage.storage_of_url import open_root, open_storage
 from lakeward.table.timeline.service_instants import ServiceName, daemon_of
 
 CONTROLS_SECONDS = 2.0

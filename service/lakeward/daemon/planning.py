@@ -1,6 +1,6 @@
 """What there is to do for one table, for all of its services: a snapshot in, decisions and a demand out.
 
-    standing            which services may run at all, each by itself (`config/standing.py`)
+    standing            which services may run at all, each by itself (`config/permitted_services.py`)
     services            what each of `services/services.py` has to do, and indexes (`daemon/jobs`)
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError
+from lakeward.config.permitted_services import Standing, standing_of
 from lakeward.config.settings import Writers
-from lakeward.config.standing import Standing, standing_of
 from lakeward.daemon.jobs.index.statuses import IndexWatermarks
 from lakeward.daemon.jobs.indexing import index_demand
 from lakeward.daemon.observation import observe_plans

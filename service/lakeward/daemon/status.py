@@ -32,7 +32,7 @@ from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
-from lakeward.index.record.scaling import IndexLoad
+from lakeward.index.record.index_growth import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision
 from lakeward.protocol.job_kind import JobKind

@@ -24,7 +24,7 @@ from lakeward.base.errors import TryLater
 from lakeward.format.timeline.instant import Instant
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import ServiceInstant
 from lakeward.table.timeline.writer_conflicts import WriterConflict

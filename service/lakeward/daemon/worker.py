@@ -2,7 +2,7 @@
 
     poll   -> watcher                      -> has the timeline changed, did another service work on the table
     plan   -> watcher, daemon/planning     -> a decision for every file group, and what it would cost
-    count  -> daemon/storage_sampling      -> what holds the storage, in a work of its own after a poll or a plan
+    count  -> daemon/storage_counts      -> what holds the storage, in a work of its own after a poll or a plan
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused
+from lakeward.config.permitted_services import standing_of
 from lakeward.config.settings import Writers
-from lakeward.config.standing import standing_of
 from lakeward.daemon.jobs.indexing import IndexAccess, service_indexes
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
@@ -43,14 +43,14 @@ from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
-from lakeward.daemon.storage_sampling import count_storage
+from lakeward.daemon.storage_counts import count_storage
 from lakeward.daemon.table_cache import TableCaches
 from lakeward.daemon.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
-from lakeward.protocol.lock.opening import open_lock
+from lakeward.protocol.lock.lock_choice import open_lock
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
@@ -62,7 +62,7 @@ from lakeward.services.services import load_services
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.listing import listing_source
+from lakeward.table.listing_source import listing_source
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import ServiceName, foreign_instants
 from lakeward.table.timeline.writer_conflicts import WriterConflict

@@ -2,7 +2,7 @@
 
 An entry leads nowhere where its file group is not there: a commit that was rolled back leaves such. Then no row of the
 table has the key. A group that was replaced is another matter: its rows went on in others, so the entry should have
-changed, and a write by it is refused (`write/placing`).
+changed, and a write by it is refused (`write/placement`).
 
 Touches: the metadata table's record index, whose files are searched for the keys alone.
 Source:  SparkMetadataTableGlobalRecordLevelIndex, HoodieIndexUtils (Hudi 1.2)
@@ -32,8 +32,8 @@ from lakeward.index.out_of_use import check_in_use
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.index_definitions import load_index_definitions
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
 
 _KEYS_AT_ONCE = 100_000

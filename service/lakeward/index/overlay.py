@@ -37,8 +37,8 @@ from lakeward.format.timeline.instant import is_before
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.index import FollowingIndex, HashedIndex, Index, Indexed, PartEffort
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
+from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.marked_keys import CHANGES, IS_THERE
-from lakeward.index.key_changes.reading import KeyReader
 from lakeward.index.key_changes.table_commits import CommitsBehind, TableCommit, commits_behind, known_undone
 from lakeward.index.key_changes.unseen_changes import changes_since
 from lakeward.index.key_changes.unseen_commits import seen_by, unseen_commits

@@ -28,7 +28,7 @@ from lakeward.merge.logs.key_index import hash_keys
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rows.gather import RowSources
 from lakeward.merge.rules.merge_rules import MergeRules, RepeatedKeys
-from lakeward.merge.rules.ordering import ordering_values
+from lakeward.merge.rules.ordering_codes import ordering_values
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import Action
 

@@ -40,10 +40,10 @@ from lakeward.base.errors import Unsupported
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.digest import hash_again
 from lakeward.merge.logs.log_fold import not_comparable
-from lakeward.merge.rules.filling import fill_rows
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, RepeatedKeys
-from lakeward.merge.rules.ordering import OrderingCodes, encode_ordering, values_for_codes
+from lakeward.merge.rules.ordering_codes import OrderingCodes, encode_ordering, values_for_codes
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
+from lakeward.merge.rules.partial_rows import fill_rows
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.rules.winner import NO_RANK, GroupCount, LogRecordKind, Role, fold_filled_groups, fold_groups
 from lakeward.merge.runs.run_windows import WINDOW_BYTES, Order, RunWindow, RunWindows

@@ -3,7 +3,7 @@
     prepare        no lock   what depends only on the files that come and go, into the attempt's folder
     participants   lock      a delta commit of the same instant, which is complete before the attempt's own commit
 
-Touches: what `protocol/metadata/writer.py` touches; nothing where the table has no metadata table.
+Touches: what `protocol/metadata/metadata_writer.py` touches; nothing where the table has no metadata table.
 Keeps:   1. a table that has a metadata table under the lock gets a delta commit there, prepared or not;
          2. the writer and its compiled kernels are loaded only where there is a metadata table.
 """
@@ -23,7 +23,7 @@ from lakeward.table.snapshot import TableSnapshot
 if TYPE_CHECKING:
     from lakeward.protocol.metadata.changes import DeletedFile, NewFile
     from lakeward.protocol.metadata.key_changes import WriteChanges
-    from lakeward.protocol.metadata.writer import DeltaCommitWriter
+    from lakeward.protocol.metadata.metadata_writer import DeltaCommitWriter
     from lakeward.table.index_definitions import IndexedColumns
 
 
@@ -64,7 +64,7 @@ class MetadataPart:
         return (writer.stage(snapshot, of.new, deleted=of.deleted, write=of.write, fence=fence),)
 
     def _open(self) -> DeltaCommitWriter:
-        from lakeward.protocol.metadata.writer import DeltaCommitWriter
+        from lakeward.protocol.metadata.metadata_writer import DeltaCommitWriter
 
         table, attempt = self._table, self._attempt
         return DeltaCommitWriter(

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakeward.format.bloom_size import ROW_BYTES_MAX
-from lakeward.protocol.lock.opening import LockOptions
-from lakeward.protocol.yielding import YieldOptions
-from lakeward.table.listing import ListingSource
+from lakeward.protocol.lock.lock_choice import LockOptions
+from lakeward.protocol.writers_conflict import YieldOptions
+from lakeward.table.listing_source import ListingSource
 
 
 def state_folder() -> Path:

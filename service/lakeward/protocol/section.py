@@ -25,7 +25,7 @@ from pydantic import (
 
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import parse_duration, parse_size
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 
 T = TypeVar("T")
 

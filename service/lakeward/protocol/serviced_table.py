@@ -26,7 +26,7 @@ from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace, write_plac
 from lakeward.protocol.attempts.heartbeat import Liveness, read_liveness, watch
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.attempts.orphan_files import sweep
-from lakeward.protocol.lock.opening import open_lock
+from lakeward.protocol.lock.lock_choice import open_lock
 from lakeward.protocol.lock.table_lock import Fence, Guard
 from lakeward.protocol.metadata.delta_commit import DeltaCommit
 from lakeward.protocol.options import CompactionOptions
@@ -39,7 +39,7 @@ from lakeward.protocol.transition import ServiceAction, WriteAction
 from lakeward.protocol.writer_watch import WriterWatch
 from lakeward.storage.storage import Storage, parent
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder

@@ -22,12 +22,12 @@ from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
 from lakeward.protocol.attempts.heartbeat import Life, read_liveness
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.yielding import LiveWrite, Writes
+from lakeward.protocol.writers_conflict import LiveWrite, Writes
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import TableConfig, load_table_config
-from lakeward.table.timeline.reader import TimelineCache, TimelineReader
 from lakeward.table.timeline.service_instants import SERVICES_OF_ONE
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline, load_timeline
+from lakeward.table.timeline.timeline_reader import TimelineCache, TimelineReader
 
 USUAL_OF = 5
 """So many of the last writes say how long one takes."""

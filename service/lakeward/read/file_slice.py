@@ -49,10 +49,10 @@ from lakeward.format.parquet.row_groups import row_groups
 from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGroup, read_stored_row_groups
 from lakeward.merge.copy_through import check_keys, find_untouched, not_sorted, weave
 from lakeward.merge.hash_merge import HashMerge
-from lakeward.merge.rules.filling import part_schema, with_part
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules, RepeatedKeys
-from lakeward.merge.rules.ordering import ordering_values
+from lakeward.merge.rules.ordering_codes import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.partial_rows import part_schema, with_part
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import LogRecordKind
 from lakeward.merge.runs.record_sorter import RecordSorter
@@ -68,7 +68,7 @@ from lakeward.read.made_keys import with_made_keys
 from lakeward.read.operation_column import has_operations
 from lakeward.read.positions import GoesByPlaces, can_go_by_places, names_places, with_places, without_places
 from lakeward.read.query.predicate import Predicate
-from lakeward.read.query.pruning import LogSide, choose_row_groups
+from lakeward.read.query.row_group_choice import LogSide, choose_row_groups
 from lakeward.read.query.sample import SampleTap
 from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput

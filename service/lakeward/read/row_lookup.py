@@ -30,7 +30,7 @@ from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.query.predicate import keys_among
-from lakeward.read.query.pruning import NO_LOGS, choose_row_groups
+from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice

@@ -25,7 +25,7 @@ from lakeward.read.logs.block_deletes import read_deletes
 from lakeward.read.logs.log_scan import find_block_damage, read_heads
 from lakeward.read.made_keys import check_keys_can_be_made, made_keys
 from lakeward.read.query.predicate import Predicate, keys_among
-from lakeward.read.query.pruning import NO_LOGS, choose_row_groups
+from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
 from lakeward.table.damaged_file import damaged_error

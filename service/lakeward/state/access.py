@@ -19,7 +19,7 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError
 from lakeward.state.engine import Database
 from lakeward.state.records import FileGroupKey
-from lakeward.state.schema import TABLE_ITSELF
+from lakeward.state.store_tables import TABLE_ITSELF
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

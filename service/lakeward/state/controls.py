@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.state.access import StoreAccess, cut, execute, fields_of, group_of
 from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, ParkedRecord, TargetKind
-from lakeward.state.schema import TABLE_ITSELF, controls, parked_groups
+from lakeward.state.store_tables import TABLE_ITSELF, controls, parked_groups
 
 
 class Controls:

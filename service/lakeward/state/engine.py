@@ -63,7 +63,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.base.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion, UsageError
 from lakeward.base.printable import encodings, printable, printable_url, secrets_in
-from lakeward.state.schema import applied_writes
+from lakeward.state.store_tables import applied_writes
 
 if TYPE_CHECKING:  # PostgreSQL's part is loaded for a URL of its own: most stores are a file
     import psycopg

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, delete, select, update
 
 from lakeward.state.access import StoreAccess, cut, fields_of, plain
 from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
-from lakeward.state.schema import index_builds, index_checkpoints
+from lakeward.state.store_tables import index_builds, index_checkpoints
 
 
 class IndexBuilds:

@@ -14,7 +14,7 @@ from sqlalchemy import Row, select, update
 
 from lakeward.state.access import StoreAccess, cut, execute, fields_of, plain
 from lakeward.state.records import PROGRESS, AttemptRecord, CleanerProgress, JobRecord
-from lakeward.state.schema import attempts, cleaner_progress, jobs
+from lakeward.state.store_tables import attempts, cleaner_progress, jobs
 
 
 class Jobs:

@@ -16,7 +16,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.state.access import StoreAccess, execute
 from lakeward.state.records import Lease
-from lakeward.state.schema import leases
+from lakeward.state.store_tables import leases
 
 RENEWED_AT_ONCE = 200
 """Leases in one statement: a database bounds how many values that may have."""

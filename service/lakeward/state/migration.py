@@ -27,7 +27,7 @@ from sqlalchemy import Connection, column, inspect, select, table
 
 from lakeward.base.errors import StoreUnavailable, StoreVersion
 from lakeward.state.engine import Database, file_of, open_database, parse_store_url, shown_url
-from lakeward.state.schema import schema_version
+from lakeward.state.store_tables import schema_version
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -24,7 +24,7 @@ from lakeward.state.records import (
     StorageRecord,
     WatchedTable,
 )
-from lakeward.state.schema import (
+from lakeward.state.store_tables import (
     decisions,
     jobs,
     observed_operations,

@@ -21,7 +21,7 @@ from lakeward.state.controls import control_of, parked_of
 from lakeward.state.engine import file_of, parse_store_url
 from lakeward.state.observations import watched_table_of
 from lakeward.state.records import ControlRecord, ParkedRecord, WatchedTable
-from lakeward.state.schema import controls, parked_groups, store_identity, watched_tables
+from lakeward.state.store_tables import controls, parked_groups, store_identity, watched_tables
 
 T = TypeVar("T")
 

@@ -46,7 +46,7 @@ from lakeward.state.records import (
     WatchedTable,
     Watermark,
 )
-from lakeward.state.schema import (
+from lakeward.state.store_tables import (
     applied_writes,
     attempts,
     cleaner_progress,

@@ -20,8 +20,8 @@ from lakeward.table.file_group import FileGroup
 from lakeward.table.live_logs import live_logs
 from lakeward.table.past_slices import pinned_slices
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.reader import LogCompaction
 from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline_reader import LogCompaction
 
 # Written, run and completed by services; a pending one holds its file groups.
 _PLANNED_ACTIONS = frozenset({"compaction", "logcompaction", "clustering"})

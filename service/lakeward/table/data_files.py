@@ -19,12 +19,12 @@ from lakeward.table.file_system_view import (
     build_file_groups,
     sort_files,
 )
-from lakeward.table.listing import find_table_partitions
+from lakeward.table.listing_source import find_table_partitions
 from lakeward.table.quarantine import QuarantinedFile
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
-from lakeward.table.timeline.reader import TimelineContent, TimelineReader
 from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline_reader import TimelineContent, TimelineReader
 from lakeward.table.written_files import WrittenBy, find_damage
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.file_group import FileSlice, LogFile
-from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline_reader import LogCompaction
 
 _NOTHING_MERGED: Mapping[str, tuple[LogFile, ...]] = {}
 

@@ -45,12 +45,13 @@ from lakeward.table.file_system_view import (
     sort_files,
 )
 from lakeward.table.found_link import FoundLink
-from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.partition import Partition, UnlistedFolder
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.archived_log import ArchiveEnd, load_archive_end
-from lakeward.table.timeline.reader import (
+from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
+from lakeward.table.timeline.timeline_reader import (
     LogCompaction,
     ParsedPlans,
     TimelineContent,
@@ -58,7 +59,6 @@ from lakeward.table.timeline.reader import (
     WriteProfile,
     WrittenCache,
 )
-from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
 from lakeward.table.timeline.timezone import TimelineZone, newest_samples, resolve_zone, saved_properties
 from lakeward.table.written_files import find_damage
 

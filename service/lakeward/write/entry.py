@@ -1,9 +1,9 @@
 """`lakeward.write.write(dataframe, table, …)`: rows of a data frame into a table, as one commit.
 
 What `lakeward write` does for files, for programs that have their rows in Spark, or as a table of Arrow's: the same
-journey (`write/writing.py`), with everything said by the call. Nothing of a configuration is read.
+journey (`write/whole_write.py`), with everything said by the call. Nothing of a configuration is read.
 
-Touches: the table, through `write/writing.py`; the driver of the data frame, which goes on afterwards.
+Touches: the table, through `write/whole_write.py`; the driver of the data frame, which goes on afterwards.
 Keeps:   1. nothing is written without a statement about the table's other writers;
          2. a data frame's driver is used as it is, and never stopped.
 """
@@ -26,20 +26,20 @@ from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import read_tee
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-from lakeward.protocol.lock.opening import SHARING_OPTIONS, LockOptions, stopped_writers_options
+from lakeward.protocol.lock.lock_choice import SHARING_OPTIONS, LockOptions, stopped_writers_options
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Observer
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
-from lakeward.write.beginning import timeline_snapshot
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.index_choice import choose_index
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import OpenIndex
-from lakeward.write.writing import WriteReport, write_rows
+from lakeward.write.tagging.tagging_choice import OpenIndex
+from lakeward.write.whole_write import WriteReport, write_rows
+from lakeward.write.write_start import timeline_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -37,12 +37,12 @@ from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadat
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.attempt_files import Winner
 from lakeward.protocol.attempts.fencing import fencing_of
-from lakeward.protocol.before_writing import check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
 from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
+from lakeward.protocol.preconditions import check_writers_stopped
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
@@ -51,14 +51,14 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.write.beginning import BegunWrite, timeline_snapshot
+from lakeward.write.assignment import Assign, assign_rows
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
 from lakeward.write.own_index import OwnIndexPart, learns_beside, tells_its_keys
-from lakeward.write.planning import Assign, assign_rows
 from lakeward.write.request import IndexKind, WriteOperation
-from lakeward.write.tagging.choosing import OpenIndex
+from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
+from lakeward.write.write_start import BegunWrite, timeline_snapshot
 
 if TYPE_CHECKING:
     from lakeward.protocol.metadata.changes import NewFile

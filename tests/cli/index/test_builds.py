@@ -14,7 +14,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import StoreUnavailable
 from lakeward.cli.main import run
 from lakeward.engine.task import entry
-from lakeward.services.indexing.run import building
+from lakeward.services.indexing.run import index_build
 from lakeward.state.index_builds import IndexBuilds
 from lakeward.state.store import Store, open_store
 from tests.crash.compacting import everything
@@ -68,7 +68,7 @@ def dying(*given: object) -> None:
 def stopped(call: Callable[..., Any], verb: str) -> None:
     """A process dies when all keys are read, and before the index has any."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(building, "located_keys", dying)
+        patched.setattr(index_build, "located_keys", dying)
         with pytest.raises(Killed):
             call(verb)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.services.indexing.judge.key_change_listing import changes_between
+from lakeward.services.indexing.judge.key_change_list import changes_between
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import everything
 from tests.index.following import truth
@@ -46,7 +46,7 @@ def test_commits_are_told_in_order(table: Path, capfd: pytest.CaptureFixture[str
 
 
 def test_all_are_counted_and_some_are_listed(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps of services/indexing/judge/key_change_listing. What is told of all commits comes to where the rows are."""
+    """Keeps of services/indexing/judge/key_change_list. What is told of all commits comes to where the rows are."""
     assert run(["index", "changes", str(table), "--limit", "1"]) == 0
     assert "… and 3 more; --limit lists them." in capfd.readouterr().out
 

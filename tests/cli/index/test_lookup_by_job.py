@@ -11,7 +11,7 @@ import pytest
 from lakeward.cli.main import run
 from lakeward.services.indexing.run.looking_up import look_up_by_job
 from tests.write.own_record_index import built, write_by
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import write
 
 KEYS = [f"k{number:02}" for number in range(30)]

@@ -117,7 +117,7 @@ def test_some_partitions(target: str, table: Path, call: Callable[..., Any], mon
         raise Killed("the migration")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.services.indexing.run.migrating.located_keys", dying)
+        patched.setattr("lakeward.services.indexing.run.index_migration.located_keys", dying)
         with pytest.raises(Killed):
             call(*words)
     assert "in use" not in states(call, target)

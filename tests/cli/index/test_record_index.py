@@ -13,10 +13,10 @@ from lakeward.cli.configured_table import open_table
 from lakeward.cli.index.own_index import RecordPlace
 from lakeward.cli.main import run
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
+from lakeward.index.record.index_growth import ScalingWay
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
-from lakeward.index.record.scaling import ScalingWay
-from lakeward.services.indexing.run.building import build_index
+from lakeward.services.indexing.run.index_build import build_index
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import everything
 from tests.faults import Killed

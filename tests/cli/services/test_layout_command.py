@@ -10,7 +10,7 @@ import pytest
 from lakeward.cli.main import run
 from tests.clocks import SkippingClock
 from tests.our_reader import read_rows, scan
-from tests.services.together.versions.run.test_converting import base_files, is_sorted, turn_over
+from tests.services.together.versions.run.test_layout_step import base_files, is_sorted, turn_over
 from tests.write.writing import new_table, values, write
 
 

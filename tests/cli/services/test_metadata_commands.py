@@ -11,8 +11,8 @@ import pytest
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
 from tests.golden_tables import copy_golden
-from tests.services.metadata.run.test_aborting import INSTANT as INDEXING
-from tests.services.metadata.run.test_aborting import begin_indexing
+from tests.services.metadata.run.test_indexing_abort import INSTANT as INDEXING
+from tests.services.metadata.run.test_indexing_abort import begin_indexing
 from tests.write.writing import new_table
 
 STOPPED = ("--writers", "stopped")
@@ -132,7 +132,7 @@ def test_what_compactions_left_behind_is_cleaned(
     table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Named by `--dry-run`, and said in both forms; with `--exit-code` it is something to do."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     clean, compact = (["metadata", each, str(table), "--timezone", "UTC"] for each in ("clean", "compact"))
     assert run([*clean, "--dry-run", "--json"]) == 0
     would = json.loads(capfd.readouterr().out)["clean"]
@@ -156,7 +156,7 @@ def test_each_service_has_a_command_of_its_own(
     table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does that and nothing else."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     clean, compact = (["metadata", each, str(table), "--timezone", "UTC"] for each in ("clean", "compact"))
     before = everything(table)
     documents = []

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.base.errors import LockHeld
 from lakeward.cli.main import run
-from lakeward.services.metadata.run import trigger
+from lakeward.services.metadata.run import early_service
 from lakeward.storage.local import LocalStorage
 from tests.services.clean.run.cleaning import clean, compacted
 
@@ -43,7 +43,7 @@ def test_a_metadata_table_that_cannot_be_compacted(
     def locked(*arguments: object, **options: object) -> None:
         raise LockHeld("The table is locked.")
 
-    monkeypatch.setattr(trigger, "scan_trigger", locked)
+    monkeypatch.setattr(early_service, "scan_trigger", locked)
     assert run(["clean", str(table), "--undo", cleaned.instant, *STOPPED]) == 0
     out = capfd.readouterr().out
     assert f"Clean {cleaned.instant} is undone by" in out

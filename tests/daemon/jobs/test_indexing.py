@@ -11,12 +11,12 @@ from lakeward.base.errors import Cancelled, StoreUnavailable
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
-from lakeward.index.record.scaling import Scaling
+from lakeward.index.record.index_growth import Scaling
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.protocol.progress import Silent
-from lakeward.services.indexing.run.building import build_index
+from lakeward.services.indexing.run.index_build import build_index
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.services.service import ServiceDemand
 from lakeward.state.records import Watermark

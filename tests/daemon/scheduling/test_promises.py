@@ -31,7 +31,7 @@ from lakeward.services.compaction.job import TableCompaction
 from lakeward.services.compaction.plan.decision import Form, PlanOutcome
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.daemon.stage import START, Stage
 from tests.synthetic_table import completed, file_group, log_compacted, snapshot_of
 

@@ -21,7 +21,7 @@ from lakeward.engine.task.operation_spec import OperationKind, OperationResult, 
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log import data_block as data_block_module
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge.logs import log_records as log_records_module
 from lakeward.merge.logs.log_fold import LogFold

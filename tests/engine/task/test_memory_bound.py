@@ -20,9 +20,9 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import NativeLogKind, NativeLogName
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import read_data_block
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.footer import NativeLogFooter
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.logs.log_scan import read_heads

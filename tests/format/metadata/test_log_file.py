@@ -19,7 +19,7 @@ from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.delete_block import encode_deletes
-from lakeward.format.log.writer import block_head
+from lakeward.format.log.log_writer import block_head
 from lakeward.format.metadata import log_file as metadata_log_file
 from lakeward.format.metadata.log_file import (
     MetadataBlock,

@@ -12,7 +12,7 @@ from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.write.request import IndexKind
 from tests.crash.compacting import everything
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import new_table, write
 
 

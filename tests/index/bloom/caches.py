@@ -11,7 +11,7 @@ from lakeward.index.bloom.cache_manifest import cache_folder
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.protocol.index.filter_cache_writer import FilterCacheWriter
-from lakeward.services.indexing.run.filter_caching import CacheChange, rebuild_filter_cache, update_filter_cache
+from lakeward.services.indexing.run.filter_cache_update import CacheChange, rebuild_filter_cache, update_filter_cache
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 

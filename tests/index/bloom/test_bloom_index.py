@@ -15,12 +15,12 @@ from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE
 from lakeward.format.metadata.record import BloomFilterRecord, ColumnStatsRecord
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import record_locations
+from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
-from lakeward.index.opening import open_index
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.metered import MeteredStorage
-from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.new_table import NewIndexes
 from lakeward.table.snapshot import take_snapshot
 from lakeward.write.request import FileSizes

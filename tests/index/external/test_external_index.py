@@ -15,7 +15,7 @@ from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.location import LOCATIONS
-from lakeward.index.settling import settled_first
+from lakeward.index.settlement import settled_first
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.timeline import Timeline
 from tests.clocks import SettableClock, SkippingClock

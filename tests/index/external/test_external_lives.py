@@ -18,7 +18,7 @@ from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.overlay import current_index
-from lakeward.services.indexing.run.building import OpenOwnIndex, build_index, update_and_tidy
+from lakeward.services.indexing.run.index_build import OpenOwnIndex, build_index, update_and_tidy
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind
@@ -116,7 +116,7 @@ def live(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
 def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
-    """Keeps 1 of services/indexing/run/building: no key is missed and none is found where it is not, before a build,
+    """Keeps 1 of services/indexing/run/index_build: no key is missed and none is found where it is not, before a build,
     after one that was stopped, after one that was not and beside updates, whatever is done to the table: restores of
     what was built from, and archiving."""
     live(tmp_path / "t", seed, 16)

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from lakeward.index.index import Indexed, PartEffort
 from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.index_growth import Scaling
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeOptions
 from lakeward.index.record.record_index import BucketPart, RecordIndex
 from lakeward.index.record.record_manifest import RecordManifest, open_manifest
-from lakeward.index.record.scaling import Scaling
 from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter, create_record_index
 from lakeward.storage.local import LocalStorage

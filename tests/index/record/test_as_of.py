@@ -14,7 +14,7 @@ from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-from lakeward.services.indexing.run.building import build_index, update_and_tidy
+from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from tests.index.builds import in_process

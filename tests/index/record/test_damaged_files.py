@@ -17,10 +17,10 @@ from lakeward.index.record import bucket_writer
 from lakeward.index.record.bucket import Bucket
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.file_form import FileHead
+from lakeward.index.record.index_growth import Scaling
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.record_options import LookupMode, LookupOptions
-from lakeward.index.record.scaling import Scaling
 from tests.index.record.bucket_files import opened, random_entries, random_key, rows_of, written
 from tests.runs import runs
 

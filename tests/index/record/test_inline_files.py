@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
-from lakeward.format.log.writer import block_head
+from lakeward.format.log.log_writer import block_head
 from lakeward.index.manifest_form import manifest_path
+from lakeward.index.record.index_growth import Scaling, ScalingWay
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
 from lakeward.index.record.record_manifest import RECORD_FORM, open_manifest
-from lakeward.index.record.scaling import Scaling, ScalingWay
 from tests.protocol.index.test_record_index_writer import STORAGE, Histories
 from tests.runs import runs
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.index.record.index_growth import Scaling, ScalingWay
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-from lakeward.services.indexing.run.building import OpenOwnIndex
+from lakeward.services.indexing.run.index_build import OpenOwnIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind

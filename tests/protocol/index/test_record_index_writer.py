@@ -17,10 +17,10 @@ from lakeward.index.location import LOCATIONS
 from lakeward.index.manifest_form import list_manifests
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_sorter import EntrySorter
+from lakeward.index.record.index_growth import Scaling, ScalingWay
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_file import FileKind
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest, find_manifest
-from lakeward.index.record.scaling import Scaling, ScalingWay
 from lakeward.protocol.index import record_index_writer
 from lakeward.protocol.index.manifests import KEPT_SECONDS, REBASES, delete_unnamed
 from lakeward.protocol.index.record_index_writer import (

@@ -10,10 +10,10 @@ import sys
 
 from lakeward.base.clock import SystemClock
 from lakeward.protocol.lock import storage_lock
-from lakeward.protocol.lock.opening import open_lock
+from lakeward.protocol.lock.lock_choice import open_lock
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.owner import Processes
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 
 
 def main(location: str, path: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from lakeward.base.errors import BrokenFile, LockHeld, LockLost, LockServiceAway, NotFound, Refused
 from lakeward.protocol.lock import storage_lock
-from lakeward.protocol.lock.opening import open_lock
+from lakeward.protocol.lock.lock_choice import open_lock
 from lakeward.protocol.lock.storage_lock import (
     CLOCK_BUFFER_SECONDS,
     FENCE_SECONDS_MIN,

@@ -10,7 +10,7 @@ from lakeward.format.metadata.partition import COLUMN_STATS
 from lakeward.protocol.metadata.kept_stats import collect_stats, read_stats
 from lakeward.protocol.metadata.snapshot import take_metadata_snapshot
 from lakeward.storage.local import LocalStorage
-from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN

@@ -15,15 +15,15 @@ from lakeward.format.metadata.record import RecordIndexRecord
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata
 from lakeward.format.timeline.instant import parse_instant_time
-from lakeward.protocol.metadata import writer
+from lakeward.protocol.metadata import metadata_writer
 from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
-from lakeward.protocol.metadata.key_sorting import KeySorter
+from lakeward.protocol.metadata.key_sorter import KeySorter
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA_TIMELINE
 from tests.our_reader import scan
-from tests.protocol.metadata.test_writer import COMPLETED, INSTANT, Desk
+from tests.protocol.metadata.test_metadata_writer import COMPLETED, INSTANT, Desk
 
 FILE_ID = "6a1f0c4e-0d5b-4c56-9d0e-2f6a3f1b7c8d-0"
 
@@ -96,7 +96,7 @@ def test_a_key_that_moved_is_not_gone(desk: Desk):
 
 def test_many_keys_are_several_blocks(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     """Each of them is sorted, and memory is that of one."""
-    monkeypatch.setattr(writer, "KeySorter", lambda groups: KeySorter(groups, run_bytes=1))
+    monkeypatch.setattr(metadata_writer, "KeySorter", lambda groups: KeySorter(groups, run_bytes=1))
     first = changed(desk, {f"k{number}": FILE_ID for number in range(5)}, name="1")
     second = changed(desk, {"k9": FILE_ID, "k3": None, "x": None}, name="2")
     stat = publish(desk, write(desk, keys=(first, second)))

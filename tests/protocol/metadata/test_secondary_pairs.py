@@ -18,12 +18,12 @@ from lakeward.format.metadata.log_file import write_metadata_deletes
 from lakeward.format.metadata.record import SecondaryIndexRecord
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.key_changes import WriteChanges
-from lakeward.protocol.metadata.key_sorting import KeySorter
+from lakeward.protocol.metadata.key_sorter import KeySorter
 from lakeward.protocol.metadata.secondary_pairs import SecondaryPairs, why_not_indexed
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA, METADATA_TIMELINE, PARTITION_PROPERTY, set_property
 from tests.our_reader import read_rows, scan
-from tests.protocol.metadata.test_writer import INSTANT, Desk
+from tests.protocol.metadata.test_metadata_writer import INSTANT, Desk
 
 BORN = "00000000000000009"
 INDEX = "secondary_index_by_name"

@@ -14,14 +14,14 @@ from lakeward.protocol.metadata.changes import DeletedFile
 from lakeward.protocol.metadata.delta_commit import COMMIT_FILE, DeltaCommit
 from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.storage.local import LocalStorage
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA
 from tests.our_reader import scan
 from tests.protocol.metadata.test_key_changes import FILE_ID, changed
-from tests.protocol.metadata.test_writer import INSTANT, Desk
+from tests.protocol.metadata.test_metadata_writer import INSTANT, Desk
 from tests.version_10 import set_version
 
 

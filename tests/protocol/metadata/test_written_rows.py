@@ -15,13 +15,13 @@ from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written, take_metadata_snapshot
 from lakeward.storage.local import LocalStorage
-from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE, GOLDEN, PARTITION_PROPERTY, set_property
 from tests.our_reader import scan
 from tests.protocol.metadata.test_indexed_by_write import schema_with, source_fields
-from tests.protocol.metadata.test_writer import INSTANT, Desk
+from tests.protocol.metadata.test_metadata_writer import INSTANT, Desk
 
 EARLIER = "20260101000000000"
 
@@ -95,7 +95,7 @@ def test_while_an_earlier_write_is_under_way_a_range_is_added(desk: Desk):
 
 
 def test_a_later_write_that_was_faster_is_a_conflict(desk: Desk):
-    """Readers would believe its range, in which our rows are not. Keeps 3 of protocol/metadata/writer."""
+    """Readers would believe its range, in which our rows are not. Keeps 3 of protocol/metadata/metadata_writer."""
     (file,) = desk.files
     early = Desk(desk.base, instant=EARLIER, number=8)
     with pytest.raises(Conflict, match="later write to the partition 'p'"):

@@ -11,8 +11,8 @@ from lakeward.format.metadata.log_file import write_metadata_log
 from lakeward.format.metadata.record import MetadataRecord
 from lakeward.protocol.metadata.snapshot import take_metadata_snapshot
 from lakeward.storage.local import LocalStorage
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from tests.clocks import SkippingClock
 from tests.our_reader import scan
 

@@ -22,8 +22,8 @@ from tests.object_lake import BASE
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
 from tests.services.metadata.run.compacting_metadata import clean_metadata, compact_metadata
-from tests.services.metadata.run.test_cleaning import compacted_copy, files, older_files
 from tests.services.metadata.run.test_compaction import base_files, metadata_leftovers, records
+from tests.services.metadata.run.test_metadata_clean import compacted_copy, files, older_files
 
 LOCK = StorageLockOptions(wait_seconds=0.0)
 

@@ -17,7 +17,7 @@ from lakeward.services.verification.metadata_check import SampleSize
 from lakeward.services.verification.table_verification import verify_table
 from lakeward.storage.local import LocalStorage
 from lakeward.write import refusals
-from lakeward.write.input import schema as input_schema
+from lakeward.write.input import input_schema
 from tests.golden_tables import copy_golden
 from tests.our_reader import read_rows
 from tests.write.writing import COLUMNS, new_table, rows_of, values, write

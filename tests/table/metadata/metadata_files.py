@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakeward.format.avro.container import write_record
 from lakeward.format.log.block import BlockType, HeaderKey
 from lakeward.format.log.delete_block import encode_deletes
-from lakeward.format.log.writer import block_head
+from lakeward.format.log.log_writer import block_head
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.key import ALL_PARTITIONS, file_group_index
 from lakeward.format.metadata.log_file import NativeMetadataDeletes, write_metadata_log, write_native_metadata_log
@@ -25,8 +25,8 @@ from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, 
 from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.table_config import TableConfig, load_table_config
 from lakeward.table.timeline.timeline import Timeline, load_timeline
 from tests.clocks import SkippingClock

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.table.table_config import TableConfig
-from lakeward.write.flow.keying import Keying
+from lakeward.write.flow.row_keys import Keying
 from lakeward.write.keys.key_generator import key_generator
 from lakeward.write.request import FileSizes, WriteOperation
 from lakeward.write.target import WriteContext

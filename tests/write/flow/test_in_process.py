@@ -6,10 +6,10 @@ import pytest
 from lakeward.base.errors import Cancelled, Conflict, Refused
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
-from lakeward.write.placing import place
+from lakeward.write.placement import place
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import BucketTagging
-from lakeward.write.tagging.tagging import NewKeys
+from lakeward.write.tagging.tagging_choice import BucketTagging
+from lakeward.write.tagging.tagging_kinds import NewKeys
 from tests.synthetic_table import snapshot_of
 from tests.write.flow.rows import INSTANT, SCHEMA, context, keying, rows, written
 

@@ -15,17 +15,17 @@ from lakeward.index.overlay import current_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.snapshot import take_snapshot
-from lakeward.write.flow import spark_comparing
+from lakeward.write.flow import spark_comparison
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.flow.parts import InputParts
 from lakeward.write.flow.slots import numbers_into
 from lakeward.write.flow.spark import SparkFlow
 from lakeward.write.input.files import open_rows
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import BucketTagging, choose_tagging
-from lakeward.write.tagging.tagging import LookupTagging, NewKeys
+from lakeward.write.tagging.tagging_choice import BucketTagging, choose_tagging
+from lakeward.write.tagging.tagging_kinds import LookupTagging, NewKeys
 from lakeward.write.target import HandleKind
-from lakeward.write.writing import write_rows
+from lakeward.write.whole_write import write_rows
 from tests.clocks import SkippingClock
 from tests.engine.dispatch import tasks
 from tests.golden_tables import copy_golden
@@ -37,7 +37,7 @@ from tests.write.flow.rows import context, keying, rows, written
 from tests.write.flow.test_in_process import INTO_BUCKETS, no_progress, placed
 from tests.write.own_record_index import AskedIndex, built, opened
 from tests.write.test_moves import with_deletes
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import new_table, write
 
 pytestmark = pytest.mark.interop
@@ -229,7 +229,7 @@ def test_keys_by_ranges_and_filters(driver, spark, tmp_path, monkeypatch):
     others = [part.file for part in index.parts(None) if part.file not in asked]
     assert (len(asked), len(others)) == (2, 4)
     with monkeypatch.context() as patched:
-        patched.setattr(spark_comparing, "FILES_A_KEY_MAX", 0)
+        patched.setattr(spark_comparison, "FILES_A_KEY_MAX", 0)
         assert tagged(index) == of_partition, "the keys of all files again"
     for file in others:
         (base / file.path).write_bytes(bytes(file.size))

@@ -13,7 +13,7 @@ from lakeward.base.errors import Unsupported, VerificationFailed
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.format.timeline.commit_metadata import WriteStat
 from lakeward.storage.local import LocalStorage

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import BrokenFile, Unsupported, VerificationFailed
+from lakeward.format.log.log_writer import log_block_schema
 from lakeward.format.log.native_log.data_file import NativeDataWriter, NativeLogStats
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
-from lakeward.format.log.writer import log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.format.timeline.commit_metadata import RuntimeStats
 from lakeward.storage.local import LocalStorage

@@ -20,7 +20,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.input.files import ParquetFiles, open_rows
 from lakeward.write.request import WriteOperation, WriteRequest
-from lakeward.write.writing import write_rows
+from lakeward.write.whole_write import write_rows
 from tests.processes import ScriptedProcesses
 from tests.runs import runs
 from tests.services.metadata.run.compacting_metadata import serviced_table

@@ -7,7 +7,7 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.table.table_config import TableConfig
-from lakeward.write.planning import prove_key_generator
+from lakeward.write.assignment import prove_key_generator
 
 
 def config(version=9, kind="SIMPLE", partition="part", **properties):
@@ -28,7 +28,7 @@ def rows(keys, paths, **columns):
 
 
 def test_other_keys_are_refused():
-    """Keeps 2 of write/planning: here those of Hudi's bulk_insert, which writes timestamps as text."""
+    """Keeps 2 of write/assignment: here those of Hudi's bulk_insert, which writes timestamps as text."""
     moment = pa.array([datetime.datetime(2024, 3, 4, 5, 6, 7, tzinfo=datetime.UTC)])
     of_upsert = rows(["1709528767000000"], ["p"], id=moment, part=["p"])
     of_bulk_insert = rows(["2024-03-04 05:06:07.0"], ["p"], id=moment, part=["p"])
@@ -39,7 +39,7 @@ def test_other_keys_are_refused():
 
 
 def test_other_paths_are_refused():
-    """Keeps 3 of write/planning. A row that stayed where it was, by a global index, is none."""
+    """Keeps 3 of write/assignment. A row that stayed where it was, by a global index, is none."""
     moved = rows(["a", "b"], ["p", "q"], id=["a", "b"], part=["p", "new"])
     slashes = rows(["a", "b"], ["2024/03/04", "2024/03/05"], id=["a", "b"], part=["2024-03-04", "2024-03-05"])
 

@@ -24,7 +24,7 @@ from lakeward.config.file import ConfigProblem, Origin, Reading, load_settings, 
 from lakeward.config.places import find_missing, where_of
 from lakeward.config.reference import given_keys, kind_of, write_key, write_value
 from lakeward.config.settings import KeyPath, Settings, TableSettings
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 
 if TYPE_CHECKING:
     from lakeward.config.file import Reading

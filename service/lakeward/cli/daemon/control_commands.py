@@ -27,7 +27,7 @@ from lakeward.state.records import (
     FileGroupKey,
     TargetKind,
 )
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

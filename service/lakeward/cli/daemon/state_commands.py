@@ -18,7 +18,7 @@ from lakeward.cli.options.store import UrlOption, read_settings, store_url
 from lakeward.cli.result import PARTIAL_EXIT, Result
 from lakeward.daemon.rebuild import rebuild_store
 from lakeward.state.migration import migrate, schema_status
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings

@@ -21,9 +21,9 @@ from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecor
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.result import Result
 from lakeward.index.index_type import IndexType
-from lakeward.index.settling import check_not_built
+from lakeward.index.settlement import check_not_built
 from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
-from lakeward.services.indexing.run.building import build_index, update_and_tidy
+from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
 
 OwnTypeOption = Annotated[
     IndexType | None,

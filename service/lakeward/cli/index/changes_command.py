@@ -18,7 +18,7 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import Column, NameCell, Rendered, id_cell, new_table
-from lakeward.services.indexing.judge.key_change_listing import ChangesOfCommit, changes_between
+from lakeward.services.indexing.judge.key_change_list import ChangesOfCommit, changes_between
 
 
 def changes(

@@ -35,7 +35,7 @@ from lakeward.index.index_type import IndexType
 from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
 from lakeward.services.indexing.judge.comparison import given_keys as keys_given
 from lakeward.services.indexing.judge.cost import index_cost
-from lakeward.services.indexing.judge.listing import list_indexes
+from lakeward.services.indexing.judge.index_list import list_indexes
 
 if TYPE_CHECKING:
     from lakeward.services.indexing.judge.comparison import Answers, Comparison

@@ -16,11 +16,15 @@ from lakeward.index.bloom.data_files import data_files
 from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.index.filter_cache_writer import drop_filter_cache
-from lakeward.services.indexing.run.filter_caching import build_filter_cache, rebuild_filter_cache, update_filter_cache
+from lakeward.services.indexing.run.filter_cache_update import (
+    build_filter_cache,
+    rebuild_filter_cache,
+    update_filter_cache,
+)
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.services.indexing.run.filter_caching import CacheChange
+    from lakeward.services.indexing.run.filter_cache_update import CacheChange
     from lakeward.table.snapshot import TableSnapshot
 
 _READ = "read {} of {} footers and logs"

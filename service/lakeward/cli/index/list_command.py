@@ -24,8 +24,8 @@ from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.tee import Tee, read_tee
-from lakeward.services.indexing.judge.listing import ListedIndex
-from lakeward.services.indexing.judge.listing import list_indexes as list_hudis
+from lakeward.services.indexing.judge.index_list import ListedIndex
+from lakeward.services.indexing.judge.index_list import list_indexes as list_hudis
 
 
 def list_indexes(

@@ -34,9 +34,9 @@ from lakeward.cli.terminal import Column, NameCell, Rendered, id_cell, new_table
 from lakeward.index.bloom.bloom_index import BloomIndex, LookupPlan
 from lakeward.index.bloom.key_spans import RULED_OUT_MIN
 from lakeward.index.index import HashedIndex, record_locations
+from lakeward.index.index_of_type import type_of_choice
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.index.opening import type_of_choice
 from lakeward.index.out_of_use import check_in_use
 from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.record_index import RecordIndex

@@ -29,12 +29,12 @@ from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_type import OWN_TYPES, IndexType
 from lakeward.index.overlay import current_index
-from lakeward.index.settling import check_not_built
+from lakeward.index.settlement import check_not_built
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.run.build_work import remove_checkpoints
-from lakeward.services.indexing.run.building import update_and_tidy
-from lakeward.services.indexing.run.migrating import TakenPartitions, migrate_index
+from lakeward.services.indexing.run.index_build import update_and_tidy
+from lakeward.services.indexing.run.index_migration import TakenPartitions, migrate_index
 
 _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 """What `lakeward index verify` draws where nothing is said."""

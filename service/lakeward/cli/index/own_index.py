@@ -24,15 +24,15 @@ from lakeward.index.build_state import build_folder
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
+from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, REBUILT_NAME, IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.key_changes.unseen_commits import index_staleness
-from lakeward.index.opening import open_index
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
+from lakeward.index.record.index_growth import ScalingWay
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.index.record.scaling import ScalingWay
 from lakeward.index.tee import read_tee
 from lakeward.protocol.index.record_index_writer import (
     RecordIndexWriter,
@@ -43,7 +43,7 @@ from lakeward.protocol.index.record_index_writer import (
 )
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.services.indexing.judge.cost import PutByCommits
-from lakeward.services.indexing.judge.listing import IndexState, ListedIndex, unreadable
+from lakeward.services.indexing.judge.index_list import IndexState, ListedIndex, unreadable
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries, drop_entries, list_indexes, open_entries, opened_entries

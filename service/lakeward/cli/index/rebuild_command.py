@@ -23,7 +23,7 @@ from lakeward.cli.services.metadata_commands import remove_partition
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index_type import IndexType
 from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
-from lakeward.services.indexing.run.building import build_index, update_and_tidy
+from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable

@@ -21,8 +21,8 @@ from lakeward.cli.index.group import TypeOption, WithLogsOption, work_watched
 from lakeward.cli.index.own_index import DatabaseOption, index_opener
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Rendered, Terminal
+from lakeward.index.index_of_type import type_of_choice
 from lakeward.index.index_type import IndexType
-from lakeward.index.opening import type_of_choice
 from lakeward.protocol.index_out_of_use import put_in_use, take_out_of_use
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, IndexCheck

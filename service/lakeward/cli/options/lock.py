@@ -19,7 +19,7 @@ from lakeward.cli.options.values import parse_option
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.settings import LOCK_WAIT_SECONDS, Writers
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
-from lakeward.protocol.lock.opening import SHARING_OPTIONS, provider_options
+from lakeward.protocol.lock.lock_choice import SHARING_OPTIONS, provider_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
 

@@ -22,10 +22,14 @@ from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
 from lakeward.format.timeline.instant import Instant
-from lakeward.services.archive.plan.archiving import ArchivePlan
-from lakeward.services.archive.plan.settings import ARCHIVE_SETTINGS, archive_options_of, merge_archive_settings
+from lakeward.services.archive.plan.archive_plan import ArchivePlan
+from lakeward.services.archive.plan.hudi_archiver_keys import (
+    ARCHIVE_SETTINGS,
+    archive_options_of,
+    merge_archive_settings,
+)
+from lakeward.services.archive.run.archive_preview import preview_archive
 from lakeward.services.archive.run.archiver import Archiver, ArchiveReport
-from lakeward.services.archive.run.preview import preview_archive
 from lakeward.services.archive.settings import ArchiveSettings
 
 

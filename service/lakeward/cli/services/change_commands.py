@@ -1,7 +1,7 @@
 """`lakeward table upgrade|downgrade TABLE --to N` and `lakeward table convert TABLE --layout LAYOUT`: a table changes
 its version, or its layout.
 
-Touches: stdout, stderr; the table, through `changing` and `converting` of `services/together/versions/run`.
+Touches: stdout, stderr; the table, through `version_step` and `layout_step` of `services/together/versions/run`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
          2. each step is reported with its reason and cost, before and after it is taken.
 See:     docs/decisions/0068-upgrade-and-downgrade.md, 0070-a-table-becomes-lsm-tree.md
@@ -31,18 +31,18 @@ from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.together.versions.plan.layout_change import Layout
-from lakeward.services.together.versions.run.changing import change_version, preview_version_change
-from lakeward.services.together.versions.run.converting import LayoutWork, change_layout, preview_layout_change
+from lakeward.services.together.versions.run.layout_step import LayoutWork, change_layout, preview_layout_change
+from lakeward.services.together.versions.run.version_step import change_version, preview_version_change
 from lakeward.table.damaged_file import damaged_error
+from lakeward.write.file_sort import sort_slices
 from lakeward.write.handles.handle import sort_target_at
-from lakeward.write.sorting import sort_slices
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.options.engine import CommandEngines
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.services.together.versions.plan.change_step import ChangeStep
-    from lakeward.services.together.versions.run.changing import Compact
+    from lakeward.services.together.versions.run.version_step import Compact
 
 
 _SHOWN = 20

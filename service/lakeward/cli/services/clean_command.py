@@ -18,7 +18,7 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import parse_duration, parse_size, write_duration
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.plan import check_partitions
+from lakeward.cli.options.plan_options import check_partitions
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
@@ -32,16 +32,21 @@ from lakeward.cli.services.metadata_view import metadata_report_as_json, render_
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.services.clean.plan.consumer import parse_place
+from lakeward.services.clean.plan.hudi_cleaner_keys import (
+    CLEAN_SETTINGS,
+    clean_policy_of,
+    is_incremental,
+    names_retention,
+)
 from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
-from lakeward.services.clean.plan.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention
-from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner
-from lakeward.services.clean.run.purging import purge_quarantine
-from lakeward.services.clean.run.undoing import preview_undo, undo_clean
+from lakeward.services.clean.run.purge import purge_quarantine
+from lakeward.services.clean.run.undo import preview_undo, undo_clean
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.selection import matches
-from lakeward.services.metadata.plan.trigger import MetadataService
-from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
+from lakeward.services.metadata.plan.due_before_writers import MetadataService
+from lakeward.services.metadata.run.early_service import MetadataReport, service_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

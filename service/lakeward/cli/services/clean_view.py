@@ -18,12 +18,12 @@ from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, NameCell, Rendered, new_table
 from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, Keeper, KeepReason, SliceDecision
 from lakeward.services.clean.plan.policy import CleanPolicyKind
-from lakeward.services.clean.plan.purging import PurgeReason
+from lakeward.services.clean.plan.purge_rules import PurgeReason
 
 if TYPE_CHECKING:
     from lakeward.services.clean.run.cleaner import CleanReport, FinishedClean
-    from lakeward.services.clean.run.purging import PurgedRun
-    from lakeward.services.clean.run.undoing import UndoneClean
+    from lakeward.services.clean.run.purge import PurgedRun
+    from lakeward.services.clean.run.undo import UndoneClean
 
 
 _WORDS = {

@@ -22,7 +22,7 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.bloom_filter import StatedBloomFilter, bounded_filters
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.plan_options import StatedPlan
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_command import decision_as_json, metadata_trigger_of, preview_result
@@ -40,7 +40,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
-from lakeward.services.metadata.run.trigger import MetadataReport, service_metadata
+from lakeward.services.metadata.run.early_service import MetadataReport, service_metadata
 from lakeward.services.together.inspection import damaged_as_json
 from lakeward.table.damaged_file import damaged_error
 

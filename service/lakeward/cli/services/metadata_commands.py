@@ -26,18 +26,18 @@ from lakeward.config.settings import Writers
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.stuck_services import Judge
-from lakeward.services.metadata.plan.cleaning import file_names
-from lakeward.services.metadata.plan.trigger import MetadataService
-from lakeward.services.metadata.run.aborting import abort_indexing as abort
-from lakeward.services.metadata.run.aborting import preview_aborting
+from lakeward.services.metadata.plan.dead_slices import file_names
+from lakeward.services.metadata.plan.due_before_writers import MetadataService
+from lakeward.services.metadata.run.indexing_abort import abort_indexing as abort
+from lakeward.services.metadata.run.indexing_abort import preview_aborting
+from lakeward.services.metadata.run.metadata_round import MetadataServices
 from lakeward.services.metadata.run.removal import preview_removal, remove_metadata
-from lakeward.services.metadata.run.services import MetadataServices
 from lakeward.storage.storage import join
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings
+    from lakeward.services.metadata.run.metadata_round import MetadataWork
     from lakeward.services.metadata.run.removal import Removal
-    from lakeward.services.metadata.run.services import MetadataWork
 
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.base.quantities import format_duration, format_instant, format_size
 from lakeward.cli.terminal import Terminal
-from lakeward.services.metadata.plan.trigger import MetadataService, MetadataTrigger
-from lakeward.services.metadata.run.trigger import MetadataReport
+from lakeward.services.metadata.plan.due_before_writers import MetadataService, MetadataTrigger
+from lakeward.services.metadata.run.early_service import MetadataReport
 
 if TYPE_CHECKING:
-    from lakeward.services.metadata.run.services import MetadataDone
+    from lakeward.services.metadata.run.metadata_round import MetadataDone
 
 
 def metadata_report_as_json(report: MetadataReport) -> dict[str, Any]:

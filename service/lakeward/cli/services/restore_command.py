@@ -1,6 +1,6 @@
 """`lakeward restore TABLE --to COMMIT`: take a table back to a commit.
 
-Touches: stdout, stderr; the table, through `services/together/restore/run/restoring.py`.
+Touches: stdout, stderr; the table, through `services/together/restore/run/restore.py`.
 Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
          2. what is lost is reported by commit, with rows and files, before and after the restore.
 See:     docs/decisions/0035-restore.md
@@ -20,12 +20,12 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.config.settings import Writers
-from lakeward.services.together.restore.run.restoring import preview_restore
-from lakeward.services.together.restore.run.restoring import restore as restore_table
+from lakeward.services.together.restore.run.restore import preview_restore
+from lakeward.services.together.restore.run.restore import restore as restore_table
 
 if TYPE_CHECKING:
-    from lakeward.services.together.restore.run.preparing import PlannedRestore, Undone
-    from lakeward.services.together.restore.run.restoring import Restored
+    from lakeward.services.together.restore.run.restore import Restored
+    from lakeward.services.together.restore.run.restore_preparation import PlannedRestore, Undone
 
 
 def restore(

@@ -1,6 +1,6 @@
 """`lakeward rollback TABLE [INSTANT]`: roll back writes that failed, so that nothing of them is left.
 
-Touches: stdout, stderr; the table, through `services/rollback/run/rolling_back.py`.
+Touches: stdout, stderr; the table, through `services/rollback/run/roll_back.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
          2. each pending instant that stays is reported, with the reason.
 See:     docs/decisions/0032-what-is-rolled-back.md
@@ -20,7 +20,7 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
-from lakeward.services.rollback.run.rolling_back import (
+from lakeward.services.rollback.run.roll_back import (
     PlannedRollback,
     RolledBackWrite,
     find_decisions,

@@ -21,8 +21,8 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Column, Rendered, new_table
-from lakeward.services.savepoint.plan import Pinned
 from lakeward.services.savepoint.run import create_savepoint, delete_savepoint, find_pinned, preview_savepoint
+from lakeward.services.savepoint.savepoint_plan import Pinned
 
 
 def create(

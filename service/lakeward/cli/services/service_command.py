@@ -33,24 +33,24 @@ from lakeward.cli.services import archive_command, clean_view, rollback_command
 from lakeward.cli.services.compact_command import compaction_error, render_report, report_as_json
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
-from lakeward.config.standing import standing_of
+from lakeward.config.permitted_services import standing_of
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.services.archive.run.archive_preview import preview_archive
 from lakeward.services.archive.run.archiver import Archiver
-from lakeward.services.archive.run.preview import preview_archive
 from lakeward.services.archive.settings import ArchiveSettings
-from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner
-from lakeward.services.clean.run.purging import purge_quarantine
+from lakeward.services.clean.run.purge import purge_quarantine
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
-from lakeward.services.metadata.run.trigger import service_metadata
-from lakeward.services.rollback.run.rolling_back import find_decisions, preview, roll_back_writes
+from lakeward.services.metadata.run.early_service import service_metadata
+from lakeward.services.rollback.run.roll_back import find_decisions, preview, roll_back_writes
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:

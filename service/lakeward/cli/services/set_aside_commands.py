@@ -32,9 +32,9 @@ from lakeward.cli.services.clean_view import purged_as_json, render_purged
 from lakeward.cli.terminal import Column, NameCell, Rendered, Terminal, new_table
 from lakeward.config.settings import Writers
 from lakeward.services.clean.plan.orphans import OrphanDecision
-from lakeward.services.clean.plan.purging import find_due
+from lakeward.services.clean.plan.purge_rules import find_due
 from lakeward.services.clean.run.orphans import OrphanReport, look, restore_orphans, set_orphans_aside
-from lakeward.services.clean.run.purging import PurgedRun, purge_quarantine
+from lakeward.services.clean.run.purge import PurgedRun, purge_quarantine
 from lakeward.table.quarantine import Quarantine, QuarantinedRun, load_quarantine
 
 DAY_SECONDS = 24 * 3600.0

@@ -1,6 +1,6 @@
 """`lakeward unschedule TABLE [INSTANT]`: remove a pending plan of Lakeward, so that its file groups are free.
 
-Touches: stdout, stderr; the table, through `services/compaction/run/unscheduling.py`.
+Touches: stdout, stderr; the table, through `services/compaction/run/unschedule.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
          2. a plan that another engine wrote stays without --foreign, and the error says how that engine unschedules it.
 See:     docs/decisions/0009-plans-expire.md
@@ -22,12 +22,12 @@ from lakeward.protocol.pending.pending_work import pending_work
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import label
 from lakeward.protocol.transition import ServiceAction
-from lakeward.services.compaction.run.unscheduling import Hindrance, StillScheduled, preview_unscheduling
-from lakeward.services.compaction.run.unscheduling import unschedule as unschedule_plan
+from lakeward.services.compaction.run.unschedule import Hindrance, StillScheduled, preview_unscheduling
+from lakeward.services.compaction.run.unschedule import unschedule as unschedule_plan
 
 if TYPE_CHECKING:
     from lakeward.protocol.pending.pending_work import PendingWork
-    from lakeward.services.compaction.run.unscheduling import Unscheduled
+    from lakeward.services.compaction.run.unschedule import Unscheduled
 
 
 def unschedule(

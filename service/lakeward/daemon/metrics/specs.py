@@ -21,7 +21,7 @@ from enum import StrEnum
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus, TeeStatus
 from lakeward.index.build_state import BuildProgress
-from lakeward.index.record.scaling import IndexLoad
+from lakeward.index.record.index_growth import IndexLoad
 from lakeward.protocol.job_kind import RETIRED, JobKind
 from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS

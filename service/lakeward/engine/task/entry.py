@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.engine.task.operation_spec import OperationResult, OperationSpec
 from lakeward.engine.task.slice_check_spec import CheckedSlice, SliceCheck
-from lakeward.storage.opening import open_storage
+from lakeward.storage.storage_of_url import open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -39,8 +39,8 @@ from lakeward.engine.task.waiting_deletes import WaitingDeletes
 from lakeward.engine.task.work_counters import WorkMeter
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey
+from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.footer import NativeLogFooter
-from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator

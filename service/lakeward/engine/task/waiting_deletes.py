@@ -6,7 +6,7 @@ Touches: the writer that it is given.
 
 from __future__ import annotations
 
-from lakeward.format.log.writer import LogFileWriter
+from lakeward.format.log.log_writer import LogFileWriter
 from lakeward.merge.rules.tombstones import Tombstones
 
 

@@ -32,7 +32,7 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.log.block import BlockType, CorruptBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
-from lakeward.format.log.writer import LogFileStats, LogFileWriter
+from lakeward.format.log.log_writer import LogFileStats, LogFileWriter
 from lakeward.format.supplemental_logging import SupplementalLogging
 
 _KEY = "_hoodie_record_key"

@@ -1,8 +1,8 @@
 """Records of the metadata table, from and to the Avro of one writer's schema.
 
 The schema stands in every base file and log block, and older releases have a shorter one
-(`format/metadata/schema.py`): a record is decoded by the schema beside it, and encoded by that of the table's own
-newest file.
+(`format/metadata/record_schema.py`): a record is decoded by the schema beside it, and encoded by that of the table's
+own newest file.
 
 The few shapes are written out here and in `stats_codec.py`. A commit decodes and encodes a hundred thousand
 records while it holds the table's lock, and a general Avro library takes several times as long for them.
@@ -45,7 +45,7 @@ from lakeward.format.metadata.record import (
     RecordType,
     SecondaryIndexRecord,
 )
-from lakeward.format.metadata.schema import RecordLayout, parse_metadata_schema
+from lakeward.format.metadata.record_schema import RecordLayout, parse_metadata_schema
 from lakeward.format.metadata.stats_codec import (
     PRESENT,
     NotUnderstood,

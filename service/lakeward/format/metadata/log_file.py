@@ -34,10 +34,10 @@ from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.delete_block import encode_deletes, read_delete_block
+from lakeward.format.log.log_writer import block_head
 from lakeward.format.log.native_log.delete_file import read_native_deletes
 from lakeward.format.log.native_log.footer import NativeLogFooter, encode_footer
-from lakeward.format.log.native_log.reader import open_native_log
-from lakeward.format.log.writer import block_head
+from lakeward.format.log.native_log.native_log_file import open_native_log
 
 SPOOL_BYTES = 8 * 1024 * 1024
 

@@ -17,9 +17,9 @@ Rows are not looked at, so the counts are those of the files: a row of a base fi
 
 The record says that its range is exact ("tight"), so that it takes the older record's place; Hudi says so wherever it
 has column_stats. It may only be said by who knows all files. Where that is not so for a column, or a write is under way
-that will be read as an older one (`protocol/metadata/writer`), there is no record: the older one stays, and since a
-compaction puts no value into a partition that was not there, what it says still holds. Hudi writes a record of the
-files that it does know there, which queries then believe.
+that will be read as an older one (`protocol/metadata/metadata_writer`), there is no record: the older one stays, and
+since a compaction puts no value into a partition that was not there, what it says still holds. Hudi writes a record of
+the files that it does know there, which queries then believe.
 
 Touches: nothing.
 Keeps:   1. every value of a file that counts lies within the partition's range;

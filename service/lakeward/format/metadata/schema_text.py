@@ -1,4 +1,5 @@
-"""The Avro schema of a new metadata table's records, as JSON: what `format/metadata/schema.py` knows, written out.
+"""The Avro schema of a new metadata table's records, as JSON: what `format/metadata/record_schema.py` knows, written
+out.
 
 Types, names and defaults are those of Hudi 1.2.0, and of 1.0.2 for a table of version 8; the sentences of Hudi's
 schema, which no reader asks for, are not there.
@@ -14,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from lakeward.format.avro.column_names import META_COLUMNS
-from lakeward.format.metadata.schema import (
+from lakeward.format.metadata.record_schema import (
     ARRAY_WRAPPER,
     BLOOM_FILTER,
     FILE,

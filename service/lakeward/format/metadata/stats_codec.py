@@ -30,7 +30,7 @@ from lakeward.format.avro.primitive import (
     read_text,
 )
 from lakeward.format.metadata.record import ColumnStatsRecord, PartitionStatsRecord, StatsRecord
-from lakeward.format.metadata.schema import RecordLayout
+from lakeward.format.metadata.record_schema import RecordLayout
 from lakeward.format.stats.stats_value import (
     V1_DECIMAL_PRECISION,
     V1_DECIMAL_SCALE,

@@ -41,10 +41,10 @@ from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
 from lakeward.format.parquet.counted_sink import CountedSink
-from lakeward.format.parquet.encoding import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.long_values import Ranges, add_ranges, find_long
 from lakeward.format.parquet.pages import chunks_of, longest_value
+from lakeward.format.parquet.parquet_writer import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
 from lakeward.format.parquet.unreadable import broken_if_unreadable

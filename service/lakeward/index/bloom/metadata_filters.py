@@ -31,8 +31,8 @@ from lakeward.index.bloom.file_keys import KeyRange, filter_of
 from lakeward.index.bloom.filter_cache import tell_broken
 from lakeward.index.location import RECORD_KEY
 from lakeward.storage.storage import Storage
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
 
 _ORDERS_DIFFER_FROM: Final = "\ue000"

@@ -37,7 +37,7 @@ from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, differs, group_names
 from lakeward.index.seen_timeline import SeenTimeline
-from lakeward.index.settling import check_not_built, check_not_late, settled_first, undone_commits
+from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot

@@ -29,8 +29,8 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed
 from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
+from lakeward.index.record.index_growth import GroupLoad, IndexLoad, OpenGroup, Scaling, ScalingWay, Seal
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, number_of
-from lakeward.index.record.scaling import GroupLoad, IndexLoad, OpenGroup, Scaling, ScalingWay, Seal
 from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.storage import Storage, join
 

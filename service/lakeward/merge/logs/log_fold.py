@@ -29,7 +29,7 @@ from lakeward.base.kernel import I64, I64_IN, kernel, types
 from lakeward.merge.logs.key_index import KeyIndex
 from lakeward.merge.rows.log_rows import LogRows
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
-from lakeward.merge.rules.ordering import (
+from lakeward.merge.rules.ordering_codes import (
     OrderingCodes,
     decode_ordering,
     encode_ordering,

@@ -28,7 +28,7 @@ import pyarrow as pa
 from lakeward.merge.logs.log_fold import LogFold, data_kinds
 from lakeward.merge.rows.log_rows import join_batches
 from lakeward.merge.rules.merge_rules import MergeRules
-from lakeward.merge.rules.ordering import ordering_values
+from lakeward.merge.rules.ordering_codes import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering, keyless, record_keys
 from lakeward.merge.rules.winner import LogRecordKind, delete_kind

@@ -25,7 +25,7 @@ from lakeward.merge.rules.merge_rules import (
     RECORD_KEY_FIELD,
     MergeRules,
 )
-from lakeward.merge.rules.ordering import join_fields
+from lakeward.merge.rules.ordering_codes import join_fields
 from lakeward.merge.rules.ordering_type import ordering_wrappers
 
 

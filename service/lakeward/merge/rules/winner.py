@@ -20,8 +20,8 @@ base row and a later record of a smaller ordering value:
 And to that reader a delete is a record like others: one that comes after an unconditional delete takes its place, so
 that a later row of a smaller value loses to it. Deletes are given the kind of those by a column there.
 
-Ordering values come as codes and classes (`merge/rules/ordering`), so the rules know no types. The class is 1 where a
-record has no value of its own. `default_compares` says whether the default can be compared with values that are
+Ordering values come as codes and classes (`merge/rules/ordering_codes`), so the rules know no types. The class is 1
+where a record has no value of its own. `default_compares` says whether the default can be compared with values that are
 present; where it cannot, and where classes differ otherwise, Java throws, and a kernel gives the row at which it would.
 
 Touches: the arrays of states and of results that it is given.

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.merge.rules.ordering import ordering_values
+from lakeward.merge.rules.ordering_codes import ordering_values
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import LogRecordKind
 

@@ -18,7 +18,7 @@ from secrets import token_hex
 from lakeward.base.errors import BrokenFile, IndexMoved, NotFound, Unsupported
 from lakeward.index.bloom.cache_file import CacheFile
 from lakeward.index.bloom.cache_manifest import CACHE_FORM, CacheManifest, cache_folder
-from lakeward.index.bloom.cache_merging import FILE_BYTES
+from lakeward.index.bloom.cache_merge import FILE_BYTES
 from lakeward.index.bloom.cached_keys import CacheFileBuilder
 from lakeward.index.bloom.file_keys import FileKeys
 from lakeward.index.index_type import IndexType

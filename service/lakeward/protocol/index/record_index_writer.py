@@ -44,15 +44,15 @@ from lakeward.index.record.bucket_merge import merge_bucket_files
 from lakeward.index.record.bucket_writer import BucketFileWriter
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_sorter import EntrySorter
+from lakeward.index.record.index_growth import grow
 from lakeward.index.record.key_scope import split_entry_keys
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, MergeType, choose_merge
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, file_path
 from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_first, visible_at
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
-from lakeward.index.record.scaling import grow
 from lakeward.index.seen_timeline import SeenTimeline
-from lakeward.index.settling import check_not_built, check_not_late, settled_first, undone_commits
+from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.protocol.creation import create_once
 from lakeward.protocol.index.manifests import delete_unnamed, publish
 from lakeward.storage.storage import Storage, join

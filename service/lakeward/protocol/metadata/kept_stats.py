@@ -24,7 +24,7 @@ from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.protocol.metadata.snapshot import take_metadata_snapshot
 from lakeward.storage.storage import Storage
 from lakeward.table.index_definitions import IndexedColumns
-from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
 
 _SCHEMA = "schema"

@@ -14,7 +14,7 @@ What a write brings to the metadata table beside its files: keys that came and w
 
 A service has none of it: it moves no key and brings no column.
 
-Touches: storage, reading the files of targets and of replaced file groups; temporary files (`key_sorting.py`).
+Touches: storage, reading the files of targets and of replaced file groups; temporary files (`key_sorter.py`).
 Keeps:   1. every key of a replaced file group is gone or has another place;
          2. memory is bounded by one run of keys and what merging one slice takes.
 """
@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, Conflict
-from lakeward.protocol.metadata.key_sorting import GONE, KeySorter
+from lakeward.protocol.metadata.key_sorter import GONE, KeySorter
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.storage import Storage, is_of_storage

@@ -30,7 +30,7 @@ from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.key_changes import WriteChanges, replaced_slices
-from lakeward.protocol.metadata.key_sorting import GONE, KeySorter
+from lakeward.protocol.metadata.key_sorter import GONE, KeySorter
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.query.slice_query import SliceQuery

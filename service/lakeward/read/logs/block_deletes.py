@@ -16,7 +16,7 @@ from lakeward.format.file_name import parse_native_log
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
 from lakeward.format.log.native_log.delete_file import read_native_deletes
-from lakeward.format.log.native_log.reader import open_native_log
+from lakeward.format.log.native_log.native_log_file import open_native_log
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from lakeward.base.errors import Unsupported
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
-from lakeward.merge.rules.ordering import encode_ordering
+from lakeward.merge.rules.ordering_codes import encode_ordering
 from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.read.logs.block_deletes import read_deletes

@@ -41,9 +41,9 @@ from lakeward.format.projection import project
 from lakeward.merge.logs.file_run import FileRun, FileRuns
 from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.memory_budget import MemoryBudget
-from lakeward.merge.rules.filling import part_schema, with_part
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type, ordering_wrappers
+from lakeward.merge.rules.partial_rows import part_schema, with_part
 from lakeward.merge.rules.records import delete_ordering, record_keys
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.rules.winner import LogRecordKind
@@ -59,7 +59,7 @@ from lakeward.read.logs.sorted_logs import SortedLog, are_native_parquet, count_
 from lakeward.read.made_keys import check_keys_can_be_made, with_made_keys
 from lakeward.read.operation_column import check_no_operations
 from lakeward.read.positions import BlockPlaces, keys_with_places, names_places, with_places
-from lakeward.read.query.pruning import choose_log_row_groups
+from lakeward.read.query.row_group_choice import choose_log_row_groups
 from lakeward.read.query.sample import SampleTap
 from lakeward.read.query.slice_query import EVERYTHING, PARTITION_FIELD, SliceQuery
 from lakeward.storage.storage import Storage, parent

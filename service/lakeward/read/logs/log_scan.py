@@ -57,7 +57,7 @@ from lakeward.format.log.block import (
     read_content_range,
     scan_blocks,
 )
-from lakeward.format.log.native_log.reader import open_native_log
+from lakeward.format.log.native_log.native_log_file import open_native_log
 from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import is_ordered_by_text

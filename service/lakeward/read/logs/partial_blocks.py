@@ -1,7 +1,8 @@
 """Log blocks whose rows have some of the table's columns only, as MERGE INTO of some columns writes them (IS_PARTIAL).
 
-A column that is not in the block holds what the row that it wins over holds (`merge/rules/filling`), whichever of the
-two is newer. So does Hudi from the first such block of a slice on; for rows with all columns it is the same as ever.
+A column that is not in the block holds what the row that it wins over holds (`merge/rules/partial_rows`), whichever of
+the two is newer. So does Hudi from the first such block of a slice on; for rows with all columns it is the same as
+ever.
 
 Touches: nothing.
 Keeps:   1. blocks of which it is not certain what Hudi makes of them are `Unsupported`;

@@ -32,7 +32,7 @@ from lakeward.merge.digest import Digest
 from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
-from lakeward.merge.rules.ordering import encode_ordering
+from lakeward.merge.rules.ordering_codes import encode_ordering
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones

@@ -1,8 +1,8 @@
 """Which rows are wanted, by their values: conditions that all must hold.
 
 A condition holds for values alone, never for null, as in a query. One on the record key holds for all versions of a
-record or for none; one on another column may hold for one version and not for the next. `read/query/pruning.py` has
-what follows from that.
+record or for none; one on another column may hold for one version and not for the next.
+`read/query/row_group_choice.py` has what follows from that.
 
 Touches: nothing.
 Keeps:   a row group is passed over only where no value within its range could be wanted.

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lakeward.base.errors import LakewardError
 from lakeward.protocol.section import SectionProblem, SettingsSection, Text, Verbatim
-from lakeward.services.archive.plan.settings import (
+from lakeward.services.archive.plan.hudi_archiver_keys import (
     CLEAN_POLICY,
     CLEANED,
     KEEP_MAX,

@@ -26,9 +26,9 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, newest_clean
-from lakeward.services.clean.plan.purging import PurgeReason, find_due
-from lakeward.services.clean.plan.settings import CleanRules
-from lakeward.services.clean.run.choosing import CleanChoice, choose_overdue, find_retention
+from lakeward.services.clean.plan.hudi_cleaner_keys import CleanRules
+from lakeward.services.clean.plan.purge_rules import PurgeReason, find_due
+from lakeward.services.clean.run.clean_choice import CleanChoice, choose_overdue, find_retention
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.table.quarantine import Quarantine, load_quarantine
@@ -37,7 +37,7 @@ from lakeward.table.timeline.cleans import StatedRetention
 
 if TYPE_CHECKING:
     from lakeward.services.clean.run.cleaner import CleanReport
-    from lakeward.services.clean.run.purging import PurgedRun
+    from lakeward.services.clean.run.purge import PurgedRun
 
 AFTER_COMMITS = 5
 """It cleans once slices could have gone for so many commits. Writers that clean by themselves do so at each commit, so
@@ -113,7 +113,7 @@ class CleanService:
         """End what is pending, then clean; with the instants of the cleans."""
         # These load the kernels: only once there is something to clean.
         from lakeward.services.clean.run.cleaner import Cleaner
-        from lakeward.services.clean.run.purging import purge_quarantine
+        from lakeward.services.clean.run.purge import purge_quarantine
 
         rules = care.rules
         choice = CleanChoice(table.storage, table.base_path, rules.options, clock=table.clock)

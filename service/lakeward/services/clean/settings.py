@@ -22,9 +22,7 @@ from lakeward.protocol.section import (
     checked,
 )
 from lakeward.services.clean.plan.consumer import WatermarkPlace, parse_place
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
-from lakeward.services.clean.plan.settings import (
+from lakeward.services.clean.plan.hudi_cleaner_keys import (
     CleanRules,
     clean_policy_of,
     is_incremental,
@@ -32,6 +30,8 @@ from lakeward.services.clean.plan.settings import (
     says_what_is_kept,
     settings_of_policy,
 )
+from lakeward.services.clean.plan.options import CleanOptions
+from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
 
 
 class CleanSettings(SettingsSection):

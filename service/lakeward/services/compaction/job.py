@@ -31,7 +31,7 @@ from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
-from lakeward.services.compaction.run.unscheduling import Unscheduled
+from lakeward.services.compaction.run.unschedule import Unscheduled
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId

@@ -3,7 +3,7 @@
 Both are due at once, the clean where it may find something. What its timeline shows is read at each plan; its plans are
 read once.
 
-Touches: the metadata table, through `services/metadata/run/trigger.py`.
+Touches: the metadata table, through `services/metadata/run/early_service.py`.
 Keeps:   what cannot be read is not serviced, and holds nothing of the table back: a compaction of the table, which
          writes to it, says why.
 """
@@ -20,13 +20,13 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.metadata.plan.trigger import MetadataService, MetadataTrigger
-from lakeward.services.metadata.run.trigger import scan_trigger, service_metadata
+from lakeward.services.metadata.plan.due_before_writers import MetadataService, MetadataTrigger
+from lakeward.services.metadata.run.early_service import scan_trigger, service_metadata
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
 from lakeward.table.metadata.compact_after import MetadataCompactAfter
 
 if TYPE_CHECKING:
-    from lakeward.services.metadata.run.services import MetadataDone
+    from lakeward.services.metadata.run.metadata_round import MetadataDone
 
 _SERVICES = {
     JobKind.METADATA_CLEAN: MetadataService.CLEAN,

@@ -1,7 +1,7 @@
 """Rollback as a service of the daemon: is there a failed write of the table, or an attempt at a service that died, and
 the job that rolls it back.
 
-Touches: the table, through `services/rollback/run/rolling_back.py`; to find one it reads the heartbeats of writes that
+Touches: the table, through `services/rollback/run/roll_back.py`; to find one it reads the heartbeats of writes that
          have been pending for long.
 Keeps:   a write of which the timeline has changed lately is left alone, whatever its heartbeat says.
 """
@@ -20,7 +20,7 @@ from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.failed_writes import judge_quiet
-from lakeward.services.rollback.run.rolling_back import find_quiet, roll_back_writes
+from lakeward.services.rollback.run.roll_back import find_quiet, roll_back_writes
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
 from lakeward.table.snapshot import TableSnapshot
 

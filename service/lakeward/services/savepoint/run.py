@@ -29,7 +29,7 @@ from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import SavepointFiles
-from lakeward.services.savepoint.plan import Pinned, check_commit, check_uncleaned, files_to_keep, pinned_by
+from lakeward.services.savepoint.savepoint_plan import Pinned, check_commit, check_uncleaned, files_to_keep, pinned_by
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.past_slices import groups_as_of

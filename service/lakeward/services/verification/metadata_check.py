@@ -48,7 +48,7 @@ from lakeward.services.verification.metadata_view import MetadataView, view_meta
 from lakeward.services.verification.record_index_check import check_index_in_rows, check_rows_in_index, first_entries
 from lakeward.services.verification.stats_check import check_blooms, check_column_stats, check_partition_stats
 from lakeward.storage.storage import Storage, join
-from lakeward.table.metadata.listing import DifferenceKind, compare_with_storage
+from lakeward.table.metadata.metadata_listing import DifferenceKind, compare_with_storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot

@@ -18,9 +18,9 @@ from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.index_definitions import IndexedColumns, load_index_definitions, load_indexed_columns
-from lakeward.table.metadata.listing import MetadataListing
+from lakeward.table.metadata.metadata_listing import MetadataListing
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
 
 

@@ -36,7 +36,7 @@ from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FrozenGroup
 from lakeward.table.file_system_view import build_file_groups, sort_files
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
-from lakeward.table.timeline.reader import TimelineReader
+from lakeward.table.timeline.timeline_reader import TimelineReader
 from lakeward.table.written_files import find_damage
 
 TABLE = "table"

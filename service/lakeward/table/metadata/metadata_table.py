@@ -43,8 +43,8 @@ from lakeward.table.partition import files_of
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config, timeline_folder
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.table.timeline.reader import TimelineContent, TimelineReader
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline, load_timeline
+from lakeward.table.timeline.timeline_reader import TimelineContent, TimelineReader
 
 FOLDER = "metadata"
 """The name of the folder below `.hoodie`."""

@@ -34,8 +34,8 @@ from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.table.timeline.reader import TimelineCache
 from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline_reader import TimelineCache
 
 PLANNED_BY = "planned_by"
 """A key of a plan's extra metadata: only we write it, so a plan that has it may be rolled back by us."""

@@ -63,7 +63,7 @@ from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import PartitionFiles, archived_instants, sort_files
 from lakeward.table.found_link import FoundLink
-from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.partition import UnlistedFolder, list_partitions
 from lakeward.table.snapshot import (
     SCHEMA_FOLDER,
@@ -84,9 +84,9 @@ from lakeward.table.table_config import (
     timeline_folder,
 )
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
-from lakeward.table.timeline.reader import TimelineCache, TimelineReader
 from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, read_timeline
+from lakeward.table.timeline.timeline_reader import TimelineCache, TimelineReader
 from lakeward.table.timeline.writer_conflicts import WriterConflict, find_writer_conflicts
 from lakeward.table.watching.file_change import (
     ADDS_FILES,

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from lakeward.engine.dispatch.dispatcher import Progress
-from lakeward.write.flow.keying import Keying
-from lakeward.write.tagging.tagging import Tagging
+from lakeward.write.flow.row_keys import Keying
+from lakeward.write.tagging.tagging_kinds import Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
 
 

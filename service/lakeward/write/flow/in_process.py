@@ -19,13 +19,13 @@ from lakeward.index.index import record_locations
 from lakeward.index.location import INSTANT
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.storage.storage import Storage
-from lakeward.write.flow.counting import count_places
-from lakeward.write.flow.keying import Keying
 from lakeward.write.flow.one_place import keep_one_place, leaving_rows
+from lakeward.write.flow.row_counts import count_places
+from lakeward.write.flow.row_keys import Keying
 from lakeward.write.flow.shares import targets_of
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY
-from lakeward.write.tagging.tagging import BatchTagging, LookupTagging, Tagging
+from lakeward.write.tagging.tagging_kinds import BatchTagging, LookupTagging, Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
 
 _ROWS_AT_ONCE = 16_384

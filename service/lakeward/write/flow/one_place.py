@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.storage.storage import Storage
-from lakeward.write.flow.keying import Keying
+from lakeward.write.flow.row_keys import Keying
 from lakeward.write.flow.winning_partition import (
     DECISIONS,
     GOES,
@@ -34,7 +34,7 @@ from lakeward.write.flow.winning_partition import (
 )
 from lakeward.write.keyed_rows import LEAVES, ORDER, PARTITION_PATH, PLACE, RECORD_KEY
 from lakeward.write.tagging.stored_rows import read_stored, stored_schema
-from lakeward.write.tagging.tagging import OnePlace
+from lakeward.write.tagging.tagging_kinds import OnePlace
 
 _LOCATION = [RECORD_KEY, PARTITION_PATH, PLACE]
 _LEAST, _GREATEST = f"{PARTITION_PATH}_min", f"{PARTITION_PATH}_max"

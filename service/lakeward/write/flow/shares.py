@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.merge.logs.key_index import hash_keys
-from lakeward.write.flow.counting import Place, place_codes
+from lakeward.write.flow.row_counts import Place, place_codes
 from lakeward.write.keyed_rows import RECORD_KEY
 from lakeward.write.target import Share
 

@@ -5,7 +5,7 @@
                                                      +--repartitioned by task, sorted within by (target, key as UTF-8,
     kept rows --joined with the Assignment-----------+  place in the input)--handles--> results
     data frame or files --keyed, joined with what tasks find in files, kept by Spark, counted--> Workload
-                          (by ranges and filters: `spark_comparing`)
+                          (by ranges and filters: `spark_comparison`)
 
 Files are read twice: reading and keying a row again costs a tenth of what Spark takes to keep it (measured on a
 million rows: 2 s of CPU, and 20). What an unknown data frame costs, or a join, is paid once, and the rows are kept. A
@@ -48,13 +48,13 @@ from lakeward.format.projection import project
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import HashedIndex, Index
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS
-from lakeward.storage.opening import open_storage
-from lakeward.write.flow.counting import Counted, Place, add_up, count_places, count_rows
-from lakeward.write.flow.keying import Keying
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.flow.parts import InputPart, InputParts
+from lakeward.write.flow.row_counts import Counted, Place, add_up, count_places, count_rows
+from lakeward.write.flow.row_keys import Keying
 from lakeward.write.flow.shares import NOWHERE, targets_of
 from lakeward.write.flow.slots import assign_slots, numbers_into
-from lakeward.write.flow.spark_comparing import comparing
+from lakeward.write.flow.spark_comparison import comparing
 from lakeward.write.flow.spark_frames import carrying, numbers_of, quoted, spark_schema
 from lakeward.write.flow.spark_one_place import SparkOnePlace, ranges_of
 from lakeward.write.handles.handle import write_target
@@ -68,7 +68,7 @@ from lakeward.write.keyed_rows import (
     placed_schema,
     tagged_schema,
 )
-from lakeward.write.tagging.tagging import BatchTagging, LookupTagging, Tagging
+from lakeward.write.tagging.tagging_kinds import BatchTagging, LookupTagging, Tagging
 from lakeward.write.target import Assignment, Share, TargetResult, Workload, WriteContext, WriteTarget
 
 if TYPE_CHECKING:

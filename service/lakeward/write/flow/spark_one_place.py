@@ -19,8 +19,8 @@ from pyspark.sql import functions
 from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
-from lakeward.storage.opening import open_storage
-from lakeward.write.flow.keying import Keying
+from lakeward.storage.storage_of_url import open_storage
+from lakeward.write.flow.row_keys import Keying
 from lakeward.write.flow.spark_frames import carrying, numbers_of, quoted, spark_schema
 from lakeward.write.flow.winning_partition import (
     DECISIONS,
@@ -35,7 +35,7 @@ from lakeward.write.flow.winning_partition import (
 )
 from lakeward.write.keyed_rows import LEAVES, ORDER, PARTITION_PATH, PLACE, RECORD_KEY, keyed_schema, tagged_schema
 from lakeward.write.tagging.stored_rows import read_stored, stored_schema
-from lakeward.write.tagging.tagging import OnePlace
+from lakeward.write.tagging.tagging_kinds import OnePlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

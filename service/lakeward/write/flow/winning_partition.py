@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeRules
-from lakeward.write.handles.incoming import deleted_by_column, incoming_rows
+from lakeward.write.handles.incoming_rows import deleted_by_column, incoming_rows
 from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, RECORD_KEY
 
 IS_KNOWN: Final = "_lakeward_known"

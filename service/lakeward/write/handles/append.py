@@ -34,15 +34,15 @@ from lakeward.engine.task.operation_output import open_operation_output, output_
 from lakeward.engine.task.waiting_deletes import WaitingDeletes
 from lakeward.format.file_name import LogFileName
 from lakeward.format.log.block import BlockType
+from lakeward.format.log.log_writer import LogFileStats, LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.footer import NativeLogFooter
-from lakeward.format.log.writer import LogFileStats, LogFileWriter, log_block_schema
 from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.merge.rules.ordering_type import ordering_columns
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.storage.storage import Storage
 from lakeward.write.handles.appended_records import AppendedRecords
-from lakeward.write.handles.incoming import IncomingRows
+from lakeward.write.handles.incoming_rows import IncomingRows
 from lakeward.write.handles.key_changes import open_key_changes
 from lakeward.write.handles.log_check import check_logs
 from lakeward.write.handles.stats import appended_stat

@@ -16,7 +16,7 @@ from lakeward.engine.task.record_digests import RecordDigests
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.write.handles.deletes import tombstones_of
-from lakeward.write.handles.incoming import IncomingRows
+from lakeward.write.handles.incoming_rows import IncomingRows
 from lakeward.write.handles.key_changes import KeyChangesFile
 from lakeward.write.handles.table_rows import TableRows
 from lakeward.write.keyed_rows import RECORD_KEY

@@ -27,7 +27,7 @@ from lakeward.format.avro.schema import required_columns
 from lakeward.format.file_name import BaseFileName
 from lakeward.storage.storage import Storage
 from lakeward.write.handles.base_file_output import BaseFileOutput
-from lakeward.write.handles.incoming import IncomingRows
+from lakeward.write.handles.incoming_rows import IncomingRows
 from lakeward.write.handles.key_changes import open_key_changes
 from lakeward.write.handles.stats import created_stat
 from lakeward.write.handles.table_rows import ONE_VALUE, TableRows

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import Unsupported
-from lakeward.merge.rules.ordering import join_fields, ordering_values
+from lakeward.merge.rules.ordering_codes import join_fields, ordering_values
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.write.handles.incoming import leaving
+from lakeward.write.handles.incoming_rows import leaving
 from lakeward.write.keyed_rows import RECORD_KEY
 from lakeward.write.request import WriteOperation
 from lakeward.write.target import WriteContext

@@ -18,11 +18,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from lakeward.engine.task.peak_memory import use_tight_pool
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.handles.append import append
 from lakeward.write.handles.create import create
-from lakeward.write.handles.incoming import incoming_rows
+from lakeward.write.handles.incoming_rows import incoming_rows
 from lakeward.write.handles.merge import merge, sort
 from lakeward.write.request import WriteOperation
 from lakeward.write.target import HandleKind, TargetResult, WriteContext, WriteTarget

@@ -8,7 +8,7 @@ The merge is that of compaction (`engine/task/operation`), and so are its rules:
 value than that of the table's row loses, and that one keeps its commit time; by commit time the new row wins. Deletes
 of the operation win always. Row groups that no row touches are copied as they are stored.
 
-Where no row came and the file is to be sorted (`write/sorting`), its rows are rewritten by their keys.
+Where no row came and the file is to be sorted (`write/file_sort`), its rows are rewritten by their keys.
 
 Where rows are added without looking for their keys (Hudi's `insert`), they stand beside those of the base file: by the
 order of their keys where the base file is sorted, else behind them.
@@ -54,7 +54,7 @@ from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
 from lakeward.write.handles.base_file_output import BaseFileOutput
 from lakeward.write.handles.deletes import tombstones_of
-from lakeward.write.handles.incoming import IncomingRows
+from lakeward.write.handles.incoming_rows import IncomingRows
 from lakeward.write.handles.key_changes import KeyChangesFile, open_key_changes
 from lakeward.write.handles.spooled_records import SpooledRecords
 from lakeward.write.handles.stats import merged_stat

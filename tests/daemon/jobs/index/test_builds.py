@@ -18,7 +18,7 @@ from lakeward.index.build_state import BuildProgress, build_folder
 from lakeward.index.index_type import IndexType
 from lakeward.index.record.record_options import RECORD_OPTIONS
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-from lakeward.services.indexing.run import building
+from lakeward.services.indexing.run import index_build
 from tests.daemon.serving import Serving
 from tests.faults import Killed
 from tests.index.builds import in_process
@@ -43,9 +43,9 @@ class Building:
         self.folder = self.folder_of(IndexType.RECORD)
         work = replace(in_process(self.base), folder=str(self.folder))
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(building, "located_keys", self._die)
+            patched.setattr(index_build, "located_keys", self._die)
             with pytest.raises(Killed):
-                building.build_index(STORAGE, opens, lambda: scan(self.base), work)
+                index_build.build_index(STORAGE, opens, lambda: scan(self.base), work)
 
     @staticmethod
     def _die(*given: object) -> None:

@@ -15,8 +15,8 @@ from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec
 from lakeward.daemon.status import IndexStatus, JobEnd
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.index import update_choice
+from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
-from lakeward.index.opening import open_index
 from lakeward.index.update_choice import UpdateReason
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind

@@ -17,7 +17,7 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.filter_cache_writer import create_filter_cache
 from lakeward.protocol.job_kind import JobKind
-from lakeward.services.indexing.judge.listing import ListedIndex, list_indexes
+from lakeward.services.indexing.judge.index_list import ListedIndex, list_indexes
 from lakeward.write.request import FileSizes
 from tests.daemon.serving import Serving
 from tests.index.bloom.caches import STORAGE, cache_files, mislead_cache, rebuilt

@@ -30,11 +30,11 @@ from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind
-from lakeward.services.indexing.run.building import build_index
+from lakeward.services.indexing.run.index_build import build_index
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
@@ -46,7 +46,7 @@ from tests.index.version_6_indexes import record as record_index
 from tests.our_reader import scan
 from tests.version_6_lives import RecordedLife
 from tests.write.own_record_index import FIRST, STORAGE, built, located, write_by
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, new_table, write
 
 KEYS = [f"k{number}" for number in range(1, 20)]

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import NativeLogKind, NativeLogName
+from lakeward.format.log.log_writer import log_block_schema
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.log.native_log.footer import NativeLogFooter
-from lakeward.format.log.writer import log_block_schema
 
 FILE_ID = "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"
 INSTANT = "20261122003000000"

@@ -16,10 +16,10 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.data_block import read_data_block
+from lakeward.format.log.log_writer import log_block_schema
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.footer import NativeLogFooter
-from lakeward.format.log.native_log.reader import NativeLog, open_native_log
-from lakeward.format.log.writer import log_block_schema
+from lakeward.format.log.native_log.native_log_file import NativeLog, open_native_log
 from tests import native_log_judge as judge
 from tests.format.log.native_log.native_files import (
     FILE_ID,
@@ -130,7 +130,7 @@ def test_strings_may_come_in_dictionaries() -> None:
 
 @pytest.mark.parametrize("word", ["lance", "orc", "vortex"])
 def test_a_format_that_is_not_read_is_refused_by_its_name(word: str) -> None:
-    """Nothing of the file is read. Keeps 1 of format/log/native_log/reader."""
+    """Nothing of the file is read. Keeps 1 of format/log/native_log/native_log_file."""
     with pytest.raises(Unsupported, match=f"of the format {word}"):
         open_native_log(io.BytesIO(), 0, native_name(format=word), where="x")
 
@@ -143,7 +143,7 @@ def test_a_torn_file_is_an_error(cut: int) -> None:
 
 
 def test_an_older_row_group_is_not_read_on_opening() -> None:
-    """Only the end of the file is. Keeps 2 of format/log/native_log/reader."""
+    """Only the end of the file is. Keeps 2 of format/log/native_log/native_log_file."""
     data = bytearray(data_file([row(f"k{number:05}", number, "v" * 50) for number in range(3_000)]))
     data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)
     assert opened(bytes(data)).rows == 3_000

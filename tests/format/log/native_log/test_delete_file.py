@@ -17,10 +17,10 @@ from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import NativeLogKind
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.delete_block import DeletedKeys
+from lakeward.format.log.log_writer import log_block_schema
 from lakeward.format.log.native_log.delete_file import read_native_deletes
 from lakeward.format.log.native_log.footer import NativeLogFooter, encode_footer
-from lakeward.format.log.native_log.reader import open_native_log
-from lakeward.format.log.writer import log_block_schema
+from lakeward.format.log.native_log.native_log_file import open_native_log
 from lakeward.merge.rules.ordering_type import ordering_wrappers
 from tests import native_log_judge as judge
 from tests.format.log.native_log.native_files import FOOTER, INSTANT, TABLE, delete_file, native_name

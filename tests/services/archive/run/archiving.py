@@ -7,7 +7,7 @@ from pathlib import Path
 from lakeward.format.timeline.history_file import decode_rows
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.protocol.owner import Processes
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver, ArchiveReport
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage

@@ -16,7 +16,7 @@ from lakeward.format.timeline.clean_metadata import CleanMetadata, write_clean_m
 from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
 from lakeward.format.timeline.history import HistoryFile, manifest_name
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run import archiver as archiving
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import CalledStorage

@@ -16,7 +16,7 @@ from lakeward.services.clean.plan.decision import LEFT_NOTHING, CleanOutcome
 from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SettableClock, SkippingClock

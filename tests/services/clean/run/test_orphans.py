@@ -14,7 +14,7 @@ from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.run.orphans import OrphanReport, look, restore_orphans, set_orphans_aside
-from lakeward.services.clean.run.purging import purge_quarantine
+from lakeward.services.clean.run.purge import purge_quarantine
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import load_quarantine

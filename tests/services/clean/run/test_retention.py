@@ -11,7 +11,7 @@ from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, C
 from lakeward.services.clean.plan.adopted import RETAINED
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.services.clean.run.choosing import CleanChoice, find_retention
+from lakeward.services.clean.run.clean_choice import CleanChoice, find_retention
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.service_instants import PLANNED_BY
 from tests.clocks import SkippingClock
@@ -37,8 +37,8 @@ def put_clean(base: Path, instant: str, policy: str, *, earliest: str, last: str
 
 
 def test_the_newest_clean_of_another_engine_says_how_much_is_kept(tmp_path: Path) -> None:
-    """Keeps 2 of services/clean/run/choosing: one of Lakeward's says nothing, unless it says what it adopted; a setting
-    wins."""
+    """Keeps 2 of services/clean/run/clean_choice: one of Lakeward's says nothing, unless it says what it adopted; a
+    setting wins."""
     base = compacted("v9", tmp_path / "table")
     commits = [each.time for each in scan(base).timeline.completed_writes]
 

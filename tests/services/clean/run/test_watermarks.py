@@ -12,7 +12,7 @@ from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import Watermark
-from lakeward.services.clean.run.choosing import CleanChoice
+from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.watermarks import read_watermarks
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot

@@ -21,7 +21,7 @@ from itertools import combinations_with_replacement, product
 from lakeward.services.compaction.plan.log_runs import files_of_run, pending_writes, pick_prefix
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.table.file_group import LogFile
-from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.synthetic_table import completed, file_group, minute, pending, snapshot_of
 
 Node = int | tuple["Node", ...]

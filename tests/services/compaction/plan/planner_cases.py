@@ -20,7 +20,7 @@ from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.reader import LogCompaction, WriteProfile
+from lakeward.table.timeline.timeline_reader import LogCompaction, WriteProfile
 from tests.synthetic_table import completed, file_group, log_compacted, minute, pending, snapshot_of
 
 PENDING_MAPS = {

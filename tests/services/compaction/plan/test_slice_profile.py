@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakeward.services.compaction.plan.log_runs import files_of_run
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
-from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.synthetic_table import file_group, minute
 
 

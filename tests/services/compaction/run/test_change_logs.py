@@ -16,7 +16,7 @@ from lakeward.format.file_name import CDC_SUFFIX, parse_any_data_file
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.services.clean.run.orphans import look
-from lakeward.services.clean.run.undoing import undo_clean
+from lakeward.services.clean.run.undo import undo_clean
 from lakeward.services.savepoint.run import create_savepoint
 from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
@@ -31,7 +31,7 @@ from tests.services.bench import NOTHING, Bench
 from tests.services.clean.run.cleaning import clean, data_files
 from tests.services.clean.run.test_orphans import stray_instant, table_at
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.services.together.restore.run.test_restoring import LAST, THIRD, but_restores, go_back, without
+from tests.services.together.restore.run.test_restore import LAST, THIRD, but_restores, go_back, without
 
 
 def compact(bench: Bench) -> tuple[str, str]:

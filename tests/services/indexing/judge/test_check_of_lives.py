@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
-from lakeward.index.opening import open_index
 from lakeward.index.simple import SimpleIndex
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize

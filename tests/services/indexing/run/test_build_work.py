@@ -16,7 +16,7 @@ from lakeward.index.build_state import BuildState
 from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.protocol.progress import Engine
 from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing, remove_checkpoints
-from lakeward.services.indexing.run.building import build_index
+from lakeward.services.indexing.run.index_build import build_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from tests.clocks import SettableClock

@@ -16,9 +16,9 @@ from lakeward.base.errors import BrokenFile, Cancelled
 from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.index.index import HashedIndex, Index, record_locations
+from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import LOCATIONS
-from lakeward.index.opening import open_index
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.services.indexing.run.looking_up import look_up_by_job
@@ -29,7 +29,7 @@ from tests.clocks import SkippingClock
 from tests.index.following import truth
 from tests.our_reader import scan
 from tests.write.own_record_index import built, opened, write_by
-from tests.write.test_writing import CLOCK
+from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, new_table, write
 
 STORAGE = LocalStorage()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.protocol.lock.opening import stopped_writers_options
+from lakeward.protocol.lock.lock_choice import stopped_writers_options
 from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.metadata.plan.services import MetadataBacklog
-from lakeward.services.metadata.run.cleaning import CleanedMetadata, MetadataCleaner
+from lakeward.services.metadata.plan.metadata_due import MetadataBacklog
 from lakeward.services.metadata.run.compaction import CompactedMetadata, MetadataCompactor
+from lakeward.services.metadata.run.metadata_clean import CleanedMetadata, MetadataCleaner
 from lakeward.services.metadata.run.serviced_metadata import snapshot_with_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
@@ -21,7 +21,7 @@ from tests.metadata_golden import GOLDEN, METADATA, METADATA_TIMELINE, timeline
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 from tests.protocol.metadata.test_key_changes import changed
-from tests.protocol.metadata.test_writer import Desk
+from tests.protocol.metadata.test_metadata_writer import Desk
 from tests.version_10 import set_version
 
 VERSION_10 = "v10_metadata"

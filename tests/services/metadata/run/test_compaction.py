@@ -19,12 +19,12 @@ from lakeward.format.metadata.record import MetadataRecord
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State, format_instant_time
 from lakeward.protocol.attempts.heartbeat import EXPIRY_SECONDS
-from lakeward.services.metadata.run.commit_metadata import changed_operation, metadata_compaction_plan
+from lakeward.services.metadata.run.metadata_commit import changed_operation, metadata_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything, is_leftover

@@ -11,12 +11,12 @@ import pytest
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LockHeld, Refused, TryLater
-from lakeward.protocol.lock.opening import stopped_writers_options
+from lakeward.protocol.lock.lock_choice import stopped_writers_options
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.table_properties import update_properties
 from lakeward.services.metadata.run.removal import Removal, preview_removal, remove_metadata
 from lakeward.storage.local import LocalStorage
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import TableConfig, load_table_config
 from tests.clocks import SkippingClock

@@ -51,7 +51,7 @@ def test_mixed_slices_become_base_files(base: Path) -> None:
 
 def test_native_logs_are_cleaned_away(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that readers need goes with them."""
-    monkeypatch.setattr("lakeward.services.metadata.plan.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     first = native_logs(base)
     compact_metadata(base, LocalStorage())
     commit_natively(base)

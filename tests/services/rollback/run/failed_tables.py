@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.rollback import Step
-from lakeward.services.rollback.run.rolling_back import RollbackReport, find_decisions, roll_back_writes
+from lakeward.services.rollback.run.roll_back import RollbackReport, find_decisions, roll_back_writes
 from lakeward.storage.storage import Storage
 from tests.metadata_golden import DATA_TIMELINE
 from tests.processes import LookedOn, ScriptedProcesses

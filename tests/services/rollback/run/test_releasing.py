@@ -15,8 +15,8 @@ from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.pending.pending_work import pending_work
 from lakeward.protocol.pending.rollback import WHY, RollbackDecision, RollbackReason, Step
 from lakeward.services.compaction.run.claim import claim_plan
-from lakeward.services.compaction.run.unscheduling import StillScheduled
-from lakeward.services.rollback.run.rolling_back import FoundBy, find_decisions, preview
+from lakeward.services.compaction.run.unschedule import StillScheduled
+from lakeward.services.rollback.run.roll_back import FoundBy, find_decisions, preview
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from tests.crash.compacting import (
@@ -29,7 +29,7 @@ from tests.crash.compacting import (
 from tests.golden_tables import copy_golden
 from tests.processes import LookedOn, ScriptedProcesses
 from tests.services.bench import GROUP, PENDING, Bench, pending_states
-from tests.services.compaction.run.test_unscheduling import schedule
+from tests.services.compaction.run.test_unschedule import schedule
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.rollback.run.failed_tables import roll_back
 
@@ -94,7 +94,7 @@ def decision(base: Path, **options: object) -> RollbackDecision:
     ids=["its heartbeat stopped", "silent", "no writer at work"],
 )
 def test_a_dead_compaction_is_released(base: Path, hours: float | None, stopped: bool, reason: RollbackReason) -> None:
-    """Keeps 11 of services/rollback/run/rolling_back: its base file, markers, `.inflight` and heartbeat go; its plan
+    """Keeps 11 of services/rollback/run/roll_back: its base file, markers, `.inflight` and heartbeat go; its plan
     stays, as do all logs and what else carries its instant. The next compaction carries the plan out."""
     if hours is not None:
         beat(base, hours=hours)

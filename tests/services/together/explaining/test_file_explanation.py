@@ -14,7 +14,7 @@ from lakeward.base.errors import LakewardError
 from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.services.clean.plan.decision import Keeper, KeepReason
 from lakeward.services.clean.plan.planner import plan_clean
-from lakeward.services.savepoint.plan import pinned_by
+from lakeward.services.savepoint.savepoint_plan import pinned_by
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, Gone, find_path
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences
 from lakeward.services.together.explaining.storage_states import FileState

@@ -17,7 +17,7 @@ from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.problem import problem_of
 from lakeward.services.indexing.settings import record_options_of
-from lakeward.table.listing import listing_source
+from lakeward.table.listing_source import listing_source
 
 S = TypeVar("S")
 R = TypeVar("R")

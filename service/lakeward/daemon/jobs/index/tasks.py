@@ -20,7 +20,7 @@ from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.index.tee import ComparedCommit
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.confidence import excluded_rate
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 
 if TYPE_CHECKING:
     from lakeward.services.indexing.judge.check_result import IndexCheck

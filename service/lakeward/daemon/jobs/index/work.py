@@ -22,17 +22,17 @@ from lakeward.daemon.jobs.index.tasks import (
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Index
+from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import INDEX_NAME, IndexType
-from lakeward.index.opening import open_index
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
 from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
-from lakeward.services.indexing.run.building import OpenOwnIndex, update_and_tidy
-from lakeward.services.indexing.run.filter_caching import update_filter_cache
+from lakeward.services.indexing.run.filter_cache_update import update_filter_cache
+from lakeward.services.indexing.run.index_build import OpenOwnIndex, update_and_tidy
 from lakeward.state.index_entries import opened_entries
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 

@@ -23,8 +23,8 @@ from lakeward.format.log.block import BlockType
 from lakeward.format.log.change_log import ChangedRows, change_records, change_schema
 from lakeward.format.log.data_block import read_parquet_footer, read_parquet_rows
 from lakeward.format.log.native_log.data_file import NativeLogStats
+from lakeward.format.log.native_log.native_log_file import file_as_block, unknown_format
 from lakeward.format.log.native_log.plain_rows import ROW_GROUP_BYTES, PlainRowsWriter
-from lakeward.format.log.native_log.reader import file_as_block, unknown_format
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX
 from lakeward.format.supplemental_logging import SupplementalLogging
 

@@ -43,8 +43,8 @@ from lakeward.format.log.data_block import read_parquet_footer, read_parquet_row
 from lakeward.format.log.delete_block import DELETE_BLOCK_VERSION, DeletedKeys, read_delete_block, wrapper_of
 from lakeward.format.log.native_log.data_file import AscendingKeys, NativeLogStats, PositionsOfRows
 from lakeward.format.log.native_log.footer import NativeLogFooter, encode_footer
+from lakeward.format.log.native_log.native_log_file import NativeLog, file_as_block
 from lakeward.format.log.native_log.plain_rows import ROW_GROUP_BYTES, PlainRowsWriter
-from lakeward.format.log.native_log.reader import NativeLog, file_as_block
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS
 
 _KEY = pa.field("_hoodie_record_key", pa.string(), nullable=False)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from lakeward.format.parquet.base_file import ROW_GROUP_ROWS
 from lakeward.format.parquet.counted_sink import CountedSink
-from lakeward.format.parquet.encoding import open_writer, repeated_columns, values_of_a_page
+from lakeward.format.parquet.parquet_writer import open_writer, repeated_columns, values_of_a_page
 
 ROW_GROUP_BYTES = 16 * 1024 * 1024
 _VALUES_AT_ONCE_MAX = 1_024

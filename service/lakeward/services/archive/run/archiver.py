@@ -1,6 +1,6 @@
 """Archive a table: its oldest completed instants leave the active timeline for the history (layout 2).
 
-    no lock  scan; choose (`services/archive/plan/archiving.py`); read what the instants say, and encode it
+    no lock  scan; choose (`services/archive/plan/archive_plan.py`); read what the instants say, and encode it
     lock     choose again on the timeline as it is now -> publish the rows (`services/archive/run/history.py`) -> delete
     the instants'
              files, the oldest instant first
@@ -37,9 +37,9 @@ from lakeward.protocol.progress import Phase
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import delete_archived
-from lakeward.services.archive.plan.archiving import ArchiveFacts, ArchivePlan, plan_archive
+from lakeward.services.archive.plan.archive_plan import ArchiveFacts, ArchivePlan, plan_archive
 from lakeward.services.archive.plan.history_levels import LevelMerge, plan_level_merge
-from lakeward.services.archive.plan.settings import ArchiveOptions
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.facts import read_archive_facts, states_of
 from lakeward.services.archive.run.history import clean_history, publish_history
 from lakeward.storage.storage import join

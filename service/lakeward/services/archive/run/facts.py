@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from lakeward.base.clock import Clock
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import Instant, State
-from lakeward.services.archive.plan.archiving import GOES, ArchiveFacts
+from lakeward.services.archive.plan.archive_plan import GOES, ArchiveFacts
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileGroup
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, load_metadata_table

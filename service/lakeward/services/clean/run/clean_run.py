@@ -25,11 +25,11 @@ from lakeward.base.errors import TryLater
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.attempts.attempt import Attempt, Publication
-from lakeward.protocol.before_writing import check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.changes import DeletedFile
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
+from lakeward.protocol.preconditions import check_writers_stopped
 from lakeward.protocol.progress import DeletedSoFar
 from lakeward.protocol.quarantine import FileRemoval, write_stats
 from lakeward.protocol.refusals.eligibility import TableService

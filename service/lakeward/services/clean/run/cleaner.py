@@ -54,9 +54,9 @@ from lakeward.format.timeline.clean_plan import (
 from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.attempts.heartbeat import Life, Liveness
-from lakeward.protocol.before_writing import check_metadata_table
 from lakeward.protocol.life_cycle import run_attempt, settle
 from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.preconditions import check_metadata_table
 from lakeward.protocol.progress import Phase
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable

@@ -28,7 +28,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.orphans import OrphanDecision, OrphanFacts, StrayFile, decide_orphans
 from lakeward.services.clean.plan.validity import groups_of_files
 from lakeward.storage.storage import join, parent
-from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.quarantine import QuarantinedFile, QuarantineKind, load_quarantine
 from lakeward.table.snapshot import TableSnapshot

@@ -24,15 +24,15 @@ from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import COLUMN_STATS
 from lakeward.format.timeline.clean_metadata import VERSION, CleanMetadata, write_clean_metadata
 from lakeward.protocol.attempts.attempt import Attempt, Publication
-from lakeward.protocol.before_writing import check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
+from lakeward.protocol.preconditions import check_writers_stopped
 from lakeward.protocol.quarantine import bring_back, end_undo, find_missing, forget_run, set_aside_again
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.clean.plan.undoing import UndoPlan, plan_undo
+from lakeward.services.clean.plan.undo_plan import UndoPlan, plan_undo
 from lakeward.services.clean.plan.validity import find_needed, groups_of_files
 from lakeward.services.clean.run.clean_run import ClaimedClean
 from lakeward.storage.storage import join

@@ -16,8 +16,8 @@ from lakeward.base.printable import printable_url
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.services.clean.plan.consumer import PlaceKind, WatermarkPlace, checkpoint_of, parse_watermark
 from lakeward.services.clean.plan.reader_protection import Watermark
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import join
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.table_config import TableConfig, load_table_config, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import load_timeline

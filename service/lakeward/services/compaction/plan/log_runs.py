@@ -47,7 +47,7 @@ from lakeward.services.compaction.plan.slice_profile import SliceProfile
 from lakeward.table.file_group import LogFile
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import COMMIT_TIME_ORDERING, TableConfig
-from lakeward.table.timeline.reader import WriteProfile
+from lakeward.table.timeline.timeline_reader import WriteProfile
 
 WRITES_MIN = 2
 """Writes whose logs a run has; merging those of one would change nothing."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.live_logs import LiveLogs, live_logs
-from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline_reader import LogCompaction
 
 
 @dataclass(frozen=True, slots=True)

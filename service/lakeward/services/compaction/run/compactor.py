@@ -35,16 +35,16 @@ from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner
-from lakeward.services.compaction.run.choosing import choose
 from lakeward.services.compaction.run.claim import Claim, claim_plan
+from lakeward.services.compaction.run.group_selection import choose
 from lakeward.services.compaction.run.log_checks import CheckedLogs, find_damaged
-from lakeward.services.compaction.run.merging import ChooseDispatcher, RunOperation
-from lakeward.services.compaction.run.preview import Preview
+from lakeward.services.compaction.run.operations import ChooseDispatcher, RunOperation
+from lakeward.services.compaction.run.plan_preview import Preview
+from lakeward.services.compaction.run.plan_publication import schedule
 from lakeward.services.compaction.run.publication import CompactionService
 from lakeward.services.compaction.run.recovery import Recovery, recover
-from lakeward.services.compaction.run.scheduling import schedule
 from lakeward.services.compaction.run.targets import Dropped, Targets
-from lakeward.services.compaction.run.unscheduling import Hindrance, StillScheduled, Unscheduled, unschedule
+from lakeward.services.compaction.run.unschedule import Hindrance, StillScheduled, Unscheduled, unschedule
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.timeline.service_instants import PLANNED_BY, groups_of

@@ -45,7 +45,7 @@ from lakeward.services.compaction.run.targets import find_targets
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.listing import ListingSource
+from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import TableSnapshot
 
 

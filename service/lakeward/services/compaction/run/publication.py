@@ -20,20 +20,20 @@ from lakeward.engine.task.operation_spec import OperationKind, OperationResult
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.attempt_files import Winner
-from lakeward.protocol.before_writing import check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
 from lakeward.protocol.pending.pending_work import pending_plan
+from lakeward.protocol.preconditions import check_writers_stopped
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
-from lakeward.protocol.yielding import WritersConflict
+from lakeward.protocol.writers_conflict import WritersConflict
 from lakeward.services.compaction.run.claim import Claim
-from lakeward.services.compaction.run.commit_metadata import compaction_commit, log_compaction_commit
-from lakeward.services.compaction.run.merging import ChooseDispatcher, RunOperation, merge
+from lakeward.services.compaction.run.compaction_commit import compaction_commit, log_compaction_commit
+from lakeward.services.compaction.run.operations import ChooseDispatcher, RunOperation, merge
 from lakeward.services.compaction.run.targets import Dropped, Target, Targets, find_targets
-from lakeward.services.compaction.run.yielding import Yielding
+from lakeward.services.compaction.run.writer_wait import Yielding
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table

@@ -25,7 +25,7 @@ from lakeward.base.clock import Clock
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.index import Index, Indexed
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
-from lakeward.index.key_changes.reading import KeyReader
+from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.table_commits import commits_behind
 from lakeward.index.location import RECORD_KEY
 from lakeward.index.tee import ComparedCommit

@@ -23,13 +23,13 @@ from lakeward.base.errors import NotFound, TryLater
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.index import OwnIndex
 from lakeward.index.key_changes.group_changes import TableFiles
-from lakeward.index.key_changes.reading import KeyReader
+from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.table_commits import TableCommit, newest_change
 from lakeward.index.key_changes.unseen_changes import changes_since
 from lakeward.index.key_changes.unseen_commits import seen_by, seen_of, unseen_commits
 from lakeward.index.seen_timeline import SeenTimeline
+from lakeward.services.indexing.run.index_update import IndexUpdate, told_changes
 from lakeward.services.indexing.run.staying_files import while_files_stay
-from lakeward.services.indexing.run.updating import IndexUpdate, told_changes
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 

@@ -24,7 +24,7 @@ from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.engine.task.work_counters import WorkCounters
 from lakeward.index.build_state import BuildState
 from lakeward.index.key_changes.group_changes import TableFiles
-from lakeward.index.key_changes.reading import check_deletes_are_known
+from lakeward.index.key_changes.key_reader import check_deletes_are_known
 from lakeward.index.key_changes.table_commits import check_can_be_followed
 from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.merge.memory_budget import MEMORY_BYTES

@@ -41,16 +41,16 @@ from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import is_before
 from lakeward.protocol.attempts.attempt import Attempt, Publication
-from lakeward.protocol.before_writing import check_space, check_writers_stopped
 from lakeward.protocol.life_cycle import Unpublished, run_attempt
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.snapshot import newest_schema
+from lakeward.protocol.preconditions import check_space, check_writers_stopped
 from lakeward.protocol.progress import Merged, MergePace, Phase
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
-from lakeward.services.metadata.plan.services import MetadataBacklog, find_backlog
-from lakeward.services.metadata.plan.trigger import count_delta_commits
-from lakeward.services.metadata.run.commit_metadata import (
+from lakeward.services.metadata.plan.due_before_writers import count_delta_commits
+from lakeward.services.metadata.plan.metadata_due import MetadataBacklog, find_backlog
+from lakeward.services.metadata.run.metadata_commit import (
     CompactedSlice,
     changed_operation,
     metadata_compaction_commit,
@@ -67,8 +67,8 @@ from lakeward.storage.first_reads import FirstReads
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, latest_compaction
-from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import groups_of
 

@@ -29,7 +29,7 @@ from lakeward.protocol.life_cycle import settle
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
-from lakeward.services.metadata.run.commit_metadata import changed_operation
+from lakeward.services.metadata.run.metadata_commit import changed_operation
 from lakeward.services.metadata.run.serviced_metadata import ServicedMetadata, metadata_attempt, snapshot_with_metadata
 from lakeward.storage.storage import parent
 from lakeward.table.metadata.metadata_table import MetadataTable

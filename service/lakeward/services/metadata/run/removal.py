@@ -36,13 +36,13 @@ from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.attempts.heartbeat import Life, read_liveness, watch
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.index_out_of_use import put_in_use
-from lakeward.protocol.lock.opening import LockOptions, open_lock
+from lakeward.protocol.lock.lock_choice import LockOptions, open_lock
 from lakeward.protocol.lock.table_lock import Fence, OnWait, wait_silently
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.refusals.eligibility import Refusal, refuse
 from lakeward.protocol.table_properties import recover_properties, update_properties
 from lakeward.storage.storage import Storage, join, parent
-from lakeward.table.listing import find_table_partitions
+from lakeward.table.listing_source import find_table_partitions
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.partition import nested_partitions, paths_above
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config

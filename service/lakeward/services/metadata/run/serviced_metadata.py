@@ -15,8 +15,8 @@ from lakeward.protocol.progress import Phase
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
-from lakeward.services.metadata.plan.cleaning import DeadSlices, archived_wanted, find_dead_slices
-from lakeward.services.metadata.plan.services import find_obstacles
+from lakeward.services.metadata.plan.dead_slices import DeadSlices, archived_wanted, find_dead_slices
+from lakeward.services.metadata.plan.metadata_due import find_obstacles
 from lakeward.table.metadata.metadata_table import MetadataTable, has_metadata_table, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder

@@ -22,7 +22,7 @@ from lakeward.base.errors import UsageError
 from lakeward.format.file_name import AnyLogName, check_relative_path, parse_any_data_file, parse_any_log
 from lakeward.format.timeline.instant import Instant
 from lakeward.services.clean.plan.decision import CleanOutcome, DeadReason, Keeper
-from lakeward.services.savepoint.plan import Pinned
+from lakeward.services.savepoint.savepoint_plan import Pinned
 from lakeward.services.together.explaining.storage_states import NO_QUARANTINE, FileState, states_of_files
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup

@@ -13,7 +13,7 @@ from lakeward.base.errors import BrokenFile
 from lakeward.base.quantities import format_duration, format_size, format_time
 from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.services.clean.plan.decision import Keeper, KeepReason
-from lakeward.services.savepoint.plan import Pinned
+from lakeward.services.savepoint.savepoint_plan import Pinned
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.services.together.explaining.storage_states import FileState
 

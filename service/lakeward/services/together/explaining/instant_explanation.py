@@ -13,7 +13,7 @@ from datetime import tzinfo
 from lakeward.base.quantities import format_size, format_time
 from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
 from lakeward.protocol.pending.rollback import RollbackDecision, Step
-from lakeward.services.archive.plan.archiving import ArchivePlan, Limit
+from lakeward.services.archive.plan.archive_plan import ArchivePlan, Limit
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.services.together.explaining.file_sentences import format_age
 from lakeward.services.together.explaining.storage_states import FileState

@@ -10,8 +10,8 @@ import pytest
 from lakeward.base.errors import Refused
 from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
 from lakeward.format.timeline.instant import State
-from lakeward.services.together.restore.run.preparing import BroughtBack
-from lakeward.services.together.restore.run.restoring import preview_restore
+from lakeward.services.together.restore.run.restore import preview_restore
+from lakeward.services.together.restore.run.restore_preparation import BroughtBack
 from lakeward.storage.local import LocalStorage
 from lakeward.table.quarantine import load_quarantine
 from tests.crash.compacting import everything, is_leftover
@@ -21,7 +21,7 @@ from tests.our_reader import read_rows
 from tests.processes import ScriptedProcesses
 from tests.services.clean.run.cleaning import clean, compacted, completed_cleans, data_files
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.services.together.restore.run.test_restoring import LATER, go_back, without
+from tests.services.together.restore.run.test_restore import LATER, go_back, without
 
 HOUR = 3600.0
 
@@ -45,8 +45,8 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_what_a_clean_set_aside_is_used(table: Path, tmp_path: Path) -> None:
-    """Keeps 1 of services/together/restore/run/preparing: as if there had never been a clean. A dry run says which one
-    is undone, and writes nothing; where nothing of it is needed it stays as it is."""
+    """Keeps 1 of services/together/restore/run/restore_preparation: as if there had never been a clean. A dry run says
+    which one is undone, and writes nothing; where nothing of it is needed it stays as it is."""
     target, newest = commits(table)[1], commits(table)[-1]
     expected = then(table, tmp_path / "expected")
     taken = len(data_files(table))
@@ -74,7 +74,7 @@ def test_what_a_clean_set_aside_is_used(table: Path, tmp_path: Path) -> None:
 
 def test_after_an_undo_by_hand(table: Path) -> None:
     """The clean does not count any more."""
-    from lakeward.services.clean.run.undoing import undo_clean
+    from lakeward.services.clean.run.undo import undo_clean
 
     (cleaned,) = clean(table, LocalStorage(), keep_seconds=HOUR).cleans
     undo_clean(serviced_table(str(table), LocalStorage(), ScriptedProcesses()), cleaned.instant)
@@ -83,7 +83,7 @@ def test_after_an_undo_by_hand(table: Path) -> None:
 
 
 def test_what_is_gone_for_good_is_named(table: Path) -> None:
-    """Keeps 2 of services/together/restore/run/preparing: the clean, and why it cannot be undone; nothing is
+    """Keeps 2 of services/together/restore/run/restore_preparation: the clean, and why it cannot be undone; nothing is
     written."""
     (cleaned,) = clean(table, LocalStorage()).cleans
     before = everything(table)

@@ -15,7 +15,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.together.versions.plan.layout_change import Layout, LayoutChange
-from lakeward.services.together.versions.run.converting import (
+from lakeward.services.together.versions.run.layout_step import (
     SORTED_AT_ONCE,
     LayoutWork,
     change_layout,
@@ -25,8 +25,8 @@ from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_order import FileOrder
+from lakeward.write.file_sort import sort_slices
 from lakeward.write.handles.handle import sort_target
-from lakeward.write.sorting import sort_slices
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
 from tests.processes import LookedOn, ScriptedProcesses

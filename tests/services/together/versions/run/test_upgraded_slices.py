@@ -18,7 +18,7 @@ from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.services.together.versions.plan.native_files import changes_plan_of
-from lakeward.services.together.versions.run.changing import change_version
+from lakeward.services.together.versions.run.version_step import change_version
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import CDC_ENABLED
 from tests.clocks import SkippingClock
@@ -143,7 +143,7 @@ CASES: dict[str, Callable[[Upgraded], None]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_case_and_its_way_back(case: str, tmp_path: Path) -> None:
     """After the upgrade each commit reads as it was written; after the way down no native file is left anywhere, the
-    rows are the same, and those as of what is left, too. Keeps 3 of services/together/versions/run/changing."""
+    rows are the same, and those as of what is left, too. Keeps 3 of services/together/versions/run/version_step."""
     table = Upgraded(tmp_path / "t", metadata=case == "native-on-inline")
     CASES[case](table)
     for time, model in table.history.items():

@@ -1,0 +1,177 @@
+"""What a clean would delete of a table, and where it need look for it: the settings, and what is outside of the table,
+put to the rules.
+
+Touches: storage, reading only: the consumers' watermarks; cleans of the timeline, and writes since one of them; the
+         quarantine's manifests.
+Keeps:   1. one choice has one moment and one watermark of each consumer, however often it is asked;
+         2. where the settings do not say how much is kept, no less is kept than the table's writers do;
+         3. what an earlier clean took away, and stands in its place until it is deleted, is not chosen again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, NotFound, Refused
+from lakeward.format.timeline.clean_metadata import read_clean_metadata
+from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.services.clean.plan.adopted import RETAINED, AdoptedRetention, adopt_retention
+from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
+from lakeward.services.clean.plan.due import find_overdue
+from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
+from lakeward.services.clean.plan.options import CleanOptions
+from lakeward.services.clean.plan.planner import find_earliest, plan_clean
+from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.plan.reader_protection import Watermark
+from lakeward.services.clean.run.watermarks import read_watermarks
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.quarantine import Quarantine, load_quarantine
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.cleans import UNDOES, RetentionCache, find_stated_retention
+from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.timeline_reader import TimelineReader, WrittenCache
+
+
+def find_retention(
+    storage: Storage, snapshot: TableSnapshot, options: CleanOptions, *, cache: RetentionCache | None = None
+) -> AdoptedRetention:
+    """How much is kept, and why."""
+    if options.policy is not None:
+        return AdoptedRetention(options.policy, "it was asked for")
+    stated = find_stated_retention(
+        storage, snapshot.base_path, snapshot.config, snapshot.timeline, adopted_key=RETAINED, cache=cache
+    )
+    return adopt_retention(stated, snapshot.timeline, zone=snapshot.zone.zone)
+
+
+class CleanChoice:
+    """One choice, of now."""
+
+    def __init__(self, storage: Storage, base_path: str, options: CleanOptions, *, clock: Clock) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self._options = options
+        self._clock = clock
+        self._now = clock.now()
+        self._retention: AdoptedRetention | None = None
+        self._watermarks: tuple[Watermark, ...] | None = None
+        self._written: WrittenCache = {}
+
+    def outcome(
+        self,
+        snapshot: TableSnapshot,
+        partitions: Collection[str] | None = None,
+        excluded: Collection[GroupId] = (),
+    ) -> CleanOutcome:
+        """A decision for each slice of the snapshot. Raises `Refused` where it cannot be known how much is to be kept.
+
+        Args:
+            partitions: only these, as for `plan_clean`.
+            excluded: not these.
+        """
+        return plan_clean(
+            snapshot,
+            self._policy(snapshot),
+            now=self._now,
+            partitions=partitions,
+            excluded=excluded,
+            reader_window=self._options.reader_window,
+            watermarks=self._known_watermarks(snapshot),
+            standing=load_quarantine(self._storage, self._base_path).standing(),
+        )
+
+    def plan(
+        self,
+        snapshot: TableSnapshot,
+        partitions: Collection[str] | None = None,
+        excluded: Collection[GroupId] = (),
+    ) -> CleanPlan | None:
+        """The plan of that outcome, which says what it adopted of the writers; None where nothing goes."""
+        outcome = self.outcome(snapshot, partitions, excluded)
+        return outcome.plan(dict(self._known_retention(snapshot).extra_metadata)) if any(outcome.dead) else None
+
+    def where(self, snapshot: TableSnapshot) -> frozenset[str] | None:
+        """The partitions in which something may be dead; None where that may be anywhere. Of the snapshot only the
+        timeline is asked."""
+        if not self._options.is_incremental:
+            return None
+        earliest = find_earliest(
+            snapshot,
+            self._policy(snapshot),
+            now=self._now,
+            reader_window=self._options.reader_window,
+            watermarks=self._known_watermarks(snapshot),
+        )
+        if earliest is None or (base := self._find_base(snapshot)) is None or not is_usable(base, snapshot.timeline):
+            return None
+        writes = find_writes(base, snapshot.timeline, earliest)
+        reader = TimelineReader(self._storage, self._base_path, snapshot.config, snapshot.timeline)
+        written = {each.instant: each.files.keys() for each in reader.written_files(self._written, of=writes)}
+        return partitions_of(writes, written=written, replaced=snapshot.replaced)
+
+    def _find_base(self, snapshot: TableSnapshot) -> Base | None:
+        """The newest that was not undone. None where a clean cannot be read: it may have undone any."""
+        timeline = snapshot.timeline
+        contents = InstantContents(self._storage, self._base_path, snapshot.config, timeline)
+        folder = timeline_folder(self._base_path, snapshot.config)
+        undone = set()
+        for instant in reversed(timeline.completed):
+            if instant.action != "clean" or instant.time in undone:
+                continue
+            try:
+                data = contents.read(instant.file_name)
+                metadata = read_clean_metadata(data, file=join(folder, instant.file_name))
+            except (BrokenFile, NotFound):
+                return None
+            undone.add(metadata.extra_metadata.get(UNDOES, ""))
+            if (base := base_of(metadata)) is not None:
+                return base
+        return None
+
+    def _policy(self, snapshot: TableSnapshot) -> CleanPolicy:
+        retention = self._known_retention(snapshot)
+        if retention.policy is not None:
+            return retention.policy
+        raise Refused(
+            "It is unknown how much of the table's past is to be kept.",
+            why=f"{retention.why[:1].upper()}{retention.why[1:]}.",
+            remedy="Give --policy and --retain, or clean.policy and clean.retain in the configuration.",
+        )
+
+    def _known_retention(self, snapshot: TableSnapshot) -> AdoptedRetention:
+        if self._retention is None:
+            self._retention = find_retention(self._storage, snapshot, self._options)
+        return self._retention
+
+    def _known_watermarks(self, snapshot: TableSnapshot) -> tuple[Watermark, ...]:
+        if self._watermarks is None:
+            self._watermarks = read_watermarks(self._options.consumers, snapshot.config, clock=self._clock)
+        return self._watermarks
+
+
+def choose_overdue(
+    snapshot: TableSnapshot,
+    options: CleanOptions,
+    policy: CleanPolicy,
+    *,
+    after: int,
+    clock: Clock,
+    partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
+    quarantine: Quarantine,
+) -> tuple[SliceDecision, ...]:
+    """The slices that could have gone for `after` commits by this policy; the rest as for `CleanChoice.outcome`."""
+    return find_overdue(
+        snapshot,
+        policy,
+        after=after,
+        now=clock.now(),
+        partitions=partitions,
+        excluded=excluded,
+        reader_window=options.reader_window,
+        watermarks=read_watermarks(options.consumers, snapshot.config, clock=clock),
+        standing=quarantine.standing(),
+    )

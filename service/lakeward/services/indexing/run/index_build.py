@@ -1,0 +1,104 @@
+"""An index of Lakeward: built from all file slices as they are, and then kept up to date.
+
+    build    snapshot -> the keys of each live file group, by tasks, a checkpoint each (`build_work`) -> merged by keys
+             (`merged_keys`) -> one commit of the index, which is settled: it has what completed on the table up to that
+             snapshot
+    update   `updating.update_index`, or `advancing.advance_index` of a table of version 6; then what was rolled back is
+             forgotten and what was archived is settled
+
+*Stopped anywhere* in a build, the index has no commit, and the next build reads what has no checkpoint, or was written
+since; a lookup is right meanwhile, or refused, as of an index that is far behind. The checkpoints go when the index is
+in its place: its caller's to say.
+
+Touches: the index; the table, reading; the folder of the build; processes of this machine or Spark; spill files.
+Keeps:   1. what completes while an index is built comes with its next update;
+         2. stopped at any call, a build that is begun again comes to the same index;
+         3. a checkpoint that is broken is made again, and nothing that was read of it counts.
+Memory:  what merging one slice takes, and a frame of each run that is merged.
+See:     docs/decisions/0075-an-index-follows-its-table.md, docs/decisions/0085-builds-that-go-on.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakeward.base.errors import NotFound, TryLater
+from lakeward.index.index import OwnIndex
+from lakeward.index.key_changes.unseen_commits import seen_by, seen_of
+from lakeward.index.settlement import check_not_built
+from lakeward.services.indexing.run.advancing import advance_index
+from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing
+from lakeward.services.indexing.run.index_update import IndexUpdate, update_index
+from lakeward.services.indexing.run.merged_keys import located_keys
+from lakeward.services.indexing.run.staying_files import beginning_with, while_files_stay
+from lakeward.storage.storage import Storage
+from lakeward.table.snapshot import TableSnapshot
+
+OpenOwnIndex = Callable[[TableSnapshot], OwnIndex]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBuild:
+    instant: str | None
+    """The last commit that it has; None of a table without any."""
+    groups: int
+    """File groups of which the keys were read."""
+    entries: int
+    resumed: int = 0
+    """File groups of which the keys were there from a build that was stopped."""
+
+
+def build_index(
+    storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot], work: BuildWork
+) -> IndexBuild:
+    """Put all keys of the table into an index that has none. One process at a time.
+
+    Raises `Refused` where it is built already or a file group cannot be known, `Unsupported`, `BrokenFile`; `TryLater`
+    where cleans are always faster.
+    """
+    return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, work), take, or_else=not_built)
+
+
+def not_built(gone: NotFound) -> TryLater:
+    return TryLater(
+        "The index is not built: files go while they are read.",
+        why=str(gone),
+        remedy="Run the command again when no clean is at work; what was read stays.",
+    )
+
+
+def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
+    """Bring the index up to date. One process at a time. Raises what `update_index` does."""
+    first = take()
+    looks = beginning_with(first, take)
+    if seen_by(first, open_index(first).indexed()) is None:
+        done = update_index(storage, open_index, looks)
+    else:
+        done = advance_index(storage, open_index, looks) or update_index(storage, open_index, take)
+    if done.through is None:
+        return done
+    snapshot = take()
+    return replace(done, is_tidied=open_index(snapshot).tidy(snapshot.timeline, through=done.through))
+
+
+def _build(storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, work: BuildWork) -> IndexBuild:
+    begun = build_state(storage, snapshot, work.folder)
+    commit = begun.commit
+    if commit is None:
+        return IndexBuild(None, 0, 0)
+    index = open_index(snapshot)
+    check_not_built(index.indexed())
+    made = make_missing(storage, snapshot, begun, work)
+    entries = 0
+
+    def locations() -> Iterator[pa.RecordBatch]:
+        nonlocal entries
+        for batch in located_keys(storage, work.folder, made.of_groups, commit.instant):
+            entries += batch.num_rows
+            yield batch
+
+    index.build(commit.instant, locations(), completed=commit.completed, seen=seen_of(snapshot))
+    return IndexBuild(commit.instant, len(made.slices), entries, len(begun.made))

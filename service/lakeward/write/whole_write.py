@@ -1,0 +1,185 @@
+"""One write, from its rows to its commit: what `lakeward write` and `lakeward.write.write` both do.
+
+    the rows' columns are held against the table's -> a write begins -> the life cycle of `protocol/life_cycle.py` runs
+    it -> where it met another write, and was asked to, it begins again with a new instant
+
+Touches: the table and an index of Lakeward, through `write/write_start.py` and `write/write_run.py`.
+Keeps:   1. rows that the table cannot take are refused before anything is written;
+         2. a write that met another one leaves nothing, and begins again as often as it was asked to, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakeward.base.errors import Conflict, Refused
+from lakeward.protocol.life_cycle import run_attempt
+from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
+from lakeward.protocol.progress import Count
+from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.assignment import assign_rows
+from lakeward.write.flow.flow import Flow
+from lakeward.write.input.input_schema import evolve
+from lakeward.write.refusals import check_request
+from lakeward.write.request import WriteOperation, WriteRequest
+from lakeward.write.tagging.tagging_choice import OpenIndex, check_tagging
+from lakeward.write.target import Assignment, TargetResult
+from lakeward.write.write_run import WriteRun
+from lakeward.write.write_start import begin_write, timeline_snapshot
+
+_CREATE_SCHEMA = "hoodie.table.create.schema"
+_NO_INSTANT = "0" * 17
+"""Stands for that of a write which does not begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReport:
+    """What a write did."""
+
+    operation: WriteOperation
+    instant: str
+    completion_time: str
+    results: tuple[TargetResult, ...]
+    replaced: Mapping[str, tuple[str, ...]]
+    """File ids of the groups that went, by partition path."""
+    tries: int
+
+    @property
+    def inserted(self) -> int:
+        return self._sum("num_inserts")
+
+    @property
+    def updated(self) -> int:
+        return self._sum("num_update_writes")
+
+    @property
+    def deleted(self) -> int:
+        return self._sum("num_deletes")
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for result in self.results for file in result.files)
+
+    @property
+    def files(self) -> int:
+        return sum(len(result.files) for result in self.results)
+
+    @property
+    def bloom_error_rates(self) -> Sequence[float]:
+        """How often the bloom filters of new base files err that have more keys than there was room for."""
+        files = (file for result in self.results for file in result.files)
+        return [file.bloom_error_rate for file in files if file.bloom_error_rate is not None]
+
+    @property
+    def partitions(self) -> Sequence[str]:
+        return sorted({result.partition_path for result in self.results if result.files} | self.replaced.keys())
+
+    def _sum(self, field: str) -> int:
+        return sum(getattr(file.stat, field) or 0 for result in self.results for file in result.files)
+
+
+def write_rows(
+    table: ServicedTable,
+    request: WriteRequest,
+    flow: Flow,
+    columns: pa.Schema | None,
+    open_index: OpenIndex | None = None,
+    shadow: OpenIndex | None = None,
+) -> WriteReport:
+    """Write what the flow was made with.
+
+    Args:
+        columns: of the rows; None where the operation takes none.
+        open_index: the index of Lakeward that the request names.
+        shadow: one of Lakeward's that learns of the write beside it, while a tee is under way.
+
+    Raises `Refused` and `Unsupported` before anything is written, `Conflict` where another write was met, and what
+    the life cycle raises; then nothing of the write is left."""
+    for tries in range(1, request.conflict_retries + 2):
+        schema = _checked_schema(table, timeline_snapshot(table), request, columns, open_index)
+        assign = partial(assign_rows, open_index=open_index)
+        run = WriteRun(table, begin_write(table, request), flow, schema, assign, open_index, shadow)
+        try:
+            completion_time = _run(table, run)
+        except Conflict as error:
+            table.observer.counted(Count.CONFLICT)
+            if tries > request.conflict_retries:
+                raise
+            table.observer.step(f"{run.name} begins again: {error.what}")
+            continue
+        assert completion_time is not None, "a write has a publication or an error"
+        return WriteReport(
+            request.operation, run.attempt.instant, completion_time, tuple(run.results), run.replaced, tries
+        )
+    raise AssertionError("the last try returns or raises")
+
+
+def _run(table: ServicedTable, run: WriteRun) -> str | None:
+    try:
+        return run_attempt(table, run)
+    except BaseException as error:
+        run.withdraw(error)
+        raise
+
+
+def preview_rows(
+    table: ServicedTable,
+    request: WriteRequest,
+    flow: Flow,
+    columns: pa.Schema | None,
+    open_index: OpenIndex | None = None,
+) -> Assignment:
+    """What `write_rows` would do with the rows now; nothing is written."""
+    snapshot = table.snapshot(service=TableService.WRITING)
+    schema = _checked_schema(table, snapshot, request, columns, open_index)
+    return assign_rows(
+        table,
+        snapshot,
+        request,
+        flow,
+        schema=schema,
+        instant=_NO_INSTANT,
+        on_progress=lambda progress: table.guard(),
+        open_index=open_index,
+    )
+
+
+def _checked_schema(
+    table: ServicedTable,
+    snapshot: TableSnapshot,
+    request: WriteRequest,
+    columns: pa.Schema | None,
+    open_index: OpenIndex | None,
+) -> str:
+    """The table's schema from this write on, where nothing prevents it so far."""
+    check_request(snapshot, request)
+    check_rows_can_be_written(table.storage, snapshot)
+    check_tagging(table.storage, snapshot, request, open_index)
+    if open_index is not None:
+        open_index(snapshot)  # one that is not there is refused before an instant is minted
+    return _schema(snapshot, request, columns)
+
+
+def known_schema(snapshot: TableSnapshot) -> str | None:
+    """Avro JSON of the table's columns, without meta columns; None where it has none yet."""
+    return snapshot.schema or snapshot.config.get(_CREATE_SCHEMA)
+
+
+def _schema(snapshot: TableSnapshot, request: WriteRequest, columns: pa.Schema | None) -> str:
+    """That of the table from this write on."""
+    known = known_schema(snapshot)
+    if columns is None or request.operation is WriteOperation.DELETE:
+        if known is None:
+            raise Refused(
+                f"The table {snapshot.base_path} has no rows yet.",
+                why=f"Nothing says what its columns are, so there is nothing to {request.operation}.",
+                remedy="Write rows first.",
+            )
+        return known
+    return evolve(known, columns, table_name=snapshot.config.name, fill_missing=request.fill_missing).schema_json

@@ -1,0 +1,94 @@
+"""A write begins: dead ones of Lakeward are over, and its instant stands on the timeline, requested.
+
+    no lock  writes of Lakeward whose process died are rolled back, or rolled forward where they had stated their intent
+    lock     the timeline is read -> heartbeat, folder -> `.requested`; what was complete and what was pending is
+             remembered for the check of conflicts
+
+Touches: the heartbeat, the attempt's folder and `.requested` of a new instant, under the table lock.
+Keeps:   1. what a dead write of Lakeward left is gone, or complete, before another one begins;
+         2. what other engines left stays, for their own writers and for `lakeward rollback`;
+         3. the first instant of a table is in the zone that writers on this machine are in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeward.base.clock import Clock
+from lakeward.format.timeline.replace_metadata import requested_write
+from lakeward.protocol.attempts.attempt import Attempt
+from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.rollback.run.roll_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
+from lakeward.services.rollback.run.takeover import tidy
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
+from lakeward.write.conflicts import SeenAtStart
+from lakeward.write.request import WriteOperation, WriteRequest
+
+
+@dataclass(frozen=True, slots=True)
+class BegunWrite:
+    """An instant that is ours: our heartbeat beats, our attempt's folder and `.requested` exist."""
+
+    request: WriteRequest
+    attempt: Attempt
+    snapshot: TableSnapshot
+    """The table as it was, without its files."""
+    seen: SeenAtStart
+    zone: TimelineZone
+    """The zone that its times are written in."""
+    ended: tuple[str, ...] = ()
+    """Dead writes of Lakeward that were ended before it began, by a rollback or by their completion."""
+
+    @property
+    def instant(self) -> str:
+        return self.attempt.instant
+
+
+def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
+    """Raises `Refused`, `LockHeld` and `TryLater`; then nothing was written."""
+    ended = end_dead_writes(table)
+    with table.locked() as fence:
+        snapshot = timeline_snapshot(table)
+        tidy(table, snapshot)
+        seen = SeenAtStart.of(snapshot.timeline)
+        fence()
+        zone = _zone(snapshot, table.clock)
+        (instant,) = table.minter(snapshot, zone=zone).mint()
+        action = request.operation.action(is_merge_on_read=snapshot.config.is_merge_on_read)
+        attempt = table.write_attempt(snapshot, instant, action)
+        fence()
+        attempt.claim()
+        attempt.announce(_plan(request.operation))
+    return BegunWrite(request, attempt, snapshot, seen, zone, ended)
+
+
+def end_dead_writes(table: ServicedTable) -> tuple[str, ...]:
+    """Roll back what processes of Lakeward left that died. Returns their instants."""
+    if not has_leftovers(table):
+        return ()
+    dead = [each.instant for each in find_decisions(table) if is_ours_to_end(table, each)]
+    roll_back_writes(table, dead)
+    return tuple(dead)
+
+
+def timeline_snapshot(table: ServicedTable) -> TableSnapshot:
+    """The table without its files."""
+    return table.snapshot(only=(), service=TableService.WRITING)
+
+
+def _zone(snapshot: TableSnapshot, clock: Clock) -> TimelineZone:
+    """A table without instants shows no zone: its first one is in that of this machine, as a Hudi writer here has it.
+    In UTC it could lie hours ahead of what Hudi writes next."""
+    if snapshot.zone.zone is not None:
+        return snapshot.zone
+    here = datetime.fromtimestamp(clock.now()).astimezone().tzinfo
+    return TimelineZone(ZoneSource.INFERRED, here, "the table has no instant, and this machine is in that zone")
+
+
+def _plan(operation: WriteOperation) -> bytes:
+    if not operation.replaces:
+        return b""
+    return requested_write(operation.operation_type if operation is WriteOperation.DELETE_PARTITION else None)
