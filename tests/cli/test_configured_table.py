@@ -61,9 +61,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         [[tables]]
         name = "orders"
         path = "{table}"
-        locks = {{ writers = "share", wait = 0 }}
+        locks = {{ writers = "share" }}
         """)
     monkeypatch.setenv("LAKEWARD_CONFIG", str(config))
+    monkeypatch.setattr("lakeward.config.settings.LOCK_WAIT_SECONDS", 0.0)
     return table
 
 

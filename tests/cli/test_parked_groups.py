@@ -106,11 +106,11 @@ def test_plans_show_it_too(lake: Lake, capfd: pytest.CaptureFixture[str]) -> Non
         assert f"File group p0/{BAD} is parked" in err
 
 
-def test_after_its_time_it_gets_one_try(lake: Lake) -> None:
+def test_after_its_time_it_gets_one_try(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The group is tried once, like in the daemon; a failure parks it again."""
-    config = lake.table.parent / "lakeward.toml"
-    config.write_text('[defaults]\nparked_for = "1ms"\n')
-    lake.compact("--config", str(config), code=1)
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeward.cli.parked_groups.PARKED_SECONDS", 0.001)
+        lake.compact(code=1)
 
     error, _ = lake.compact(code=1)
 

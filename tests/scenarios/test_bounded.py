@@ -15,7 +15,7 @@ import pytest
 from lakeward.engine.task.slice_check_spec import CheckedSlice
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.clean.plan.policy import CleanPolicy
-from tests.daemon import serving
+from lakeward.services.verification import job
 from tests.our_reader import scan
 from tests.scenarios.test_promises import BASE_BYTES, CHANCE, MINUTE, STEP, ByDefault, SizedTable
 
@@ -30,7 +30,7 @@ def test_slices_and_bytes_stay_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
     chance = Random(seed)
-    monkeypatch.setattr(serving, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
+    monkeypatch.setattr(job, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
     (tmp_path / "tables/orders").mkdir(parents=True)
     daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
     table = SizedTable(tmp_path / "tables/orders", daemon.clock.now())

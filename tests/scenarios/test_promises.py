@@ -22,7 +22,7 @@ from lakeward.engine.task.slice_check_spec import CheckedSlice
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
-from tests.daemon import serving
+from lakeward.services.verification import job
 from tests.daemon.serving import Serving
 from tests.our_reader import scan
 from tests.simulation.data_files import SCHEMA, base_file, log_file
@@ -172,7 +172,7 @@ def test_the_daemon_keeps_its_objective_and_writes_no_more_than_hudi(
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
     chance, hudi = Random(seed), HudisDefault()
-    monkeypatch.setattr(serving, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
+    monkeypatch.setattr(job, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
     (tmp_path / "tables/orders").mkdir(parents=True)
     daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
     table = SizedTable(tmp_path / "tables/orders", daemon.clock.now())

@@ -12,7 +12,7 @@ from tests.simulation.seeds import EACH_CHUNK, run_chunk
 
 RUNS = 40
 RUNS_OF_ALL_SERVICES = 8
-BUSY = 4
+BUSY = 21
 """A seed by which every service has something to do, and processes die over it."""
 
 

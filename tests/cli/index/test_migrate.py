@@ -87,13 +87,13 @@ def test_stopped_on_the_way(
 ) -> None:
     """A process that dies at any step leaves no index that anything goes by, and the next one is not held up by what it
     left. Keeps 1 of cli/index/migrate_command."""
-    place = {"record": "record_index.RecordPlace", "postgres": "database_index.DatabasePlace"}[target]
+    place = {"record": "RecordPlace", "postgres": "DatabasePlace"}[target]
 
     def dying(*given: object, **words: object) -> None:
         raise Killed(stopped)
 
     with monkeypatch.context() as patched:
-        patched.setattr(STEPS[stopped].format(place=f"lakeward.cli.index.{place}"), dying)
+        patched.setattr(STEPS[stopped].format(place=f"lakeward.cli.index.own_index.{place}"), dying)
         with pytest.raises(Killed):
             call("migrate", "--from", "simple")
     assert "in use" not in states(call, target)

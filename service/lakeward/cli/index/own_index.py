@@ -268,9 +268,6 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
 _BUILT = "built-"
 
 
-_SHAPE_PANEL = "Shape of a record index"
-
-
 @dataclass(frozen=True, slots=True)
 class StatedRecordShape:
     """What a command line says of the record index that it makes: a group of options. It stays until a rebuild."""
@@ -278,7 +275,6 @@ class StatedRecordShape:
     buckets: Annotated[
         int | None,
         typer.Option(
-            rich_help_panel=_SHAPE_PANEL,
             metavar="N",
             min=1,
             help="Number of buckets; default one for a million keys, and a third more for growth.",
@@ -286,14 +282,11 @@ class StatedRecordShape:
     ] = None
     bucket_entries: Annotated[
         int | None,
-        typer.Option(
-            rich_help_panel=_SHAPE_PANEL, metavar="N", min=1, help="Entries that fill a bucket; default 1,000,000."
-        ),
+        typer.Option(metavar="N", min=1, help="Entries that fill a bucket; default 1,000,000."),
     ] = None
     scaling: Annotated[
         ScalingWay | None,
         typer.Option(
-            rich_help_panel=_SHAPE_PANEL,
             show_default=False,
             help="When buckets are full: group adds as many buckets as there are, seal lets a full bucket go on in "
             "another file group; default group.",
@@ -303,7 +296,6 @@ class StatedRecordShape:
         str | None,
         typer.Option(
             "--hash",
-            rich_help_panel=_SHAPE_PANEL,
             metavar=f"<{DEFAULT_HASH}|{SECOND_HASH}>",
             help=f"Hash that spreads keys over the buckets; default {DEFAULT_HASH}.",
         ),

@@ -120,7 +120,7 @@ def test_with_several_fields_none_is_unconditional_and_some_is_refused() -> None
     columns = {"_hoodie_record_key": keys, "ts": pa.array([None, 5], pa.int64()), "n": pa.array([None, 2], pa.int32())}
     (found,) = read(parquet(columns), BOTH)
     assert values(found) == [("a", None, True), ("b", {"ts": 5, "n": 2}, False)]
-    with pytest.raises(Unsupported, match=r"Delete 0 of the native log .* has no value of one"):
+    with pytest.raises(Unsupported, match=r"Delete 0 of the native log .* lacks a value in at least one of"):
         read(parquet({**columns, "n": numbers}), BOTH)
 
 

@@ -175,5 +175,5 @@ def test_what_older_releases_read_otherwise(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr("lakeward.read.logs.log_scan.find_overtaken", lambda *_: "1")
         assert excluded() == {Reason.UNSUPPORTED_LOGS}
-    monkeypatch.setattr("lakeward.read.logs.release_agreement.check_deletes_by_text", refuse)
+    monkeypatch.setattr("lakeward.services.compaction.run.log_checks.check_deletes_by_text", refuse)
     assert excluded() == {Reason.UNSUPPORTED_LOGS}
