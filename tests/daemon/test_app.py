@@ -161,7 +161,7 @@ def test_a_day_in_the_life(
     good = daemon.config.read_text()
     daemon.config.write_text(good.replace('interval = "1s"', 'interval = "1 fortnight"'))
     status, answer = daemon.get("/-/reload", method="POST")
-    assert status == 500 and "lakeward.toml:16:" in answer, answer
+    assert status == 500 and "lakeward.toml:15:" in answer, answer
     daemon.wait_until("/metrics", "lakeward_config_last_reload_successful 0.0")
     daemon.config.write_text(good.replace('interval = "1s"', 'interval = "2s"'))
     daemon.process.send_signal(signal.SIGHUP)
