@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.merge.files import FILE_ID, INSTANT, SliceFiles
 from benchmarks.merge.shape import ORDERING_COLUMN
 from benchmarks.merge.watched import Watched, watched
+from lakeward.base.kernel import make_imported
 from lakeward.engine.task.operation import run_operation
 from lakeward.engine.task.operation_spec import OperationKind, OperationSpec
 from lakeward.merge.memory_budget import MEMORY_BYTES
@@ -24,6 +25,7 @@ def by_lakeward(
     files: SliceFiles, *, verify: bool, memory_bytes: int = MEMORY_BYTES
 ) -> tuple[Watched, list[Path], dict[str, Any]]:
     spec = operation_spec(files, verify=verify, memory_bytes=memory_bytes)
+    make_imported()  # a worker is forked with its kernels
     cost, result = watched(lambda: run_operation(LocalStorage(), spec, 0))
     path = Path(spec.attempt_folder) / result.file_name
     counts = result.counts

@@ -2,8 +2,9 @@
 
 Keys are compared and bytes are decoded by free functions over arrays, each of which states its signature. Numba
 compiles one when it is called for the first time, with all that it calls: a process that imports kernels and calls none
-does without Numba, which takes a second and 100 MB. They let go of the interpreter while they run, so that one process
-decodes on as many cores as it has threads, and their code is kept on disk (`kernel_cache`).
+does without Numba, which takes a second and 100 MB. A process from which others are forked makes them first
+(`make_imported`). Kernels let go of the interpreter while they run, so that one process decodes on as many cores as it
+has threads, and their code is kept on disk (`kernel_cache`).
 
 An array type that ends in `_IN` is read only, and takes arrays that may not be written, such as those over Arrow
 buffers; without it the kernel writes there.
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from functools import cache, update_wrapper
 from threading import RLock
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -113,14 +114,25 @@ class Deferred:
 
 
 class Kernel(Deferred):
+    imported: ClassVar[list[Kernel]] = []
+    """Those of all modules that were imported so far."""
+
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         super().__init__(lambda: _compiled(function, _made(signature)))
         update_wrapper(self, function)
+        self.imported.append(self)
 
     @property
     def stats(self) -> Any:
         """What Numba found in the folder of kernels, and what it did not."""
         return self.made().stats
+
+
+def make_imported() -> None:
+    """Make all kernels of the modules that were imported: a process that is forked from this one has them, and shares
+    their memory."""
+    for each in Kernel.imported:
+        each.made()
 
 
 def _compiled(function: Callable[..., Any], signature: Any) -> Any:
