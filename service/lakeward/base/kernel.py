@@ -115,7 +115,7 @@ class Deferred:
 
 class Kernel(Deferred):
     imported: ClassVar[list[Kernel]] = []
-    """Those of all modules that were imported so far."""
+    """The kernels of all modules that were imported so far."""
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         super().__init__(lambda: _compiled(function, _made(signature)))

@@ -7,7 +7,7 @@ import sys
 
 
 def test_a_forked_worker_has_all_kernels() -> None:
-    """Keeps of engine/task/workers: each of its tasks would load Numba else, half a second of CPU and 100 MB each."""
+    """Keeps of engine/task/workers: it would load Numba at its first task, half a second of CPU and 100 MB."""
     program = (
         "import sys\n"
         "import lakeward.engine.task.workers\n"
