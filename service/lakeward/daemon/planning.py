@@ -124,7 +124,7 @@ class TablePlanning:
         return Demand(
             0,
             oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
-            expired_plans=_expired(pending, snapshot, now, after=PLAN_EXPIRY_SECONDS),
+            expired_plans=_expired(pending, snapshot, now),
         )
 
     def _demand(
@@ -149,7 +149,7 @@ class TablePlanning:
             benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
             due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
-            expired_plans=_expired(pending, snapshot, now, after=PLAN_EXPIRY_SECONDS),
+            expired_plans=_expired(pending, snapshot, now),
             memory_bytes=at_once * memory,
         )
 
@@ -227,11 +227,13 @@ class TablePlanning:
         return demands
 
 
-def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:
-    """Instants of Lakeward's plans that are older than `after` seconds, where they can be unscheduled."""
+def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float) -> tuple[str, ...]:
+    """Instants of Lakeward's plans that waited for too long, where they can be unscheduled."""
     if not snapshot.config.version.has_logs_of_one_write:
         return ()
-    return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, snapshot, now) > after)
+    return tuple(
+        work.instant for work in pending if work.is_ours and _age(work.instant, snapshot, now) > PLAN_EXPIRY_SECONDS
+    )
 
 
 def _age(instant: str, snapshot: TableSnapshot, now: float) -> float:
