@@ -34,6 +34,7 @@ from lakeward.format.metadata.record import RecordIndexRecord
 from lakeward.protocol.lock.lock_choice import stopped_writers_options
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.due_before_writers import MetadataService
 from lakeward.services.metadata.run.metadata_round import MetadataServices
 from lakeward.storage.local import LocalStorage
@@ -74,7 +75,10 @@ def main() -> int:
 
 def compact(base: Path) -> dict[str, Any]:
     options = CompactionOptions(writers_stopped=True, lock=stopped_writers_options(wait_seconds=0.0), timezone="UTC")
-    services = MetadataServices(LocalStorage(), str(base), options, clock=SystemClock(), processes=Processes())
+    table = ServicedTable.for_one_attempt(
+        LocalStorage(), str(base), options, clock=SystemClock(), processes=Processes()
+    )
+    services = MetadataServices(table)
     started, cpu = time.monotonic(), time.process_time()
     done = services.run(MetadataService.COMPACTION).compaction
     assert done is not None

@@ -450,13 +450,7 @@ class SmallTable:
 
     def service_metadata(self, storage: Storage | None = None) -> MetadataDone:
         """Clean and compact the metadata table."""
-        return MetadataServices(
-            storage or self.process(),
-            self.base,
-            self._options(is_alone=False),
-            clock=self.clock,
-            processes=self.processes,
-        ).run()
+        return MetadataServices(self.serviced(storage)).run()
 
     def snapshot(self) -> TableSnapshot:
         return take_snapshot(self.storage, BASE, timezone="UTC", clock=self.clock)

@@ -363,7 +363,7 @@ def test_both_by_one_command(lake_of: LakeOf) -> None:
     lake = lake_of(COMPACT)
     processes = lake.died(lambda write: write.endswith("compaction.inflight"))
     table: ServicedTable = serviced_table(BASE, lake.store(), processes, lock=LOCK)
-    services = MetadataServices(lake.store(), BASE, table.options, clock=SkippingClock(), processes=processes)
+    services = MetadataServices(table)
     done = services.run()
     assert done.compaction is not None
     assert len(compactions(lake.check_read())) == len(compactions(lake.before)) + 1

@@ -201,17 +201,7 @@ def _undo(opened: ConfiguredTable, locks: LockSettings, run: str, *, dry_run: bo
         if not dry_run:
             # Gone, back and gone again come to nothing among the logs of the metadata table, by Hudi's rule for them,
             # whose base file would then go on listing a file that is gone: so "back" must not stay a log.
-            metadata = service_metadata(
-                opened.storage,
-                opened.base_path,
-                serviced.options,
-                after=1,
-                clock=serviced.clock,
-                processes=serviced.processes,
-                observer=serviced.observer,
-                guard=serviced.guard,
-                only=MetadataService.COMPACTION,
-            )
+            metadata = service_metadata(serviced, after=1, only=MetadataService.COMPACTION)
 
     def render(console: Terminal) -> None:
         render_undone(undone, console)

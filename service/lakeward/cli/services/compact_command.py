@@ -134,16 +134,17 @@ def compact(
             if not dry_run:
                 engines.check()
             view.step(f"reading {opened.base_path}")
+            serviced = ServicedTable.for_one_attempt(
+                opened.storage,
+                opened.base_path,
+                options,
+                clock=clock,
+                processes=Processes(),
+                observer=view,
+                guard=guard,
+            )
             compactor = Compactor(
-                ServicedTable.for_one_attempt(
-                    opened.storage,
-                    opened.base_path,
-                    options,
-                    clock=clock,
-                    processes=Processes(),
-                    observer=view,
-                    guard=guard,
-                ),
+                serviced,
                 planner=plan.over(configured),
                 choose_dispatcher=engines.choose,
                 run_operation=partial(run_operation_at, opened.base_path),
@@ -155,16 +156,7 @@ def compact(
             if dry_run:
                 return preview_result(preview, metadata_trigger_of(opened, after), engines.rule)
             report = compactor.compact()
-            metadata_report = service_metadata(
-                opened.storage,
-                opened.base_path,
-                options,
-                after=after,
-                clock=clock,
-                processes=Processes(),
-                observer=view,
-                guard=guard,
-            )
+            metadata_report = service_metadata(serviced, after=after)
     except LakewardError as error:
         parked.park(error)
         raise

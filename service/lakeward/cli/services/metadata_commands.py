@@ -26,6 +26,7 @@ from lakeward.config.settings import Writers
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.stuck_services import Judge
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.dead_slices import file_names
 from lakeward.services.metadata.plan.due_before_writers import MetadataService
 from lakeward.services.metadata.run.indexing_abort import abort_indexing as abort
@@ -184,9 +185,10 @@ def _service(
     """Clean the metadata table, or compact it; with `dry_run` say what would be done."""
     clock = SystemClock()
     with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
-        services = MetadataServices(
+        serviced = ServicedTable.for_one_attempt(
             opened.storage, opened.base_path, options, clock=clock, processes=Processes(), observer=view, guard=guard
         )
+        services = MetadataServices(serviced)
         work = services.preview(only) if dry_run else None
         done = None if dry_run else services.run(only)
     if work is not None:

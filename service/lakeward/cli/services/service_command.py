@@ -203,17 +203,7 @@ class _Compaction:
         if self._no_work:
             return self._none(self._no_work)
         report = self._compactor.compact()
-        serviced = self._serviced
-        metadata = service_metadata(
-            serviced.storage,
-            serviced.base_path,
-            serviced.options,
-            after=self._opened.table.metadata_compact_after,
-            clock=serviced.clock,
-            processes=serviced.processes,
-            observer=serviced.observer,
-            guard=serviced.guard,
-        )
+        metadata = service_metadata(self._serviced, after=self._opened.table.metadata_compact_after)
 
         def render(console: Terminal) -> None:
             render_report(report, console)

@@ -66,16 +66,15 @@ class MetadataTableService:
 
     def demand(self, facts: TableFacts, care: Care[MetadataCompactAfter]) -> Mapping[JobKind, ServiceDemand]:
         snapshot, memory = facts.snapshot, care.memory
-        plans = dict(memory.plans)
-        memory.trigger = None
+        plans, trigger = dict(memory.plans), None
         try:
-            memory.trigger = trigger = scan_trigger(
+            trigger = scan_trigger(
                 facts.storage, snapshot.base_path, snapshot.config, after=care.rules, clock=facts.clock, cache=plans
             )
         except (Unsupported, BrokenFile):
             return {}
         finally:
-            memory.plans = plans
+            memory.plans, memory.trigger = plans, trigger
         if trigger is None:
             return {}
         return {
@@ -85,18 +84,7 @@ class MetadataTableService:
 
     def run(self, table: ServicedTable, care: Care[MetadataCompactAfter], order: JobOrder) -> JobReport:
         """What prevents it passes, and is no failure of the job."""
-        report = service_metadata(
-            table.storage,
-            table.base_path,
-            table.options,
-            after=care.rules,
-            clock=table.clock,
-            processes=table.processes,
-            observer=table.observer,
-            guard=table.guard,
-            planned_by=care.planned_by,
-            only=_SERVICES[order.kind],
-        )
+        report = service_metadata(table, after=care.rules, planned_by=care.planned_by, only=_SERVICES[order.kind])
         if isinstance(report.left, VerificationFailed):
             raise report.left
         if report.left is not None:

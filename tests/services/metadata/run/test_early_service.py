@@ -12,6 +12,7 @@ from lakeward.protocol.lock.lock_choice import stopped_writers_options
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.progress import Count, Silent
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 from lakeward.services.metadata.run.early_service import MetadataReport, scan_trigger, service_metadata
 from lakeward.storage.storage import Storage
@@ -57,16 +58,16 @@ def service(
     after: MetadataCompactAfter,
     guard: Guard = lambda: None,
 ) -> MetadataReport:
-    return service_metadata(
+    serviced = ServicedTable.for_one_attempt(
         storage,
         str(table),
         CompactionOptions(writers_stopped=True, lock=stopped_writers_options(wait_seconds=0.0), timezone="UTC"),
-        after=after,
         clock=SkippingClock(),
         processes=ScriptedProcesses(),
         observer=counts or Counts(),
         guard=guard,
     )
+    return service_metadata(serviced, after=after)
 
 
 @pytest.mark.parametrize("after", [AUTO, 0, 2, 100])

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Cancelled, LakewardError, LeaseLost
-from lakeward.protocol.lock.table_lock import Guard
-from lakeward.protocol.options import CompactionOptions
-from lakeward.protocol.owner import Processes
-from lakeward.protocol.progress import Count, Observer
+from lakeward.protocol.progress import Count
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.due_before_writers import (
     MetadataService,
     MetadataTrigger,
@@ -79,15 +77,9 @@ def scan_trigger(
 
 
 def service_metadata(
-    storage: Storage,
-    base_path: str,
-    options: CompactionOptions,
+    table: ServicedTable,
     *,
     after: MetadataCompactAfter,
-    clock: Clock,
-    processes: Processes,
-    observer: Observer,
-    guard: Guard = lambda: None,
     planned_by: Mapping[str, str] | None = None,
     only: MetadataService | None = None,
 ) -> MetadataReport:
@@ -98,32 +90,22 @@ def service_metadata(
     """
     trigger = None
     try:
-        config = load_table_config(storage, base_path, clock=clock).config
-        trigger = scan_trigger(storage, base_path, config, after=after, clock=clock)
+        config = load_table_config(table.storage, table.base_path, clock=table.clock).config
+        trigger = scan_trigger(table.storage, table.base_path, config, after=after, clock=table.clock)
         if trigger is None or not trigger.is_due:
             return MetadataReport(trigger)
         # With kernels, which are needed only where something is due.
         from lakeward.services.metadata.run.metadata_round import MetadataServices
 
-        services = MetadataServices(
-            storage,
-            base_path,
-            options,
-            clock=clock,
-            processes=processes,
-            observer=observer,
-            guard=guard,
-            planned_by=planned_by,
-        )
-        done = services.run(only, delta_commits_min=trigger.after)
+        done = MetadataServices(table, planned_by=planned_by).run(only, delta_commits_min=trigger.after)
     except (Cancelled, LeaseLost):
         raise
     except (LakewardError, OSError) as error:
-        observer.step(f"the metadata table is left as it is: {error}")
-        observer.counted(Count.METADATA_LEFT)
+        table.observer.step(f"the metadata table is left as it is: {error}")
+        table.observer.counted(Count.METADATA_LEFT)
         return MetadataReport(trigger, left=error)
     if done.clean is not None:
-        observer.counted(Count.METADATA_CLEAN)
+        table.observer.counted(Count.METADATA_CLEAN)
     if done.compaction is not None:
-        observer.counted(Count.METADATA_COMPACTION)
+        table.observer.counted(Count.METADATA_COMPACTION)
     return MetadataReport(trigger, done)

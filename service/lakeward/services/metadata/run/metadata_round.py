@@ -10,11 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.base.clock import Clock
-from lakeward.protocol.lock.table_lock import Guard
-from lakeward.protocol.options import CompactionOptions
-from lakeward.protocol.owner import Processes
-from lakeward.protocol.progress import Observer
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.dead_slices import DeadSlices
 from lakeward.services.metadata.plan.due_before_writers import MetadataService
@@ -22,7 +17,6 @@ from lakeward.services.metadata.plan.metadata_due import MetadataBacklog
 from lakeward.services.metadata.run.compaction import CompactedMetadata, MetadataCompactor
 from lakeward.services.metadata.run.metadata_clean import CleanedMetadata, MetadataCleaner
 from lakeward.services.metadata.run.serviced_metadata import dead_slices, snapshot_with_metadata
-from lakeward.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +43,11 @@ class MetadataDone:
 class MetadataServices:
     """Services of the metadata table of one table. One process, one attempt number."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        base_path: str,
-        options: CompactionOptions,
-        *,
-        clock: Clock,
-        processes: Processes,
-        observer: Observer | None = None,
-        guard: Guard = lambda: None,
-        planned_by: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, table: ServicedTable, *, planned_by: Mapping[str, str] | None = None) -> None:
         """
         Args:
-            guard: called before anything is published and while work goes on; stops it by raising an error of Lakeward.
             planned_by: more to write into the plans' extra metadata.
         """
-        table = ServicedTable.for_one_attempt(
-            storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
-        )
         self._table = table
         self._cleaner = MetadataCleaner(table, planned_by or {})
         self._compactor = MetadataCompactor(table, planned_by or {})
