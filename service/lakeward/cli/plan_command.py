@@ -257,10 +257,10 @@ def render_engines(outcome: PlanOutcome, rule: EngineRule, console: Console) -> 
     """A sentence for each plan that would be made."""
     for choices, input_bytes in _plans(outcome):
         names = " and ".join(choice.value for choice in choices)
-        console.print(f"{names} would run {engine_told(input_bytes, rule)}.", highlight=False, markup=False)
+        console.print(f"{names} would run {describe_engine(input_bytes, rule)}.", highlight=False, markup=False)
 
 
-def engine_told(input_bytes: int, rule: EngineRule) -> str:
+def describe_engine(input_bytes: int, rule: EngineRule) -> str:
     """The same as what goes on a sentence that says that the work runs."""
     chosen = rule.choose(input_bytes)
     where = {

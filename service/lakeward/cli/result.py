@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from lakeward.base.errors import LakewardError
@@ -74,6 +73,8 @@ def print_json(document: Any) -> None:
 
 
 def json_text(document: Any) -> str:
+    import orjson  # `--help` prints none
+
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
 
 

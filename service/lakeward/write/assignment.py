@@ -61,7 +61,7 @@ def prove_key_generator(
 
     Some of what writers use no property says: whether COMPLEX names one field, how timestamps in keys are written
     (Hudi's bulk_insert does it otherwise than its upsert), in which zone times become partitions, a parser of one's
-    own. A writer who makes another key of a row gives it a second life, which no error tells.
+    own. A writer who makes another key of a row gives it a second life, and no error says so.
 
     A row may lie in another partition than its columns say, where an index is global and rows do not move. So it is
     enough that the path of one row is right, but for partitions of times: in another zone most hours are in the same
@@ -136,7 +136,7 @@ def existing_rows(storage: Storage, snapshot: TableSnapshot, columns: Collection
 
 
 class Assign(Protocol):
-    """What `assign_rows` is, and what stands in its place where a write has no rows of its own."""
+    """What `assign_rows` is, and what takes its place where a write has no rows of its own."""
 
     def __call__(
         self,

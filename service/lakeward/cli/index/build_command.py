@@ -14,7 +14,7 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
+from lakeward.cli.index.builds import ByteRateOption, StatedBuild, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, index_in_use, own_index
@@ -95,7 +95,7 @@ def build(
         if dry_run:
             rule = stated.rule(opened)
             document = {"base_path": opened.base_path, "type": index_type.value, "dry_run": True}
-            return Result(document=document | state_as_json(state, rule), lines=[state_told(state, rule)])
+            return Result(document=document | state_as_json(state, rule), lines=[describe_state(state, rule)])
         with stated.work(opened, index_type, place.build_folder, on_step) as work:
             place.create(is_global=not by_partition)
             index_in_use(opened, index_type)
@@ -112,7 +112,7 @@ def build(
             "entries": built.entries,
             "commits": list(updated.commits),
         },
-        lines=[f"Built from {built.entries:,} keys in {built.groups:,} file groups. {_told(updated.commits)}"],
+        lines=[f"Built from {built.entries:,} keys in {built.groups:,} file groups. {_commits_line(updated.commits)}"],
     )
 
 
@@ -134,7 +134,7 @@ def update(
     with own_index(opened, index_type, url, keys_per_second) as place:
         updated = update_and_tidy(opened.storage, place.open, opened.snapshot)
     document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
-    return Result(document=document | {"read_anew": updated.read_anew}, lines=[_told(updated.commits)])
+    return Result(document=document | {"read_anew": updated.read_anew}, lines=[_commits_line(updated.commits)])
 
 
 def _said(index_type: IndexType | None, verb: str) -> IndexType:
@@ -148,5 +148,5 @@ def _said(index_type: IndexType | None, verb: str) -> IndexType:
     )
 
 
-def _told(commits: tuple[str, ...]) -> str:
+def _commits_line(commits: tuple[str, ...]) -> str:
     return f"{len(commits):,} commit{'' if len(commits) == 1 else 's'} taken in."

@@ -21,7 +21,7 @@ from lakeward.base.quantities import format_size, parse_size
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.cli.options.values import parse_option
-from lakeward.cli.plan_command import engine_as_json, engine_told
+from lakeward.cli.plan_command import describe_engine, engine_as_json
 from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import make_checkpoint_at
 from lakeward.index.build_state import build_under_way
@@ -108,7 +108,7 @@ def _parse_rate(text: str) -> int | None:
     return rate
 
 
-def under_way_told(opened: ConfiguredTable, snapshot: TableSnapshot, folder: str) -> str:
+def describe_build(opened: ConfiguredTable, snapshot: TableSnapshot, folder: str) -> str:
     """A sentence on a build that is under way, or was stopped; empty where nothing is there of any."""
     found = build_under_way(opened.storage, snapshot, folder)
     return "" if found is None else f" {found.told(SystemClock().now())}"
@@ -124,10 +124,10 @@ def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:
     }
 
 
-def state_told(state: BuildState, rule: EngineRule) -> str:
+def describe_state(state: BuildState, rule: EngineRule) -> str:
     number, size = len(state.missing), state.bytes_missing
     told = f"Would read the keys of {number:,} file group{'' if number == 1 else 's'}, of {format_size(size)}, "
-    told += f"{engine_told(size, rule)}."
+    told += f"{describe_engine(size, rule)}."
     if state.made:
         told += f" What {len(state.made):,} others hold is there from a build that was stopped."
     return told

@@ -28,7 +28,7 @@ from lakeward.cli.index.own_index import (
     listed_in_folder,
     put_in_database,
 )
-from lakeward.cli.index.view import places, told_places
+from lakeward.cli.index.view import describe_places, places
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table
 from lakeward.index.index_type import IndexType
@@ -146,8 +146,8 @@ def render_compared(compared: Comparison, console: Console) -> None:
         table.add_row(label, *(told(each, compared.keys) for each in both))
     console.print(table)
     for each in compared.differences[:_NAMED]:
-        said = f"{both[0].name} says {told_places(each.first)}, {both[1].name} says {told_places(each.second)}"
-        truth = f"its row is in {told_places(each.rows)}" if each.rows else "no row of it was found"
+        said = f"{both[0].name} says {describe_places(each.first)}, {both[1].name} says {describe_places(each.second)}"
+        truth = f"its row is in {describe_places(each.rows)}" if each.rows else "no row of it was found"
         console.print(Text(shown(f"{each.key}: {said}; {truth}.")))
     if compared.differing > _NAMED:
         console.print(f"… and {compared.differing - _NAMED:,} more.")

@@ -18,7 +18,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import BrokenFile, Refused, Unsupported, UsageError
 from lakeward.base.quantities import format_share
-from lakeward.cli.index.builds import under_way_told
+from lakeward.cli.index.builds import describe_build
 from lakeward.cli.options.store import AWAY, store_url
 from lakeward.index.build_state import build_folder
 from lakeward.index.external.external_index import ExternalIndex
@@ -239,9 +239,10 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
         typer.echo(f"The store does not say which indexes it has of the table: {error}", err=True)
         return ()
     in_use = INDEX_NAME if indexed != Indexed() else None
-    why = why_out_of_use(opened.storage, opened.base_path, IndexType.POSTGRES, record_options_of(opened.table))
-    folder = build_folder(opened.base_path, IndexType.POSTGRES, record_options_of(opened.table))
-    under_way = under_way_told(opened, snapshot, folder)
+    options = record_options_of(opened.table)
+    why = why_out_of_use(opened.storage, opened.base_path, IndexType.POSTGRES, options)
+    folder = build_folder(opened.base_path, IndexType.POSTGRES, options)
+    under_way = describe_build(opened, snapshot, folder)
     return tuple(
         ListedIndex(
             IndexType.POSTGRES.value,
@@ -374,7 +375,7 @@ class RecordPlace:
     def beside(self) -> RecordPlace:
         assert not self.below, "one is built at a time"
         end_drop(self.opened.storage, self.folder)
-        # Each has a name of its own: of two processes that build it anew at once the first finds its folder gone.
+        # Each has a name of its own: of two processes that build it at once the first finds its folder gone.
         found = find_manifest(self.opened.storage, self.folder)
         live = None if found is None else found[0]
         for status in self.opened.storage.list(self.folder):
@@ -421,7 +422,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
             "",
             manifest.size_bytes,
             behind.commits,
-            why or f"{note}.{under_way_told(opened, snapshot, place.build_folder)}",
+            why or f"{note}.{describe_build(opened, snapshot, place.build_folder)}",
             behind.bytes,
             behind.seconds,
         ),

@@ -12,7 +12,7 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
-from lakeward.cli.index.builds import ByteRateOption, StatedBuild, state_as_json, state_told
+from lakeward.cli.index.builds import ByteRateOption, StatedBuild, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, check_not_chosen, own_index
@@ -125,7 +125,7 @@ def _rebuild_own(
         state = build_state(opened.storage, snapshot, place.build_folder)
         if dry_run:
             rule = stated.rule(opened)
-            would = f"{state_told(state, rule)} The index that there is would be dropped then."
+            would = f"{describe_state(state, rule)} The index that there is would be dropped then."
             return Result(document=document | state_as_json(state, rule), lines=[would])
         with stated.work(opened, kind, place.build_folder, on_step) as work:
             beside = place.beside()

@@ -74,8 +74,8 @@ def render_teed(tee: Tee, found: TeeCheck, console: Console) -> None:
             table.add_row(commit.instant, commit.completed, *(f"{figure:,}" for figure in figures))
         console.print(table)
     for each in found.differences:
-        truth = f"its row is in {told_places(each.rows)}" if each.rows else "no row of it was found"
-        said = f"{tee.primary} says {told_places(each.first)}, {tee.shadow} says {told_places(each.second)}"
+        truth = f"its row is in {describe_places(each.rows)}" if each.rows else "no row of it was found"
+        said = f"{tee.primary} says {describe_places(each.first)}, {tee.shadow} says {describe_places(each.second)}"
         console.print(Text(shown(f"{each.key}: {said}; {truth}.")))
     render_tee(tee, found.left, console)
 
@@ -90,5 +90,5 @@ def places(groups: Iterable[GroupId]) -> list[dict[str, str]]:
     return [{"partition_path": path, "file_id": file_id} for path, file_id in groups]
 
 
-def told_places(groups: Iterable[GroupId]) -> str:
+def describe_places(groups: Iterable[GroupId]) -> str:
     return " and ".join(f"{path or '(no partition)'}, {file_id}" for path, file_id in groups) or "nowhere"

@@ -169,7 +169,7 @@ def abort_indexing(
         "kept": list(done.kept),
     }
     lines = [f"{'Would abort' if dry_run else 'Aborted'} indexing {decision.instant}, because {decision.why}."]
-    lines += [f"  {line}" for removal in done.removals for line in removal_told(removal, dry_run=dry_run)]
+    lines += [f"  {line}" for removal in done.removals for line in removal_lines(removal, dry_run=dry_run)]
     if done.kept:
         lines.append(f"  Built, or of which nothing was there: {', '.join(done.kept)}.")
     return Result(document={"aborted": aborted, "dry_run": dry_run}, lines=lines)
@@ -274,10 +274,10 @@ def remove_partition(opened: ConfiguredTable, partition: str | None, locks: Lock
         removal = preview_removal(*where, clock=clock, processes=processes, on_wait=on_wait)
     else:
         removal = remove_metadata(*where, lock=locks.options, clock=clock, processes=processes, on_wait=on_wait)
-    return Result(document=asdict(removal) | {"dry_run": dry_run}, lines=removal_told(removal, dry_run=dry_run))
+    return Result(document=asdict(removal) | {"dry_run": dry_run}, lines=removal_lines(removal, dry_run=dry_run))
 
 
-def removal_told(removal: Removal, *, dry_run: bool) -> list[str]:
+def removal_lines(removal: Removal, *, dry_run: bool) -> list[str]:
     """What went, or would go, in lines."""
     if removal.is_empty:
         return ["The table has no metadata table. Nothing to remove."]

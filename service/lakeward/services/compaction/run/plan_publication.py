@@ -7,7 +7,7 @@
 
 A gap between writes in which to plan a FULL, for tables with writers by the rules of Hudi 1.0.
 
-To them a compaction that was requested after a write of theirs is a conflict, pending or completed, and one requested
+To them a compaction that was requested after one of their writes is a conflict, pending or completed, and one requested
 before never is. Between its time and its `.requested` such a writer is not seen: it takes the time under the lock
 and writes the file after giving it back. So the lock is held for a while before the scan.
 
