@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -355,15 +356,17 @@ def counted(bench: Bench) -> StorageSample | None:
 
 def test_no_poll_and_no_plan_waits_for_a_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A count plans a clean of the whole table; it is begun after them, and one that fails only after the next plan."""
-    bench = Bench(tmp_path)
+    bench, counts = Bench(tmp_path), count(1)
 
-    def hangs(*given: object, **named: object) -> None:
+    def fails(*given: object, **named: object) -> None:
+        next(counts)
         raise NotFound("A file went while it was counted.")
 
-    monkeypatch.setattr("lakeward.daemon.storage_counts.find_retention", hangs)
+    monkeypatch.setattr("lakeward.daemon.storage_counts.find_retention", fails)
     monkeypatch.setattr("lakeward.daemon.storage_counts.CleanChoice", None)
     bench.plan()
     bench.worker.poll(bench.table)
+    assert next(counts) == 1, "a plan or a poll counted"
     assert bench.worker.is_count_due("orders") and counted(bench) is None
     bench.serving.clock.sleep(3600)
     bench.worker.poll(bench.table)
