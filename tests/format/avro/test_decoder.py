@@ -142,6 +142,12 @@ def test_equals_fastavro(table: tuple[dict[str, Any], list[dict[str, Any]]]):
     assert decode_generally(program, encode(schema, rows)).equals(batch)
 
 
+def printed(batch: pa.RecordBatch) -> str:
+    """All of its values, with the types."""
+    columns = [column.to_string(window=10_000, container_window=10_000) for column in batch.columns]
+    return "\n".join([str(batch.schema), *columns])
+
+
 @given(tables(), st.data())
 def test_damaged_bytes_are_an_error_or_rows(table: tuple[dict[str, Any], list[dict[str, Any]]], data: st.DataObject):
     """Whatever bytes are damaged, nothing is read outside of the record, and the outcome is rows or `BadRecord`; which
@@ -160,7 +166,9 @@ def test_damaged_bytes_are_an_error_or_rows(table: tuple[dict[str, Any], list[di
             decode_generally(program, bytes(encoded))
         return
     assert batch.num_rows == 1
-    assert decode_generally(program, bytes(encoded)).equals(batch)
+    found = decode_generally(program, bytes(encoded))
+    # A damaged number may be NaN, which equals nothing; printed it does.
+    assert found.equals(batch) or ("nan" in printed(batch) and printed(found) == printed(batch))
 
 
 def test_three_hundred_columns():
