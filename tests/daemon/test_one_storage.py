@@ -14,7 +14,7 @@ from lakeward.cli.main import run
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.pages import GroupQuery, Pages
-from lakeward.services.together.explaining.storage_states import FileState
+from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.storage.storage import join
 from lakeward.storage.storage_of_url import open_storage
 from tests.daemon.scrape import value

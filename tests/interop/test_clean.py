@@ -11,8 +11,8 @@ from lakeward.cli.configured_table import open_table
 from lakeward.cli.explained import Explained
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.metadata.log_file import metadata_blocks
+from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
-from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.storage.local import LocalStorage
 from tests.crash.metadata_compacting import check_agrees
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed

@@ -34,7 +34,7 @@ from lakeward.services.archive.plan.archive_plan import KeptFor
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run import archiver
 from lakeward.services.clean.plan import planner
-from lakeward.services.clean.plan.decision import Keeper, KeepReason
+from lakeward.services.clean.plan.keeper import Keeper, KeepReason
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run import clean_run
 from lakeward.services.compaction.plan.compaction_type import CompactionType

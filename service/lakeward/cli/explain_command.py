@@ -16,7 +16,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
 from lakeward.base.quantities import format_iso_time, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.explained import Explained
+from lakeward.cli.explained import Explained, JudgedBy
 from lakeward.cli.options.plan_options import StatedPlan
 from lakeward.cli.plan_command import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
 from lakeward.cli.result import NOTHING_EXIT, Result
@@ -28,12 +28,11 @@ from lakeward.config.settings import Writers
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.clean.plan.decision import CleanOutcome
+from lakeward.services.clean.plan.storage_states import StorageStates
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, instant_in_sentences
-from lakeward.services.together.explaining.judged_by import JudgedBy
-from lakeward.services.together.explaining.storage_states import StorageStates
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable

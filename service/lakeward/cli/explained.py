@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import NotFound, Refused, UsageError
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.config.settings import Writers
-from lakeward.format.file_name import parse_any_data_file
+from lakeward.format.file_name import check_relative_path, parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
@@ -25,26 +26,46 @@ from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.read.slice_input import MERGED_BY_KEY
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archive_preview import archive_plan_of
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.plan.storage_states import StorageStates, storage_states
 from lakeward.services.clean.run.clean_choice import CleanChoice, find_retention
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.savepoint.run import find_pinned
 from lakeward.services.savepoint.savepoint_plan import Pinned
-from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
-from lakeward.services.together.explaining.judged_by import JudgedBy
-from lakeward.services.together.explaining.storage_states import StorageStates, storage_states
 from lakeward.storage.storage import is_absolute, join
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import timeline_folder
+from lakeward.table.table_config import HOODIE_FOLDER, timeline_folder
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.cleans import Clean, read_cleans
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline_reader import TimelineReader
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBy:
+    """The settings by which it says how long a file and an instant stay, and the source of each."""
+
+    clean: CleanPolicy
+    clean_because: str
+    """Completes the sentence: So much is kept because ..."""
+    archive: ArchiveOptions
+    archive_because: str
+
+    @property
+    def sentence(self) -> str:
+        clean, archive = self.clean, self.archive
+        return (
+            f"This is by a clean that keeps {clean.retain:,} {clean.kind}, because {self.clean_because}, and by an "
+            f"archiver that leaves {archive.commits_min:,} to {archive.commits_max:,} commits, because "
+            f"{self.archive_because}."
+        )
 
 
 class Explained:
@@ -235,6 +256,74 @@ class Explained:
                 continue
             found.update(dict.fromkeys(read(data, file=join(folder, each.file_name)), each.time))
         return found
+
+
+def find_path(
+    given: str, *, base_path: str, snapshot: TableSnapshot, facts: FileFacts, from_here: str | None = None
+) -> str:
+    """The path below the table of the file that `given`, a path or a name, means. Raises `UsageError`.
+
+    Args:
+        from_here: the path below the table that it is as one from the current folder; None where that is not below it.
+    """
+    known = set(_known_paths(snapshot, facts))
+    path = _below(given, base_path)
+    if from_here is not None and path not in known and (from_here in known or not _is_in_partition(path, snapshot)):
+        path = from_here
+    if path.split("/", 1)[0] == HOODIE_FOLDER:
+        raise UsageError(
+            f"{given} is a file of the table's own metadata.",
+            why="A file of rows is explained by its path, what is on the timeline by its instant.",
+            remedy="Pass --instant with the digits at the beginning of its name.",
+        )
+    partition, _, name = path.rpartition("/")
+    if parse_any_data_file(name, native=snapshot.config.version.has_native_logs) is None:
+        raise UsageError(
+            f"{given} is not the name of a data file.",
+            why="Base files are called <file id>_<token>_<instant>.parquet, logs .<file id>_<instant>.log.<n>_<token>. "
+            "Any other file is left alone.",
+            remedy="Pass a data file of the table.",
+        )
+    if partition:
+        return check_relative_path(path)
+    paths = sorted(each for each in known if each.rpartition("/")[2] == name)
+    if len(paths) > 1:
+        raise UsageError(
+            f"{len(paths)} files are called {name}.",
+            why=f"They are {', '.join(paths[:5])}.",
+            remedy="Pass the path of the one that you mean.",
+        )
+    return paths[0] if paths else name
+
+
+def _below(given: str, base_path: str) -> str:
+    """`given` below the base path. Raises `UsageError` for an absolute path that is not."""
+    for root in (base_path, f"file://{base_path}", f"file:{base_path}"):
+        if given.startswith(f"{root.rstrip('/')}/"):
+            return given.removeprefix(f"{root.rstrip('/')}/").strip("/")
+    if given.startswith("/") or "://" in given:
+        raise UsageError(
+            f"{given} is not below {base_path}.",
+            why="A file is explained by what its own table says.",
+            remedy="Pass the table that it is of, or the path below the table.",
+        )
+    return given.removeprefix("./").rstrip("/")
+
+
+def _is_in_partition(path: str, snapshot: TableSnapshot) -> bool:
+    """A name alone is, too: it is looked for in all of them."""
+    partition = path.rpartition("/")[0]
+    return not partition or partition in snapshot.partitions
+
+
+def _known_paths(snapshot: TableSnapshot, facts: FileFacts) -> Iterator[str]:
+    for files in snapshot.files:
+        yield from (path for path, _ in files.sizes)
+    for clean in facts.cleans:
+        yield from (join(partition, name) for partition, names in clean.deleted.items() for name in names)
+    for run in facts.quarantine.runs:
+        yield from (file.path for file in run.files)
+    yield from facts.committed
 
 
 def _from_here(given: str, base_path: str) -> str | None:

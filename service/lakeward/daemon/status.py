@@ -183,7 +183,7 @@ class StorageSample:
 
     at: float
     bytes: Mapping[str, int]
-    """Maps the ids of `services/together/explaining/storage_states.py` to bytes; a sample of an older release may lack
+    """Maps the ids of `services/clean/plan/storage_states.py` to bytes; a sample of an older release may lack
     some."""
     consumers: tuple[ConsumerHold, ...] = ()
     """How far each incremental consumer held cleaning back; not remembered by the store."""

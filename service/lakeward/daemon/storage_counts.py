@@ -23,9 +23,9 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.services.clean.job import CleanMemory
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.plan.storage_states import storage_states
 from lakeward.services.clean.run.clean_choice import CleanChoice, find_retention
 from lakeward.services.clean.settings import CleanSettings
-from lakeward.services.together.explaining.storage_states import storage_states
 from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot

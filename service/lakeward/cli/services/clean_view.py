@@ -16,26 +16,15 @@ from rich.markup import escape
 from lakeward.base.quantities import format_duration, format_instant, format_iso_time, format_size, format_time
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, NameCell, Rendered, new_table
-from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, Keeper, KeepReason, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision
+from lakeward.services.clean.plan.keeper import KEPT_SLICES, Keeper, KeepReason, first_end
 from lakeward.services.clean.plan.policy import CleanPolicyKind
-from lakeward.services.clean.plan.purge_rules import PurgeReason
+from lakeward.services.clean.plan.purge_rules import PURGED_BECAUSE
 
 if TYPE_CHECKING:
     from lakeward.services.clean.run.cleaner import CleanReport, FinishedClean
     from lakeward.services.clean.run.purge import PurgedRun
     from lakeward.services.clean.run.undo import UndoneClean
-
-
-_WORDS = {
-    KeepReason.TOO_FEW_COMMITS: "no commit is old enough for them to go",
-    KeepReason.RETAINED: "read as of what the policy keeps",
-    KeepReason.REPLACED_LATELY: "replaced by {name}, which the policy keeps",
-    KeepReason.PENDING_PLAN: "needed by the pending plan of {name}, until it is done",
-    KeepReason.SAVEPOINT: "pinned by the savepoint of {name}, until it is deleted",
-    KeepReason.READER_WINDOW: "superseded so lately that a query may still read them",
-    KeepReason.CONSUMER: "consumer {name} has not read what superseded them, or its watermark is not known",
-    KeepReason.QUARANTINED: "taken away by clean {name} already, they stand until they are deleted",
-}
 
 
 def planned_result(outcome: CleanOutcome) -> Result:
@@ -107,7 +96,7 @@ def render_clean(outcome: CleanOutcome, console: Console) -> None:
         console.print(f"To go, {verdict}: {_sum(by)}.", highlight=False)
     for keys, slices in _by_keepers(kept).items():
         reasons = " and ".join(dict.fromkeys(reason for reason, _ in keys))
-        words = (f"{_WORDS[reason].format(name=name)}{_end(_keepers(slices, (reason, name)))}" for reason, name in keys)
+        words = (f"{_kept(slices, reason, name)}" for reason, name in keys)
         console.print(f"Kept, {reasons}: {_sum(slices)}, {'; and '.join(words)}.", highlight=False)
     for frozen in outcome.frozen:
         where = shown(f"{frozen.partition_path or '(none)'} {frozen.file_id}")
@@ -173,29 +162,13 @@ def _by_keepers(kept: Iterable[SliceDecision]) -> dict[tuple[_Key, ...], list[Sl
     return groups
 
 
-def _keepers(slices: Iterable[SliceDecision], key: _Key) -> list[Keeper]:
-    return [keeper for decision in slices for keeper in decision.keepers if _key(keeper) == key]
+def _kept(slices: Iterable[SliceDecision], reason: KeepReason, name: str | None) -> str:
+    keepers = [each for decision in slices for each in decision.keepers if _key(each) == (reason, name)]
+    return f"{KEPT_SLICES[reason].format(name=name)}{first_end(keepers, first='the first')}"
 
 
 def _key(keeper: Keeper) -> _Key:
     return keeper.reason, keeper.consumer or keeper.instant
-
-
-def _end(keepers: Iterable[Keeper]) -> str:
-    """When the first of them can go."""
-    commits, versions, times = (
-        [value for keeper in keepers if (value := getattr(keeper, name)) is not None]
-        for name in ("commits", "versions", "not_before")
-    )
-    if commits:
-        return f"; the first can go after {_count(min(commits), 'more commit')}"
-    if versions:
-        return f"; the first can go after {_count(min(versions), 'more slice')} of its file group"
-    if times:
-        return f"; the first can go from {format_time(min(times))} on"
-    if marks := [keeper.read_up_to for keeper in keepers if keeper.read_up_to is not None]:
-        return f"; the first can go once it has read up to {min(marks)}"
-    return ""
 
 
 def keeper_as_json(keeper: Keeper) -> dict[str, Any]:
@@ -296,17 +269,10 @@ def render_undone(undone: UndoneClean, console: Console) -> None:
         console.print(f"  left {escape(path)}: {escape(why)}.", highlight=False)
 
 
-_WHY = {
-    PurgeReason.AGE: "kept for long enough",
-    PurgeReason.CAP: "the quarantine held more than it may, and this was the oldest in it",
-    PurgeReason.BEGUN: "a process died over it",
-}
-
-
 def render_purged(purged: Iterable[PurgedRun], console: Console) -> None:
     for each in purged:
         files = f"{each.files:,} file{'' if each.files == 1 else 's'}, {format_size(each.bytes)}"
-        console.print(f"Quarantine of {each.run} purged: {files}; {_WHY[each.reason]}.", highlight=False)
+        console.print(f"Quarantine of {each.run} purged: {files}; {PURGED_BECAUSE[each.reason]}.", highlight=False)
 
 
 def render_cleaned(report: CleanReport, purged: Sequence[PurgedRun], console: Console) -> None:

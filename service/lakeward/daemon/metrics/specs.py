@@ -23,7 +23,7 @@ from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, Table
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.record.index_growth import IndexLoad
 from lakeward.protocol.job_kind import RETIRED, JobKind
-from lakeward.services.together.explaining.storage_states import FileState
+from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.table.backlog import BEGUN_ACTIONS
 
 

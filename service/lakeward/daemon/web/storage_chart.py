@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeward.daemon.status import StorageSample
-from lakeward.services.together.explaining.storage_states import FileState
+from lakeward.services.clean.plan.storage_states import FileState
 
 WIDTH, HEIGHT = 1000, 160
 POINTS_MAX = 500

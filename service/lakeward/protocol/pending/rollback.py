@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lakeward.base.quantities import format_time
 from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.format.timeline.rollback_plan import RollbackPlan, written_file
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
@@ -56,6 +57,14 @@ class Step(StrEnum):
     ABORT = "abort"
     """What an indexing was building goes, with its plan: `lakeward metadata abort-indexing`."""
     LEAVE = "leave"
+
+
+_WHAT = {
+    Step.RELEASE: "releases it, and the next compaction carries its plan out",
+    Step.UNSCHEDULE: "unschedules it",
+    Step.ROLL_BACK: "rolls it back",
+    Step.DROP: "takes it away",
+}
 
 
 class RollbackReason(StrEnum):
@@ -128,6 +137,14 @@ class RollbackDecision:
     """What a rollback that is ended rolls back."""
     until: float | None = None
     """When it counts as dead, in seconds since the epoch, if nothing of it changes until then."""
+
+    @property
+    def sentence(self) -> str:
+        """Which command does what to it, and why."""
+        if self.step is Step.ABORT:
+            return f"`lakeward metadata abort-indexing` ends it: {self.why}."
+        until = "" if self.until is None else f", which is at {format_time(self.until)}"
+        return f"`lakeward rollback` {_WHAT.get(self.step, 'leaves it')}: {self.why}{until}."
 
 
 def decide(timeline: Timeline, facts: RollbackFacts) -> tuple[RollbackDecision, ...]:

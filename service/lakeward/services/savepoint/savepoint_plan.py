@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused, UsageError
+from lakeward.base.quantities import format_duration, format_size
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import State, is_before
 from lakeward.storage.storage import join
@@ -147,6 +148,14 @@ class Pinned:
     only_bytes: int
     gone: int
     """Files that it names and that are not there."""
+
+    def sentence(self, now: float) -> str:
+        """Why it keeps a file, and how to end that."""
+        instant, since = self.savepoint.instant, format_duration(max(0.0, now - self.savepoint.made_at))
+        return (
+            f"Savepoint {instant} pins it since {since}, with {format_size(self.only_bytes)} that only it keeps; "
+            f"`lakeward savepoint delete TABLE {instant}` ends that."
+        )
 
 
 def pinned_by(savepoints: Sequence[Savepoint], snapshot: TableSnapshot) -> list[Pinned]:

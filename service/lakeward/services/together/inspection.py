@@ -17,7 +17,7 @@ from lakeward.format.timeline.instant import comparable_time, format_instant_tim
 from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_all_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy
-from lakeward.services.together.explaining.storage_states import storage_states
+from lakeward.services.clean.plan.storage_states import storage_states
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import backlog_of
 from lakeward.table.damaged_file import DamagedFile

@@ -40,6 +40,17 @@ class Clean:
     undoes: str | None = None
     """The clean whose files it brought back."""
 
+    @property
+    def sentence(self) -> str:
+        """What it deleted, and what can be read since."""
+        number = sum(map(len, self.deleted.values()))
+        retained = self.earliest_retained
+        since = f" Everything can still be read as of {retained} and after." if retained else ""
+        if not self.is_completed:
+            return f"It is going to delete what its plan names; any cleaner ends it.{since}"
+        undone = f" It undid clean {self.undoes}." if self.undoes else ""
+        return f"It deleted {number:,} file{'' if number == 1 else 's'}.{since}{undone}"
+
 
 def standing(cleans: Iterable[Clean]) -> tuple[Clean, ...]:
     """The cleans but for those that were undone: what these took away is there again."""

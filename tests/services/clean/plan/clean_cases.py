@@ -13,7 +13,8 @@ from typing import Any
 from lakeward.format.file_name import CDC_SUFFIX, LogFileName
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant, parse_instant_time
-from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, Keeper, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision
+from lakeward.services.clean.plan.keeper import Keeper
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import Watermark

@@ -12,8 +12,9 @@ from lakeward.base.errors import Refused, TryLater
 from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
-from lakeward.services.clean.plan.decision import LEFT_NOTHING, SAVEPOINTED_TIMESTAMPS, DeadReason, SliceDecision
+from lakeward.services.clean.plan.decision import LEFT_NOTHING, SAVEPOINTED_TIMESTAMPS, SliceDecision
 from lakeward.services.clean.plan.earliest_retained import find_earliest_retained
+from lakeward.services.clean.plan.keeper import DeadReason
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import ReaderProtection, Watermark

@@ -10,8 +10,8 @@ from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.protocol.owner import Processes
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.storage_states import NO_QUARANTINE
 from lakeward.services.clean.run.cleaner import Cleaner, CleanReport
-from lakeward.services.together.explaining.storage_states import NO_QUARANTINE
 from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot

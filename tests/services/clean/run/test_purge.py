@@ -15,10 +15,10 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.purge_rules import PurgeReason
+from lakeward.services.clean.plan.storage_states import FileState, storage_states
 from lakeward.services.clean.run.clean_choice import CleanChoice, choose_overdue
 from lakeward.services.clean.run.cleaner import FinishedClean
 from lakeward.services.clean.run.purge import PurgedRun, purge_quarantine
-from lakeward.services.together.explaining.storage_states import FileState, storage_states
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import Quarantine, load_quarantine

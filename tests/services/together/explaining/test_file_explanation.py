@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from lakeward.base.errors import LakewardError
 from lakeward.format.timeline.instant import parse_instant_time
-from lakeward.services.clean.plan.decision import Keeper, KeepReason
+from lakeward.services.clean.plan.keeper import Keeper, KeepReason
 from lakeward.services.clean.plan.planner import plan_clean
+from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.savepoint.savepoint_plan import pinned_by
-from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, Gone, find_path
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, Gone
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences
-from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.storage.storage import FileStatus
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.quarantine import Manifest, Quarantine, QuarantinedFile, QuarantinedRun, QuarantineKind
@@ -89,8 +88,8 @@ def test_cases_are_written_as_the_code_would_write_them() -> None:
 
 
 def test_each_reason_to_stay_has_its_sentence() -> None:
-    """Keeps of services/together/explaining/file_sentences: a sentence for every reason and every verdict, none the
-    same."""
+    """Keeps of services/clean/plan/keeper, Keeps of services/together/explaining/file_sentences: a sentence for every
+    reason and every verdict, none the same."""
     table = read_table("policy commits 1\ndone commit 10 20\ngroup a 10 20")
     snapshot = table.snapshot()
     explainer = FileExplainer(snapshot, plan_clean(snapshot, table.policy, now=0.0), FileFacts())
@@ -108,34 +107,3 @@ def test_each_reason_to_stay_has_its_sentence() -> None:
     assert len(set(told)) == len(KeepReason)
     verdicts = {sentences(verdict=verdict, keepers=(), dead_by=()).split("\n", 1)[1] for verdict in (*FileState, *Gone)}
     assert len(verdicts) >= len(FileState) + len(Gone) - 2  # the superseded ones differ by what keeps them
-
-
-@pytest.mark.parametrize(
-    "given", ["/t/p/{name}", "file:///t/p/{name}", "file:/t/p/{name}", "./p/{name}", "p/{name}", "{name}"]
-)
-def test_a_file_is_found_by_any_of_its_names(given: str) -> None:
-    """Whole path, path below the table, or name alone."""
-    snapshot = read_table("done commit 10\ngroup a 10").snapshot()
-    path = path_of("a@10")
-    found = find_path(given.format(name=path[2:]), base_path="/t", snapshot=snapshot, facts=FileFacts())
-    assert found == path
-
-
-@pytest.mark.parametrize(
-    ("given", "remedy"),
-    [
-        ("/other/p/{name}", "Pass the table that it is of"),
-        ("s3://other/p/{name}", "Pass the table that it is of"),
-        (".hoodie/timeline/20260101000000000_20260101000000001.commit", "Pass --instant"),
-        ("p/data.csv", "Pass a data file of the table"),
-        ("p/../{name}", "nothing was opened"),
-        ("{twice}", "Pass the path of the one"),
-    ],
-)
-def test_a_path_that_is_no_files_of_the_table(given: str, remedy: str) -> None:
-    """The error names what to pass instead."""
-    snapshot = read_table("done commit 10\ngroup a 10\ngroup q/b 10\ngroup b 10").snapshot()
-    names = {"name": path_of("a@10")[2:], "twice": path_of("b@10")[2:]}
-    with pytest.raises(LakewardError) as raised:
-        find_path(given.format(**names), base_path="/t", snapshot=snapshot, facts=FileFacts())
-    assert remedy in str(raised.value)

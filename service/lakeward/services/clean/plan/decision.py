@@ -15,74 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
 from lakeward.base.errors import Refused, TryLater
 from lakeward.format.timeline.clean_plan import CleanPlan, Retained
 from lakeward.format.timeline.instant import Instant, comparable_time
+from lakeward.services.clean.plan.keeper import DeadReason, Keeper
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.table.file_group import FileSlice, FrozenGroup
-
-
-class DeadReason(StrEnum):
-    """What makes a slice dead; each of these ids is one thing that was looked at. Scripts match on them."""
-
-    BEFORE_EARLIEST = "before-earliest"
-    """A newer slice of its file group serves every read as of the earliest instant, and after it."""
-    BEYOND_VERSIONS = "beyond-versions"
-    """Its file group has as many newer slices as the policy keeps."""
-    REPLACED = "replaced"
-    """Its file group was replaced, by the earliest instant or, by versions, at any time."""
-    NOT_NEWEST = "not-newest"
-    """Readers of the table as it is now read another slice."""
-    NOT_PLANNED = "not-planned"
-    """No pending plan of any kind reads it."""
-    NOT_SAVEPOINTED = "not-savepointed"
-    """No savepoint names a file of it."""
-    NOT_READ = "not-read"
-    """It was superseded before the reader window, and each consumer has read what superseded it."""
-
-
-class KeepReason(StrEnum):
-    """What keeps a slice. Scripts match on these ids."""
-
-    NEWEST = "newest"
-    """Readers of the table as it is now read it, logs that are superseded included."""
-    TOO_FEW_COMMITS = "too-few-commits"
-    """There is no earliest instant: too few commits, or none in the last hours."""
-    RETAINED = "retained"
-    """It is read as of an instant that the policy keeps."""
-    REPLACED_LATELY = "replaced-lately"
-    """Its file group was replaced by an instant that the policy keeps, so older reads need it."""
-    PENDING_PLAN = "pending-plan"
-    """A pending compaction, log compaction or clustering reads it, or may."""
-    SAVEPOINT = "savepoint"
-    """A savepoint names a file of it."""
-    READER_WINDOW = "reader-window"
-    """It was superseded so lately that a query may still read it."""
-    CONSUMER = "consumer"
-    """An incremental consumer has not read what superseded it, or its watermark is not known."""
-    QUARANTINED = "quarantined"
-    """An earlier clean took it away: it stands in its place, as in object stores, until it is deleted for good."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keeper:
-    """One thing that keeps a slice, and the earliest end of it."""
-
-    reason: KeepReason
-    instant: str | None = None
-    """The plan, savepoint or replacecommit that keeps it; the clean that took it away."""
-    commits: int | None = None
-    """It ends after so many more commits, at the earliest."""
-    versions: int | None = None
-    """It ends after so many more slices of its file group."""
-    not_before: float | None = None
-    """It ends at this moment, in seconds since the epoch, at the earliest."""
-    consumer: str | None = None
-    """The consumer that keeps it."""
-    read_up_to: str | None = None
-    """It ends once the consumer's watermark is this time, or later. None where its watermark is not known."""
 
 
 @dataclass(frozen=True, slots=True)

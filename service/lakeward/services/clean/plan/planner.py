@@ -47,8 +47,9 @@ from typing import TypeVar
 from lakeward.base.errors import BrokenFile
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import Instant, comparable_time, is_before, parse_instant_time
-from lakeward.services.clean.plan.decision import CleanOutcome, DeadReason, Keeper, KeepReason, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
 from lakeward.services.clean.plan.earliest_retained import find_earliest_retained, oldest_pending_write
+from lakeward.services.clean.plan.keeper import DeadReason, Keeper, KeepReason
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import ReaderProtection, Watermark
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup

@@ -25,6 +25,13 @@ class PurgeReason(StrEnum):
     """A process died while it deleted it, or before it set anything aside."""
 
 
+PURGED_BECAUSE = {
+    PurgeReason.AGE: "kept for long enough",
+    PurgeReason.CAP: "the quarantine held more than it may, and this was the oldest in it",
+    PurgeReason.BEGUN: "a process died over it",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class DueRun:
     run: QuarantinedRun

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, comparable_time, format_instant_time, parse_instant_time
-from lakeward.services.clean.plan.decision import ConsumerHold, Keeper, KeepReason
+from lakeward.services.clean.plan.decision import ConsumerHold
+from lakeward.services.clean.plan.keeper import Keeper, KeepReason
 from lakeward.table.timeline.timeline import Timeline
 from lakeward.table.timeline.timezone import WESTERNMOST
 

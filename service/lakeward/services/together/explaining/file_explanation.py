@@ -1,6 +1,6 @@
 """Why a file of the table is still there and until when, or what happened to it: one path in, a value with reasons out.
 
-What there is has one of the states of `services/together/explaining/storage_states.py`. What is not there any more was,
+What there is has one of the states of `services/clean/plan/storage_states.py`. What is not there any more was,
 as far as the timeline shows,
 
     cleaned        named by a clean among what it deleted
@@ -18,19 +18,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.base.errors import UsageError
-from lakeward.format.file_name import AnyLogName, check_relative_path, parse_any_data_file, parse_any_log
+from lakeward.format.file_name import AnyLogName, parse_any_data_file, parse_any_log
 from lakeward.format.timeline.instant import Instant
-from lakeward.services.clean.plan.decision import CleanOutcome, DeadReason, Keeper
+from lakeward.services.clean.plan.decision import CleanOutcome
+from lakeward.services.clean.plan.keeper import DeadReason, Keeper
+from lakeward.services.clean.plan.storage_states import NO_QUARANTINE, FileState, states_of_files
 from lakeward.services.savepoint.savepoint_plan import Pinned
-from lakeward.services.together.explaining.storage_states import NO_QUARANTINE, FileState, states_of_files
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.live_logs import live_logs
 from lakeward.table.quarantine import Quarantine
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import HOODIE_FOLDER
 from lakeward.table.timeline.cleans import Clean
 
 
@@ -119,44 +117,6 @@ class FileExplanation:
     @property
     def is_change_log(self) -> bool:
         return self.log_name is not None and self.log_name.is_cdc
-
-
-def find_path(
-    given: str, *, base_path: str, snapshot: TableSnapshot, facts: FileFacts, from_here: str | None = None
-) -> str:
-    """The path below the table that is meant by a path, absolute or not, or by a name. Raises `UsageError`.
-
-    Args:
-        from_here: the path below the table that it is as one from the current folder; None where that is not below it.
-    """
-    known = set(_known_paths(snapshot, facts))
-    path = _below(given, base_path)
-    if from_here is not None and path not in known and (from_here in known or not _is_in_partition(path, snapshot)):
-        path = from_here
-    if path.split("/", 1)[0] == HOODIE_FOLDER:
-        raise UsageError(
-            f"{given} is a file of the table's own metadata.",
-            why="A file of rows is explained by its path, what is on the timeline by its instant.",
-            remedy="Pass --instant with the digits at the beginning of its name.",
-        )
-    partition, _, name = path.rpartition("/")
-    if parse_any_data_file(name, native=snapshot.config.version.has_native_logs) is None:
-        raise UsageError(
-            f"{given} is not the name of a data file.",
-            why="Base files are called <file id>_<token>_<instant>.parquet, logs .<file id>_<instant>.log.<n>_<token>. "
-            "Any other file is left alone.",
-            remedy="Pass a data file of the table.",
-        )
-    if partition:
-        return check_relative_path(path)
-    paths = sorted(each for each in known if each.rpartition("/")[2] == name)
-    if len(paths) > 1:
-        raise UsageError(
-            f"{len(paths)} files are called {name}.",
-            why=f"They are {', '.join(paths[:5])}.",
-            remedy="Pass the path of the one that you mean.",
-        )
-    return paths[0] if paths else name
 
 
 class FileExplainer:
@@ -258,36 +218,6 @@ class FileExplainer:
                 is_named = name == operation.base_file or name in operation.log_files
                 if is_named and (operation.partition_path, operation.file_id) == group_id:
                     yield instant
-
-
-def _below(given: str, base_path: str) -> str:
-    """`given` below the base path. Raises `UsageError` for an absolute path that is not."""
-    for root in (base_path, f"file://{base_path}", f"file:{base_path}"):
-        if given.startswith(f"{root.rstrip('/')}/"):
-            return given.removeprefix(f"{root.rstrip('/')}/").strip("/")
-    if given.startswith("/") or "://" in given:
-        raise UsageError(
-            f"{given} is not below {base_path}.",
-            why="A file is explained by what its own table says.",
-            remedy="Pass the table that it is of, or the path below the table.",
-        )
-    return given.removeprefix("./").rstrip("/")
-
-
-def _is_in_partition(path: str, snapshot: TableSnapshot) -> bool:
-    """A name alone is, too: it is looked for in all of them."""
-    partition = path.rpartition("/")[0]
-    return not partition or partition in snapshot.partitions
-
-
-def _known_paths(snapshot: TableSnapshot, facts: FileFacts) -> Iterator[str]:
-    for files in snapshot.files:
-        yield from (path for path, _ in files.sizes)
-    for clean in facts.cleans:
-        yield from (join(partition, name) for partition, names in clean.deleted.items() for name in names)
-    for run in facts.quarantine.runs:
-        yield from (file.path for file in run.files)
-    yield from facts.committed
 
 
 def _deleted(clean: Clean, partition: str, name: str) -> bool:

@@ -1,7 +1,7 @@
 """What is known of a file, as sentences for an operator: what it is, why it is there and until when.
 
 Touches: nothing.
-Keeps:   every verdict and everything that keeps a file has its sentence, with when that ends or how to end it.
+Keeps:   every verdict has its sentence, with when that ends or how to end it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from datetime import tzinfo
 from lakeward.base.errors import BrokenFile
 from lakeward.base.quantities import format_duration, format_size, format_time
 from lakeward.format.timeline.instant import State, parse_instant_time
-from lakeward.services.clean.plan.decision import Keeper, KeepReason
-from lakeward.services.savepoint.savepoint_plan import Pinned
+from lakeward.services.clean.plan.keeper import KeepReason
+from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
-from lakeward.services.together.explaining.storage_states import FileState
 
 
 def explain_in_sentences(file: FileExplanation, *, now: float, zone: tzinfo | None) -> list[str]:
@@ -116,7 +115,12 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
                 "It is not there, and no clean, commit or rollback on the active timeline names it: it was deleted by "
                 "one that is archived, or there was never such a file."
             )
-    yield from (_keeper(keeper, file, now) for keeper in file.keepers if keeper.reason is not KeepReason.NEWEST)
+    pinned = {each.savepoint.instant: each.sentence(now) for each in file.pinned}
+    for keeper in file.keepers:
+        if keeper.reason is KeepReason.SAVEPOINT:
+            yield pinned.get(keeper.instant or "", keeper.sentence)
+        elif keeper.reason is not KeepReason.NEWEST:
+            yield keeper.sentence
     if file.dead_by and file.verdict is FileState.DEAD:
         yield f"Nothing keeps it ({', '.join(file.dead_by)}): the next clean deletes it."
         if file.hindrance is not None:
@@ -143,56 +147,6 @@ def _superseded(file: FileExplanation) -> str:
         return f"No reader of the table as it is now reads it: {file.replaced_by} replaced its file group."
     by = file.place.superseded_by if file.place is not None else None
     return f"No reader of the table as it is now reads it: its slice was superseded by that of {by}."
-
-
-def _keeper(keeper: Keeper, file: FileExplanation, now: float) -> str:
-    end = _end(keeper)
-    match keeper.reason:
-        case KeepReason.TOO_FEW_COMMITS:
-            return f"The clean policy keeps it, since too few commits came since{end}."
-        case KeepReason.RETAINED:
-            reads = "reads as of a commit that it retains need it"
-            return (
-                f"The clean policy keeps it, since {reads if keeper.versions is None else 'it retains versions'}{end}."
-            )
-        case KeepReason.REPLACED_LATELY:
-            return f"The clean policy keeps it, since reads as of before {keeper.instant} need it{end}."
-        case KeepReason.PENDING_PLAN:
-            return f"The pending plan of {keeper.instant} needs it, until that is carried out or unscheduled."
-        case KeepReason.SAVEPOINT:
-            pinned = next((each for each in file.pinned if each.savepoint.instant == keeper.instant), None)
-            return _savepoint(keeper.instant or "", pinned, now)
-        case KeepReason.READER_WINDOW:
-            return f"It was superseded so lately that a query may still read it{end}."
-        case KeepReason.CONSUMER if keeper.read_up_to is None:
-            return f"Consumer {keeper.consumer} keeps it: how far that has read is not known."
-        case KeepReason.CONSUMER:
-            return f"Consumer {keeper.consumer} keeps it until it has read up to {keeper.read_up_to}."
-        case KeepReason.QUARANTINED:
-            return f"Clean {keeper.instant} took it away, and it stands until it is deleted{end}."
-        case KeepReason.NEWEST:
-            return "Readers read it."
-
-
-def _savepoint(instant: str, pinned: Pinned | None, now: float) -> str:
-    if pinned is None:
-        return f"Savepoint {instant} pins it, until that is deleted."
-    since = format_duration(max(0.0, now - pinned.savepoint.made_at))
-    return (
-        f"Savepoint {instant} pins it since {since}, with {format_size(pinned.only_bytes)} that only it keeps; "
-        f"`lakeward savepoint delete TABLE {instant}` ends that."
-    )
-
-
-def _end(keeper: Keeper) -> str:
-    if keeper.commits is not None:
-        return f"; it can go after {keeper.commits} more commit{'' if keeper.commits == 1 else 's'}"
-    if keeper.versions is not None:
-        more = f"{keeper.versions} more slice{'' if keeper.versions == 1 else 's'}"
-        return f"; it can go after {more} of its file group"
-    if keeper.not_before is not None:
-        return f"; it can go from {format_time(keeper.not_before)} on"
-    return ""
 
 
 def _dangers(file: FileExplanation) -> Iterator[str]:

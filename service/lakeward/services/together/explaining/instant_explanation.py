@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from lakeward.base.quantities import format_size, format_time
+from lakeward.base.quantities import format_size
 from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
-from lakeward.protocol.pending.rollback import RollbackDecision, Step
+from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.services.archive.plan.archive_plan import ArchivePlan, Limit
+from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.services.together.explaining.file_sentences import format_age
-from lakeward.services.together.explaining.storage_states import FileState
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import Clean
 
@@ -111,7 +111,7 @@ def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float,
     if facts.rolls_back:
         yield f"It rolls {', '.join(facts.rolls_back)} back."
     if facts.clean is not None:
-        yield _clean(facts.clean)
+        yield facts.clean.sentence
     if instant.planned_groups:
         yield f"Its plan holds {instant.planned_groups:,} file groups: no clean takes what it reads."
     if facts.files:
@@ -123,32 +123,9 @@ def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float,
     if facts.merged_by is not None:
         yield f"Its file groups were merged by: {facts.merged_by}."
     if facts.decision is not None:
-        yield _decision(facts.decision)
+        yield facts.decision.sentence
     yield from _held(instant, snapshot)
     yield from _archiving(instant)
-
-
-def _decision(decision: RollbackDecision) -> str:
-    until = "" if decision.until is None else f", which is at {format_time(decision.until)}"
-    what = {
-        Step.RELEASE: "releases it, and the next compaction carries its plan out",
-        Step.UNSCHEDULE: "unschedules it",
-        Step.ROLL_BACK: "rolls it back",
-        Step.DROP: "takes it away",
-    }.get(decision.step, "leaves it")
-    if decision.step is Step.ABORT:
-        return f"`lakeward metadata abort-indexing` ends it: {decision.why}."
-    return f"`lakeward rollback` {what}: {decision.why}{until}."
-
-
-def _clean(clean: Clean) -> str:
-    number = sum(map(len, clean.deleted.values()))
-    retained = clean.earliest_retained
-    since = f" Everything can still be read as of {retained} and after." if retained else ""
-    if not clean.is_completed:
-        return f"It is going to delete what its plan names; any cleaner ends it.{since}"
-    undone = f" It undid clean {clean.undoes}." if clean.undoes else ""
-    return f"It deleted {number:,} file{'' if number == 1 else 's'}.{since}{undone}"
 
 
 def _held(instant: InstantExplanation, snapshot: TableSnapshot) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy
-from lakeward.services.together.explaining.storage_states import FileState, StateTotal, states_of_files, storage_states
+from lakeward.services.clean.plan.storage_states import FileState, StateTotal, states_of_files, storage_states
 from lakeward.storage.local import LocalStorage
 from lakeward.table.backlog import backlog_of
 from lakeward.table.quarantine import Manifest, Quarantine, QuarantinedFile, QuarantinedRun, QuarantineKind
@@ -50,7 +50,7 @@ def test_each_state() -> None:
 
 @pytest.mark.parametrize("seed", range(runs(12)))
 def test_the_sums_are_the_listings(tmp_path: Path, seed: int) -> None:
-    """Keeps 1 of services/together/explaining/storage_states, over random lives of a table with failed writes, plans,
+    """Keeps 1 of services/clean/plan/storage_states, over random lives of a table with failed writes, plans,
     savepoints and damage: each file once, and no other; and what is pinned is what the backlog says. So it is in tables
     with native logs."""
     history = TableHistory(tmp_path / "t", seed, native=seed % 3 == 1)
