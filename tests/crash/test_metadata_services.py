@@ -51,7 +51,7 @@ def compacting_metadata(version: str, folder: Path) -> Case:
 
 
 def cleaning_metadata(version: str, folder: Path) -> Case:
-    """Running again leaves one clean, whole, that did what it said. Keeps 2 of services/metadata/run/metadata_clean."""
+    """Running again leaves one clean, whole, that did what it said. Keeps 2 of services/metadata/run/metadata_round."""
     table = compacted_copy(version, folder)
     before, wanted, own = records(table), files(table) - older_files(table), len(compactions(table))
 

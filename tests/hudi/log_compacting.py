@@ -18,7 +18,7 @@ from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
-from lakeward.services.compaction.run.compaction_commit import log_compaction_commit
+from lakeward.services.compaction.run.publication import log_compaction_commit
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot

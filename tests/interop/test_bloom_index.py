@@ -14,9 +14,8 @@ import pytest
 from lakeward.base.clock import SystemClock
 from lakeward.format.parquet import base_file
 from lakeward.index.base_files import BaseFiles
-from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.bloom.bloom_index import BloomIndex, MetadataFilters
 from lakeward.index.bloom.file_keys import KeyRange
-from lakeward.index.bloom.metadata_filters import MetadataFilters
 from lakeward.index.index import record_locations
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.protocol.index.filter_cache_writer import drop_filter_cache

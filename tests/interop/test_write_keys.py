@@ -114,7 +114,7 @@ def check_rows(table: Path, shape: TableShape, **told: bool | None) -> int:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_tables_that_hudi_wrote(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Keeps 1 of write/keys/key_generator, Keeps of write/keys/partition_path, and Keeps 1 of write/keys/bucket."""
+    """Keeps 1 of write/keys/key_generator, Keeps 3 of write/keys/key_generator, and Keeps 1 of write/keys/bucket."""
     table = HudiTable(spark, tmp_path / "t", SHAPES[name])
     table.write(spark.sql(ROWS).coalesce(1), "upsert")
 

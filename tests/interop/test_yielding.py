@@ -102,7 +102,7 @@ def test_what_hudi_rolls_back_is_found(spark: SparkSession, tmp_path: Path, monk
     """If it asked no writer, Lakeward published while a write is under way, which fails; Hudi's next writer rolls it
     back, and from the plan of that rollback the conflict is counted as ours."""
     table = write_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
-    monkeypatch.setattr("lakeward.services.compaction.run.writer_wait.decide", lambda *_, **__: Verdict())
+    monkeypatch.setattr("lakeward.services.compaction.run.publication.decide", lambda *_, **__: Verdict())
     writing = Writing(spark, table)
     with writing.under_way():
         for _ in range(RUNS_MAX):

@@ -13,7 +13,7 @@ DONE = IndexCheckpoint("day=1", "fg1", "t1", 5_000_000_000, 7, ("0/a.hfile", "1/
 
 
 def test_a_build_goes_on_with_its_settings(store: Store) -> None:
-    """Keeps 1 of state/index_builds: the newest that has not ended, and of other settings none; what was begun again
+    """Keeps 3 of state/store: the newest that has not ended, and of other settings none; what was begun again
     changes nothing."""
     builds = store.index_builds
     builds.begin(BUILD)
@@ -32,7 +32,7 @@ def test_a_build_goes_on_with_its_settings(store: Store) -> None:
 
 
 def test_checkpoints_of_a_build(store: Store) -> None:
-    """Keeps 2 of state/index_builds, Keeps 3 of state/index_builds: the newest word about a file group counts; the end
+    """Keeps 4 of state/store, Keeps 5 of state/store: the newest word about a file group counts; the end
     of the build, which is said once, takes its checkpoints along and no other's."""
     builds = store.index_builds
     builds.begin(BUILD)

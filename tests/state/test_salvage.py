@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import StoreBroken
+from lakeward.daemon.rebuild import salvage
 from lakeward.state.migration import migrate
 from lakeward.state.records import ParkedRecord
-from lakeward.state.salvage import salvage
 from lakeward.state.store import open_store
 from tests.clocks import SettableClock
 from tests.state.state_records import NOW, decision, pause
@@ -37,7 +37,7 @@ def damaged_store(path: Path, clock: SettableClock) -> str:
 
 
 def test_what_can_be_read_is_kept(tmp_path: Path, clock: SettableClock) -> None:
-    """Keeps 1 of state/salvage: identity, tables, controls in force and parked groups; the file itself stays, under
+    """Keeps 3 of daemon/rebuild: identity, tables, controls in force and parked groups; the file itself stays, under
     another name."""
     path = tmp_path / "lakeward.db"
     url = damaged_store(path, clock)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from lakeward.storage.object_input import BLOCK, CACHE_BLOCKS, RUN_MAX, ObjectInput
+from lakeward.storage.object_store import BLOCK, CACHE_BLOCKS, RUN_MAX, ObjectInput
 
 
 class Remote:

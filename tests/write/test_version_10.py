@@ -114,7 +114,7 @@ def test_the_commit_says_each_file(tmp_path: Path) -> None:
 
 def test_deletes_by_keys_alone_on_several_ordering_fields(tmp_path: Path) -> None:
     """They are refused before anything is written where they would go into native logs; with their values they are
-    taken. Keeps 2 of write/refusals."""
+    taken. Keeps 4 of write/whole_write."""
     base = new_table(tmp_path / "t", version=10, ordering_fields=("ts", "v"), has_metadata_table=False)
     write(base, FIRST, **BUCKETS)
     before = sorted(base.rglob("*"))
@@ -134,7 +134,7 @@ def test_deletes_by_keys_alone_on_several_ordering_fields(tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
 def test_no_file_of_the_layout_lsm_tree_has_a_key_twice(tmp_path: Path, kind: str, operation: str) -> None:
-    """The layout default keeps both rows. Keeps 3 of write/refusals."""
+    """The layout default keeps both rows. Keeps 5 of write/whole_write."""
     twice: list[Row] = [("k2", 5, "p", "a"), ("k1", 5, "p", "old"), ("k1", 6, "p", "new")]
     tables = {
         lsm: new_table(tmp_path / str(lsm), version=10, table_type=kind, is_lsm_tree=lsm, has_metadata_table=False)

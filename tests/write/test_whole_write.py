@@ -169,7 +169,7 @@ def test_the_first_instant_is_in_the_zone_of_the_machine(
 
 
 def test_columns_are_not_guessed(tmp_path: Path) -> None:
-    """There is a commit, and no write on the timeline says what columns the table has. Keeps of write/refusals."""
+    """There is a commit, and no write on the timeline says what columns the table has. Keeps 3 of write/whole_write."""
     base = new_table(tmp_path / "t")
     (base / ".hoodie/timeline/20200101000000000_20200101000000001.clean").write_bytes(b"x")
     with pytest.raises(Refused, match="No completed write on the active timeline says what the table's columns are"):
@@ -375,7 +375,7 @@ def test_the_first_records_make_a_partition_of_the_metadata_table(tmp_path: Path
     ],
 )
 def test_commit_metadata_that_is_not_the_callers(tmp_path: Path, key: str, why: str) -> None:
-    """The table stays as it was. Keeps 4 of write/refusals."""
+    """The table stays as it was. Keeps 6 of write/whole_write."""
     base = new_table(tmp_path / "t")
     before = everything(base)
     with pytest.raises(UsageError) as raised:

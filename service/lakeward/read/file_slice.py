@@ -10,7 +10,7 @@ that is not sorted is sorted in files, too; then the merge is by order.
 Where a key is in several rows of the base file, and the logs name places in it, they are read once more and merged by
 places (`read/positions.py`).
 
-Touches: reads the slice's files; spill files of its own outside of the table.
+Touches: reads the slice's files; spill files of its own outside of the table; the logs of deletes, reading them.
 Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant returns, with their commit times and
             sequence numbers; only `_hoodie_file_name` is left for the writer to set;
          2. the counts add up: rows == base_rows + inserted - deleted - folded; and all rows that the base file's footer
@@ -19,8 +19,11 @@ Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant
          4. every file and temporary file is closed when the batches are exhausted or the reader stops early;
          5. with a query, the rows are those of 1 that it chooses, with the columns that it names;
          6. the rows of `parts` and of the row groups that it does not decode are those of `batches`, in their order,
-            and the counts are of all of them.
-See:     docs/decisions/0046-what-may-be-left-unread.md for what is not read then
+            and the counts are of all of them;
+         7. the rules give the rows that the table's own give, or where a log cannot be merged by rank those of
+            `default`.
+See:     docs/decisions/0046-what-may-be-left-unread.md for what is not read then;
+         docs/decisions/0069-merging-by-rank.md
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ import pyarrow as pa
 from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
+from lakeward.format.log.block import BlockType
 from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
 from lakeward.format.parquet.batches import ParquetBatches
@@ -49,7 +53,14 @@ from lakeward.format.parquet.row_groups import row_groups
 from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGroup, read_stored_row_groups
 from lakeward.merge.copy_through import check_keys, find_untouched, not_sorted, weave
 from lakeward.merge.hash_merge import HashMerge
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules, RepeatedKeys
+from lakeward.merge.rules.merge_rules import (
+    IS_DELETED_FIELD,
+    OPERATION_FIELD,
+    RECORD_KEY_FIELD,
+    MergeMode,
+    MergeRules,
+    RepeatedKeys,
+)
 from lakeward.merge.rules.ordering_codes import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.partial_rows import part_schema, with_part
@@ -60,10 +71,10 @@ from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.large_rows import check_row_sizes
+from lakeward.read.logs.log_deletes import Deletes, find_deletes
 from lakeward.read.logs.log_run import Incoming, LogRun
 from lakeward.read.logs.log_scan import LogScan, scan_slice_heads
 from lakeward.read.logs.partial_blocks import rules_of_blocks
-from lakeward.read.logs.rank_order import rules_of_ranks
 from lakeward.read.made_keys import with_made_keys
 from lakeward.read.operation_column import has_operations
 from lakeward.read.positions import GoesByPlaces, can_go_by_places, names_places, with_places, without_places
@@ -73,6 +84,38 @@ from lakeward.read.query.sample import SampleTap
 from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
 from lakeward.storage.storage import Storage
+
+
+def rules_of_ranks(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> MergeRules:
+    """The rules by which the scan's blocks are merged: the table's, or those of the layout `default`, where they are
+    not to be merged by rank or it comes to the same.
+
+    Args:
+        schema: the table's, meta columns first.
+
+    Raises `BrokenFile` and `Unsupported` for deletes.
+
+    Whether a slice of a table of the layout `lsm_tree` must be merged by the ranks of its files, record by record.
+
+    Hudi's reader of that layout folds the records of a key in the order of their files, and the base row is the oldest
+    of them; elsewhere the logs are folded first, and what is left meets the base row (`merge/rules/winner`). Both come
+    to the same where no delete is unconditional. So logs without such deletes are folded in memory, as ever.
+    """
+    if rules.base_is_first and scan.by_rank and _may_delete_all(storage, base_path, scan, rules, schema):
+        return rules
+    if rules.by_rank:
+        return replace(rules, by_rank=False)
+    return rules
+
+
+def _may_delete_all(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> bool:
+    """Whether there may be a delete that wins over every row before it."""
+    if not scan.blocks:
+        return False
+    if rules.delete_field is not None or {IS_DELETED_FIELD, OPERATION_FIELD} & set(schema.names):
+        return True
+    logs = dict.fromkeys(block.file for block in scan.blocks if block.type is BlockType.DELETE)
+    return find_deletes(storage, base_path, logs, rules, schema) is Deletes.UNCONDITIONAL
 
 
 @dataclass(frozen=True, slots=True)

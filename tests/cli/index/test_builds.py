@@ -15,8 +15,7 @@ from lakeward.base.errors import StoreUnavailable
 from lakeward.cli.main import run
 from lakeward.engine.task import entry
 from lakeward.services.indexing.run import index_build
-from lakeward.state.index_builds import IndexBuilds
-from lakeward.state.store import Store, open_store
+from lakeward.state.store import IndexBuilds, Store, open_store
 from tests.crash.compacting import everything
 from tests.faults import Killed
 from tests.write.writing import new_table, write

@@ -97,15 +97,15 @@ def test_a_frozen_group_is_told_once(base: Path) -> None:
 
 @pytest.mark.parametrize("kind", [BlockType.HFILE_DATA, BlockType.CDC_DATA])
 def test_what_we_could_not_merge_is_no_damage(base: Path, kind: BlockType) -> None:
-    """Keeps 3 of services/verification/log_check: the block is whole, and Hudi reads it."""
+    """Keeps 7 of services/verification/table_verification: the block is whole, and Hudi reads it."""
     type_of(kind)(logs(base)[-1])
     report = verify(base)
     assert report.problems == () and not any("log" in note for note in report.notes)
 
 
 def test_a_block_of_a_form_that_is_not_known_is_a_problem(base: Path) -> None:
-    """Keeps 3 of services/verification/log_check: neither Hudi's readers of this version nor we get through it; both
-    causes are told, and the log does not count as checked."""
+    """Keeps 7 of services/verification/table_verification: neither Hudi's readers of this version nor we get through
+    it; both causes are told, and the log does not count as checked."""
     type_of(77)(logs(base)[-1])
     report = verify(base)
     (problem,) = report.problems
@@ -149,7 +149,8 @@ def test_a_read_that_fails_is_no_damage(base: Path) -> None:
 
 
 def test_a_log_that_goes_meanwhile_is_not_checked(base: Path) -> None:
-    """Keeps 2 of services/verification/log_check: a cleaner may have removed it; it is no problem, and not counted."""
+    """Keeps 6 of services/verification/table_verification: a cleaner may have removed it; it is no problem, and not
+    counted."""
     report = verify(base, Faulty(Path.unlink))
     (check,) = (check for check in report.checks if check.name == "logs")
     assert (check.checked, check.of) == (2, 3) and report.problems == ()
@@ -172,7 +173,7 @@ class Healing(LocalStorage):
 
 
 def test_what_a_second_snapshot_does_not_show_is_no_problem(base: Path) -> None:
-    """Keeps 1 of services/verification/log_check: what was read wrongly once, and is right, stays untold."""
+    """Keeps 5 of services/verification/table_verification: what was read wrongly once, and is right, stays untold."""
     log = logs(base)[-1]
     storage = Healing(log)
     SAME_SIZE["length of the block"](log)

@@ -16,7 +16,7 @@ from lakeward.services.verification.check_report import CheckReport
 from lakeward.services.verification.metadata_check import SampleSize
 from lakeward.services.verification.table_verification import verify_table
 from lakeward.storage.local import LocalStorage
-from lakeward.write import refusals
+from lakeward.write import whole_write
 from lakeward.write.input import input_schema
 from tests.golden_tables import copy_golden
 from tests.our_reader import read_rows
@@ -102,7 +102,7 @@ def test_a_schema_that_nobody_can_read_is_named_with_a_way_back(
     """Hudi's next write fails on it; the table goes back to the newest commit that has another."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a")])
-    monkeypatch.setattr(refusals, "_check_commit_metadata", lambda keys: None)
+    monkeypatch.setattr(whole_write, "_check_commit_metadata", lambda keys: None)
     write(base, [("k2", 1, "p", "b")], extra_metadata={"schema": schema})
     with pytest.raises(Refused, match="schema-unreadable"):
         write(base, [("k3", 1, "p", "b")])
@@ -138,7 +138,7 @@ def test_a_column_that_keeps_hudi_from_loading_the_table_is_named_with_a_way_bac
 def test_where_no_commit_has_another_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """There is no way back that a restore could go."""
     base = new_table(tmp_path / "t")
-    monkeypatch.setattr(refusals, "_check_commit_metadata", lambda keys: None)
+    monkeypatch.setattr(whole_write, "_check_commit_metadata", lambda keys: None)
     write(base, [("k1", 1, "p", "a")], extra_metadata={"schema": "foo"})
 
     (problem,) = verify(base).problems

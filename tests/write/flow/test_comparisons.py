@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.index.bloom.file_keys import KeyRange
-from lakeward.write.flow import comparisons
-from lakeward.write.flow.comparisons import (
+from lakeward.write.flow import spark_comparison
+from lakeward.write.flow.spark_comparison import (
     FILE,
     PAIR_BYTES,
     PARTITION_BYTES_MAX,
@@ -41,11 +41,11 @@ def counted(candidates, batches, files):
 
 @pytest.mark.parametrize("seed", range(runs(60)))
 def test_each_pair_has_one_task(seed, monkeypatch):
-    """Keeps 1 and 3 of write/flow/comparisons: the pairs are those of all comparisons, where ranges rule out a tenth in
-    a batch, and each has a task, whatever is in the batches; what was counted of a file is what it gets."""
+    """Keeps 1 and 3 of write/flow/spark_comparison: the pairs are those of all comparisons, where ranges rule out a
+    tenth in a batch, and each has a task, whatever is in the batches; what was counted of a file is what it gets."""
     print(f"seed {seed}")
     chance = Random(seed)
-    monkeypatch.setattr(comparisons, "PAIRS_AT_ONCE", chance.choice([1, 7, 200_000]))
+    monkeypatch.setattr(spark_comparison, "PAIRS_AT_ONCE", chance.choice([1, 7, 200_000]))
     is_global = chance.random() < 0.5
     ranges = [
         None if chance.random() < 0.2 else KeyRange(*sorted(f"{chance.randrange(400):03}" for _ in range(2)))
@@ -62,7 +62,7 @@ def test_each_pair_has_one_task(seed, monkeypatch):
     found: dict[tuple[int, str, str], set[int]] = {}
     for batch in batches:
         for some in candidates.pairs(batch, plan):
-            assert some.num_rows <= max(comparisons.PAIRS_AT_ONCE, batch.num_rows)
+            assert some.num_rows <= max(spark_comparison.PAIRS_AT_ONCE, batch.num_rows)
             for row in some.to_pylist():
                 found.setdefault((row[FILE], row[RECORD_KEY]), set()).add(row[TASK])
 
@@ -80,8 +80,8 @@ def test_each_pair_has_one_task(seed, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(runs(10)))
 def test_no_task_gets_more_than_spark_could_move(seed):
-    """Keeps 2 of write/flow/comparisons: one file with a thousand times the keys of another, keys of all lengths, with
-    the bounds scaled down by 2,000; tasks have about the same, and there are as many as the pairs want."""
+    """Keeps 2 of write/flow/spark_comparison: one file with a thousand times the keys of another, keys of all lengths,
+    with the bounds scaled down by 2,000; tasks have about the same, and there are as many as the pairs want."""
     print(f"seed {seed}")
     chance = Random(seed)
     scale = 2000

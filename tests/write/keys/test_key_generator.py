@@ -87,7 +87,7 @@ def test_slashes_in_dates():
 
 @pytest.mark.parametrize("path", ["a//b", "/a", "a/", "..", "a/../b", "./a", ".hoodie", ".hoodie/x", "a:b/c", "a\x00"])
 def test_paths_that_are_no_folders_of_the_table_are_refused(path):
-    """Keeps of write/keys/partition_path."""
+    """Keeps 3 of write/keys/key_generator."""
     with pytest.raises(UsageError, match="Row 12 has no partition"):
         key_generator(config()).keys(
             pa.RecordBatch.from_pylist([{"id": "k", "part": "fine/x:y"}, {"id": "k", "part": path}]), rows_before=10

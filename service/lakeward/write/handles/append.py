@@ -8,7 +8,7 @@ behind the rows. A delete by the operation has no ordering value, so it wins ove
 brings the value of its row along, where the table uses event time. Positions in base files are left out, as by Hudi
 wherever it has not read the base file.
 
-Touches: the files, where `engine/task/operation_output` says, and that of their keys.
+Touches: the files, where `engine/task/operation_output` says, which are read back, and that of their keys.
 Keeps:   1. records come in the order of their keys, rows and deletes each;
          2. a result is returned only for files that read back as what they were given;
          3. where nothing came there is no file;
@@ -17,9 +17,10 @@ Keeps:   1. records come in the order of their keys, rows and deletes each;
          6. the file is a result only if it reads back as what it was given;
          7. each file has a write stat of its own, rows before deletes, and the time that a flush took stands in that of
             its first file;
-         8. the files are a result only if they read back as what they were given.
-Source:  HoodieAppendHandle (Hudi 1.2 and its master of August 2026); tables of Hudi 1.2.0 and 1.0.2; HoodieAppendHandle
-         (Hudi 1.2); tables of Hudi 1.2.0 and 1.0.2; HoodieNativeLogAppendHandle (Hudi's master of July and August 2026)
+         8. the files are a result only if they read back as what they were given;
+         9. a log that does not read back as what it was given is `VerificationFailed`.
+Source:  HoodieAppendHandle (Hudi 1.2 and its master of August 2026), HoodieNativeLogAppendHandle (Hudi's master of July
+         and August 2026); tables of Hudi 1.2.0 and 1.0.2
 """
 
 from __future__ import annotations
@@ -31,25 +32,65 @@ from typing import BinaryIO
 
 from lakeward.engine.task.native_log_output import NativeLogFile, NativeLogForm, NativeLogOutput
 from lakeward.engine.task.operation_output import open_operation_output, output_path
+from lakeward.engine.task.record_digests import RecordDigests
+from lakeward.engine.task.verification import check_digest
 from lakeward.engine.task.waiting_deletes import WaitingDeletes
 from lakeward.format.file_name import LogFileName
-from lakeward.format.log.block import BlockType
+from lakeward.format.log.block import BlockType, LogBlock
+from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.log_writer import LogFileStats, LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.footer import NativeLogFooter
 from lakeward.format.metadata.log_stats import log_column_stats
+from lakeward.format.projection import project
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.merge.rules.ordering_type import ordering_columns
+from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
+from lakeward.read.logs.block_deletes import read_deletes
+from lakeward.read.logs.log_scan import read_heads
 from lakeward.storage.storage import Storage
 from lakeward.write.handles.appended_records import AppendedRecords
 from lakeward.write.handles.incoming_rows import IncomingRows
 from lakeward.write.handles.key_changes import open_key_changes
-from lakeward.write.handles.log_check import check_logs
 from lakeward.write.handles.stats import appended_stat
 from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
 
 _VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
 _REMEDY = "Correct the row in the input, and write again."
+
+
+def check_logs(
+    storage: Storage, context: WriteContext, paths: Sequence[str], records: AppendedRecords, *, bytes_max: int
+) -> None:
+    """Raises `VerificationFailed`.
+
+    Args:
+        records: those that were written, all of them.
+        bytes_max: what a batch may take when it is decoded.
+
+    The logs that a handle wrote, inline or native, read back and held against the records that were given.
+    """
+    read_back = RecordDigests(records.ordering_type)
+    ordering = ordering_columns(context.rules, records.schema)
+    for path in paths:
+        for block, file in read_heads(storage, context.base_path, path):
+            if not isinstance(block, LogBlock):
+                continue  # what it held is not in the digest
+            if block.type is BlockType.DELETE:
+                for found in read_deletes(file, block, ordering, bytes_max=bytes_max):
+                    values = delete_ordering(
+                        found.ordering,
+                        records.ordering_type,
+                        wrappers=found.wrappers,
+                        rows=len(found.keys),
+                        source=block.where,
+                    )
+                    read_back.update_deletes(Tombstones(found.keys, values))
+                continue
+            from_avro = block.type is not BlockType.PARQUET_DATA
+            for batch in read_data_block(file, block, bytes_max=bytes_max):
+                read_back.rows.update(project(batch, records.schema, where=block.where, from_avro=from_avro))
+    check_digest(merged=records.digests.hexdigest, written=read_back.hexdigest)
 
 
 def write_native_logs(

@@ -16,23 +16,29 @@ order of their keys where the base file is sorted, else behind them.
 Where the table captures changes, what was replaced, added or removed is noted in a log of changes beside the new file.
 Hudi's `insert` writes none there, and its own readers of changes fail at such a commit; ours does.
 
+Rows and deletes of a target that wait to be merged: a merge that began by the order of a base file, and found it
+wrong, reads them once more, and what they came from can be read but once.
+
 Touches: the new file and the log of changes, where `engine/task/operation_output` says, and that of keys; reads the
-         base file.
+         base file; temporary files outside of the table, where more waits than a little; they have no name, so they are
+         gone with the process, however that ends.
 Keeps:   1. rows that nothing came for keep their commit time and sequence number;
          2. a file says that it is sorted only if no key is in it twice;
          3. a result is returned only for a file that reads back as what was merged;
          4. where nothing came the base file stays, unless it is to be sorted.
-Source:  HoodieWriteMergeHandle, HoodieConcatHandle (Hudi 1.2); tables of Hudi 1.2.0 and 1.0.2.
+Source:  HoodieWriteMergeHandle, HoodieConcatHandle (Hudi 1.2); tables of Hudi 1.2.0 and 1.0.2
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,8 +53,10 @@ from lakeward.format.file_name import BaseFileName
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.format.parquet.base_file import open_base_file, read_shape
 from lakeward.merge.rows.key_ascent import KeyAscent
+from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD
 from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.logs.log_run import Incoming
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
@@ -56,11 +64,77 @@ from lakeward.write.handles.base_file_output import BaseFileOutput
 from lakeward.write.handles.deletes import tombstones_of
 from lakeward.write.handles.incoming_rows import IncomingRows
 from lakeward.write.handles.key_changes import KeyChangesFile, open_key_changes
-from lakeward.write.handles.spooled_records import SpooledRecords
 from lakeward.write.handles.stats import merged_stat
 from lakeward.write.handles.table_rows import TableRows
 from lakeward.write.keyed_rows import RECORD_KEY
 from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
+
+_WHAT = "rows of a write"
+_KEY, _ORDERING = "key", "ordering"
+
+
+class SpooledRecords:
+    """Add, `finish`, and then ask for the `parts`, any number of times; `close` it afterwards."""
+
+    def __init__(self, schema: pa.Schema, ordering_type: pa.DataType | None, *, memory_bytes: int) -> None:
+        """
+        Args:
+            schema: of the rows.
+            ordering_type: of the values that deletes have; None: they have none.
+            memory_bytes: so much waits in memory, of rows and of deletes each.
+        """
+        fields = [pa.field(_KEY, pa.string()), pa.field(_ORDERING, ordering_type or pa.null())]
+        self._rows = _Spool(schema, memory_bytes)
+        self._deletes = _Spool(pa.schema(fields), memory_bytes)
+
+    def add_rows(self, rows: pa.RecordBatch) -> None:
+        self._rows.add(rows)
+
+    def add_deletes(self, deletes: Tombstones) -> None:
+        values = deletes.ordering
+        if values is None:
+            values = pa.nulls(len(deletes.keys), self._deletes.schema.field(_ORDERING).type)
+        self._deletes.add(pa.RecordBatch.from_arrays([deletes.keys, values], schema=self._deletes.schema))
+
+    def finish(self) -> None:
+        """No more will come."""
+        self._rows.finish()
+        self._deletes.finish()
+
+    def parts(self) -> Iterator[pa.RecordBatch | Tombstones]:
+        """The rows, then the deletes."""
+        yield from self._rows.batches()
+        for batch in self._deletes.batches():
+            has_values = not pa.types.is_null(self._deletes.schema.field(_ORDERING).type)
+            yield Tombstones(batch.column(_KEY), batch.column(_ORDERING) if has_values else None)
+
+    def close(self) -> None:
+        self._rows.close()
+        self._deletes.close()
+
+
+class _Spool:
+    def __init__(self, schema: pa.Schema, memory_bytes: int) -> None:
+        self.schema = schema
+        with spilling(_WHAT, None):
+            self._file: IO[bytes] = tempfile.SpooledTemporaryFile(memory_bytes, prefix=SPILL_PREFIX)  # noqa: SIM115 - closed by `close`
+            self._writer = pa.ipc.new_stream(self._file, schema)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        with spilling(_WHAT, None):
+            self._writer.write_batch(batch)
+
+    def finish(self) -> None:
+        with spilling(_WHAT, None):
+            self._writer.close()
+            self._file.flush()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        self._file.seek(0)
+        yield from pa.ipc.open_stream(self._file)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def merge(

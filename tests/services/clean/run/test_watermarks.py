@@ -12,8 +12,7 @@ from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import Watermark
-from lakeward.services.clean.run.clean_choice import CleanChoice
-from lakeward.services.clean.run.watermarks import read_watermarks
+from lakeward.services.clean.run.clean_choice import CleanChoice, read_watermarks
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import load_table_config
@@ -37,8 +36,8 @@ def watermark(history: TableHistory, place: str) -> Watermark:
 
 
 def test_a_file(tmp_path: Path) -> None:
-    """Its text is the time. Keeps 1 and 2 of services/clean/run/watermarks: what is no time, too large or not there is
-    not known, and says so."""
+    """Its text is the time. Keeps 4 and 5 of services/clean/run/clean_choice: what is no time, too large or not there
+    is not known, and says so."""
     history, file = table(tmp_path / "t"), tmp_path / "watermark"
     assert watermark(history, f"file:{file}") == Watermark("daily", None, f"there is no file {file}")
     file.write_text("20260101000003000\n")

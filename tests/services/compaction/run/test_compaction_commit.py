@@ -14,7 +14,7 @@ from lakeward.format.timeline.commit_metadata import (
     write_commit_metadata,
 )
 from lakeward.read.slice_input import MERGED_BY_KEY, MergeCounts, MergedBy
-from lakeward.services.compaction.run.compaction_commit import compaction_commit, log_compaction_commit
+from lakeward.services.compaction.run.publication import compaction_commit, log_compaction_commit
 from lakeward.table.file_group import FileSlice
 
 FILE_ID = "bc86f1d4-f4bf-4715-a7fd-f9bb1bc306ac-0"

@@ -24,8 +24,8 @@ from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.together.versions.run.version_step import change_version
-from lakeward.services.verification.log_check import check_logs
 from lakeward.services.verification.sample_verification import verify_sample
+from lakeward.services.verification.table_verification import check_logs
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind

@@ -128,7 +128,7 @@ def test_a_write_elsewhere_holds_nothing_back(beside: Beside) -> None:
 
 
 def test_a_write_that_comes_before_the_lock_is_seen(beside: Beside) -> None:
-    """A gap that ended between the look and the lock is none. Keeps 1 of services/compaction/run/writer_wait; Keeps 4
+    """A gap that ended between the look and the lock is none. Keeps 5 of services/compaction/run/publication; Keeps 4
     of services/compaction/run/publication."""
     came: list[HudiWrite] = []
 
@@ -167,7 +167,7 @@ def test_a_long_write_counts_from_when_it_holds_up(beside: Beside) -> None:
 
 
 def test_the_wait_is_stopped_and_shown(beside: Beside) -> None:
-    """The guard ends it, and only the plan is left. Keeps 2 of services/compaction/run/writer_wait."""
+    """The guard ends it, and only the plan is left. Keeps 6 of services/compaction/run/publication."""
     write = beside.write(ago=4.0).inflight("p")
 
     def guard() -> None:
@@ -203,7 +203,7 @@ def test_a_full_waits_for_a_write_that_began_as_it_was_planned(beside: Beside) -
 
 
 def test_a_plan_of_full_stays(beside: Beside) -> None:
-    """It is published whole, later. Keeps 3 of services/compaction/run/writer_wait."""
+    """It is published whole, later. Keeps 7 of services/compaction/run/publication."""
     write = beside.write(ago=1.0)
     with pytest.raises(TryLater, match=write.instant):
         beside.compact(FULL, seconds=10.0)

@@ -11,7 +11,7 @@ from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.metadata_due import MetadataBacklog
 from lakeward.services.metadata.run.compaction import CompactedMetadata, MetadataCompactor
-from lakeward.services.metadata.run.metadata_clean import CleanedMetadata, MetadataCleaner
+from lakeward.services.metadata.run.metadata_round import CleanedMetadata, MetadataCleaner
 from lakeward.services.metadata.run.serviced_metadata import snapshot_with_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage

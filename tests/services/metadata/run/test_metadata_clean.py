@@ -181,7 +181,7 @@ def test_who_completes_just_before_it_is_shut_out_has_completed(base: Path):
 def test_files_that_readers_read_again_are_not_deleted(base: Path):
     """The metadata table was restored while a clean of Lakeward waited: what the plan names is the newest slice now.
     Keeps
-    1 of services/metadata/run/metadata_clean."""
+    1 of services/metadata/run/metadata_round."""
     processes = ScriptedProcesses()
     stopped_before_a_deletion(base, processes, 0)
     (group,) = scan_metadata(base).groups["files"]

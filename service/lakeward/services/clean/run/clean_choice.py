@@ -2,21 +2,27 @@
 put to the rules.
 
 Touches: storage, reading only: the consumers' watermarks; cleans of the timeline, and writes since one of them; the
-         quarantine's manifests.
+         quarantine's manifests; a file of each consumer, or the timeline and the newest commits of the table that it
+         writes.
 Keeps:   1. one choice has one moment and one watermark of each consumer, however often it is asked;
          2. where the settings do not say how much is kept, no less is kept than the table's writers do;
-         3. what an earlier clean took away, and stands in its place until it is deleted, is not chosen again.
+         3. what an earlier clean took away, and stands in its place until it is deleted, is not chosen again;
+         4. what cannot be read, and what is no time, is a watermark that is not known, with the reason; never an error;
+         5. no more than some bytes of a file are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import BrokenFile, NotFound, Refused
+from lakeward.base.errors import BrokenFile, LakewardError, NotFound, Refused
+from lakeward.base.printable import printable_url
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.services.clean.plan.adopted import RETAINED, AdoptedRetention, adopt_retention
+from lakeward.services.clean.plan.consumer import PlaceKind, WatermarkPlace, checkpoint_of, parse_watermark
 from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
 from lakeward.services.clean.plan.due import find_overdue
 from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
@@ -24,15 +30,79 @@ from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.planner import find_earliest, plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.clean.plan.reader_protection import Watermark
-from lakeward.services.clean.run.watermarks import read_watermarks
 from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import timeline_folder
+from lakeward.table.table_config import TableConfig, load_table_config, timeline_folder
 from lakeward.table.timeline.cleans import UNDOES, RetentionCache, find_stated_retention
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.timeline import load_timeline
 from lakeward.table.timeline.timeline_reader import TimelineReader, WrittenCache
+
+_FILE_BYTES_MAX = 256
+_SHOWN_MAX = 60
+"""Characters of what is no time that are shown."""
+
+
+def read_watermarks(
+    consumers: Mapping[str, WatermarkPlace], config: TableConfig, *, clock: Clock
+) -> tuple[Watermark, ...]:
+    """The watermark of each consumer.
+
+    Args:
+        config: that of the table which is read.
+
+    Watermarks of incremental consumers, read where these leave them (`services/clean/plan/consumer.py`).
+    """
+    return tuple(_read(name, place, config, clock) for name, place in consumers.items())
+
+
+def _read(name: str, place: WatermarkPlace, config: TableConfig, clock: Clock) -> Watermark:
+    try:
+        found, why = _find(place, config, clock)
+    except (LakewardError, OSError, ValueError) as error:
+        return Watermark(name, None, f"{_shown(place)} cannot be read: {str(error).splitlines()[0]}")
+    if found is None:
+        return Watermark(name, None, why)
+    if (time := parse_watermark(found)) is None:
+        return Watermark(name, None, f"{_shown(place)} says {found[:_SHOWN_MAX]!r}, which is no instant time")
+    return Watermark(name, time)
+
+
+def _find(place: WatermarkPlace, config: TableConfig, clock: Clock) -> tuple[str | None, str]:
+    """What stands there; else None and the reason."""
+    match place.kind:
+        case PlaceKind.PROPERTY:
+            return config.get(place.where), f"the table has no property {place.where}"
+        case PlaceKind.FILE:
+            storage, path = open_storage(place.where)
+            status = storage.stat(path)
+            if status is None or status.is_folder:
+                return None, f"there is no file {_shown(place)}"
+            if status.size > _FILE_BYTES_MAX:
+                return None, f"{_shown(place)} has {status.size} bytes, which is no time"
+            return storage.read(path).decode(), ""
+        case PlaceKind.TABLE:
+            return next(_checkpoints(place.where, clock), None), f"no commit of {_shown(place)} carries a checkpoint"
+
+
+def _checkpoints(location: str, clock: Clock) -> Iterator[str]:
+    """The checkpoints that the commits of a table carry, newest first; services and other writers carry none."""
+    storage, base_path = open_storage(location)
+    config = load_table_config(storage, base_path, clock=clock).config
+    timeline = load_timeline(storage, base_path, config)
+    contents, folder = InstantContents(storage, base_path, config, timeline), timeline_folder(base_path, config)
+    for instant in reversed(timeline.completed_writes):
+        data = contents.read(instant.file_name)
+        metadata = read_commit_metadata(data, layout=config.layout, file=join(folder, instant.file_name))
+        if (found := checkpoint_of(metadata.extra_metadata)) is not None:
+            yield found
+
+
+def _shown(place: WatermarkPlace) -> str:
+    return place.where if place.kind is PlaceKind.PROPERTY else printable_url(place.where)
 
 
 def find_retention(

@@ -1,12 +1,25 @@
 """A claimed plan of compaction, as the life cycle runs it: its work, what of it is still right, and its commit.
 
+The commit metadata is what Hudi's readers and cleaners expect. A log compaction is completed as a delta commit whose
+stats look like those of an append, with counts of what was merged beside them. A hybrid plan has results of both kinds;
+its LOG operations have the stats of a log compaction. How the file groups were merged is an entry of Lakeward in the
+extra metadata (`MERGED_BY_KEY`), which Hudi carries along.
+
+Writers that would fail for what a plan publishes are waited for, for a bounded time.
+
 Touches: the attempt's folder; reads the table and its metadata table. What it publishes `protocol/attempts/attempt.py`
-         does.
+         does; reads the table's timeline and heartbeats; waits, never under the table lock.
 Keeps:   1. what is published is what is still right: an operation whose slice changed publishes nothing;
          2. past the commit no file of the instant is in the plan's groups but those that it names;
          3. completion times are greater than everything on both timelines, the commit's greater than the metadata
             table's;
-         4. no live write is known under the lock that would fail for it, unless the operator said to go on.
+         4. no live write is known under the lock that would fail for it, unless the operator said to go on;
+         5. whether to publish is decided on what the timeline shows under the lock;
+         6. a wait is bounded, can be stopped by the guard, and is shown;
+         7. of a plan of FULL all is published or nothing, and then it stays to be carried out.
+Source:  field by field as Hudi 1.2 writes them on table version 9 (HoodieWriteStat, HoodieDeltaWriteStat); for native
+         logs FileGroupReaderBasedNativeLogAppendHandle (Hudi's master of August 2026)
+See:     docs/decisions/0027-writers-are-waited-for.md
 """
 
 from __future__ import annotations
@@ -30,10 +43,8 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.protocol.writers_conflict import WritersConflict
 from lakeward.services.compaction.run.claim import Claim
-from lakeward.services.compaction.run.compaction_commit import compaction_commit, log_compaction_commit
 from lakeward.services.compaction.run.operations import ChooseDispatcher, RunOperation, merge
 from lakeward.services.compaction.run.targets import Dropped, Target, Targets, find_targets
-from lakeward.services.compaction.run.writer_wait import Yielding
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
@@ -42,9 +53,209 @@ from lakeward.table.timeline.service_instants import groups_of
 
 if TYPE_CHECKING:
     from lakeward.protocol.metadata.changes import NewFile
+from lakeward.base.errors import TryLater
+from lakeward.format.timeline.commit_metadata import (
+    LATEST_SCHEMA,
+    CommitMetadata,
+    RuntimeStats,
+    WriteStat,
+    file_stat,
+    log_stat,
+)
+from lakeward.format.timeline.instant import State, parse_instant_time
+from lakeward.protocol.writers_conflict import LiveWrite, MergedWork, Verdict, Writes, decide
+from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
+from lakeward.storage.storage import join
+from lakeward.table.timeline.timeline import Timeline
 
 ACCEPTED_DAMAGE = "lakeward.accepted-damage"
 """A key of a commit's extra metadata: the files whose rows are not in it, because an operator accepted that."""
+
+
+POLL_SECONDS = 0.5
+_PARTITIONS_SHOWN = 3
+
+
+class Yielding:
+    """For one claimed plan."""
+
+    def __init__(self, table: ServicedTable, claim: Claim) -> None:
+        self._table = table
+        self._claim = claim
+        self._options = table.options.yielding
+        self.rules = self._options.rules_for(claim.snapshot.config.version)
+        self._is_log = claim.action is ServiceAction.LOG_COMPACTION
+        timeline = claim.snapshot.timeline
+        self._requested_at = next(
+            timeline.modified[each.file_name]
+            for each in timeline.instants
+            if each.time == claim.instant and each.state is State.REQUESTED
+        )
+        self._since: float | None = None
+
+    def await_writers(self, targets: Targets) -> None:
+        """Until what was merged may be published, or it was waited for long enough."""
+        table = self._table
+        if table.options.writers_stopped:
+            return
+        while (verdict := self._verdict(table.writers.scan(), targets)).wait_for:
+            write = verdict.wait_for[0]
+            table.pause(self._shown(write), table.writers.waited[write.instant], seconds=POLL_SECONDS)
+
+    def let_through(self, targets: Targets, timeline: Timeline) -> Targets | None:
+        """What of it may be published now; None where a write is to be waited for. Under the lock, with the timeline as
+        it is. Raises `TryLater`."""
+        if self._table.options.writers_stopped:
+            return targets
+        verdict = self._verdict(self._table.writers.scan(timeline), targets)
+        if verdict.wait_for:
+            return None
+        if verdict.dropped_for is not None and not self._is_log:
+            raise TryLater(
+                f"{self._claim.name} is held back by write {verdict.dropped_for}.",
+                why="The write began before it was planned and may fail if it is published now, and "
+                f"{self._options.seconds:.0f} s were waited (--yield-to-writers).",
+                remedy="Nothing has to be done: the plan stays, and is carried out once the write has ended.",
+            )
+        left, dropped = [], []
+        for target in targets.of:
+            partition, file_id = target.group_id
+            write = verdict.dropped_for or verdict.left_out.get(partition)
+            if write is None:
+                left.append(target)
+            else:
+                why = f"write {write} is at work in the partition and was waited for"
+                dropped.append(Dropped(partition, file_id, why))
+        return Targets(tuple(left), (*targets.dropped, *dropped))
+
+    def _verdict(self, writes: Writes, targets: Targets) -> Verdict:
+        now = self._table.clock.monotonic()
+        verdict = decide(
+            MergedWork(
+                self._claim.instant,
+                is_log=self._is_log,
+                partitions=frozenset(target.slice.partition_path for target in targets.of),
+                requested_at=self._requested_at,
+            ),
+            writes,
+            rules=self.rules,
+            options=self._options,
+            waited=self._table.writers.waited,
+            waited_in_all=0.0 if self._since is None else now - self._since,
+        )
+        self._table.writers.held_up_by(verdict.wait_for)
+        if verdict.wait_for and self._since is None:
+            self._since = now
+        return verdict
+
+    def _shown(self, write: LiveWrite) -> str:
+        zone, since = self._claim.snapshot.zone.zone, ""
+        if zone is not None:
+            since = f" of {self._table.clock.now() - parse_instant_time(write.instant, zone) / 1000:.0f} s"
+        places = sorted(write.partitions or ())
+        where = f"in partitions {', '.join(places[:_PARTITIONS_SHOWN])}" if any(places) else "in any partition"
+        more = f" and {len(places) - _PARTITIONS_SHOWN} more" if len(places) > _PARTITIONS_SHOWN else ""
+        return f"write {write.instant}{since} {where}{more}, at most {self._options.seconds:.0f} s"
+
+
+def compaction_commit(
+    slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str, latest_schema: str | None = None
+) -> CommitMetadata:
+    """The metadata of a compaction: one result for each slice; `schema` is the table's, without meta fields, and
+    `latest_schema` that by which the results were written, with its ids, where the table has schema on read."""
+    return _commit(slices, results, schema, latest_schema, operation_type="COMPACT")
+
+
+def log_compaction_commit(
+    slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str, latest_schema: str | None = None
+) -> CommitMetadata:
+    """The metadata of a log compaction. `slices` are those that the operations took their logs from."""
+    assert all(result.kind is OperationKind.LOG for result in results)
+    return _commit(slices, results, schema, latest_schema, operation_type="LOG_COMPACT")
+
+
+def _commit(
+    slices: Sequence[FileSlice],
+    results: Sequence[OperationResult],
+    schema: str,
+    latest_schema: str | None,
+    *,
+    operation_type: str,
+) -> CommitMetadata:
+    stats: dict[str, list[WriteStat]] = {}
+    merges = [f"{by} {number}" for by, number in count_merges(result.counts for result in results).items()]
+    if copied := sum(result.counts.row_groups_copied for result in results):
+        merges.append(f"row groups copied {copied}")
+    for slice_, result in zip(slices, results, strict=True):
+        of_result = _log_stats(slice_, result) if result.kind is OperationKind.LOG else [_base_stat(slice_, result)]
+        stats.setdefault(slice_.partition_path, []).extend(of_result)
+    return CommitMetadata(
+        partition_to_write_stats={partition: tuple(each) for partition, each in stats.items()},
+        compacted=True,
+        extra_metadata={
+            "schema": schema,
+            **({} if latest_schema is None else {LATEST_SCHEMA: latest_schema}),
+            MERGED_BY_KEY: ", ".join(merges),
+        },
+        operation_type=operation_type,
+    )
+
+
+def _base_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:
+    return replace(
+        _shared_stat(slice_, result),
+        prev_base_file=slice_.base_file.name if slice_.base_file else None,
+        num_update_writes=result.counts.updated,
+        num_inserts=result.counts.inserted,
+        total_log_size_compacted=slice_.log_bytes,
+        cdc_stats=None if result.change_log is None else result.change_log.stats_in(slice_.partition_path),
+    )
+
+
+def _log_stats(slice_: FileSlice, result: OperationResult) -> list[WriteStat]:
+    """One for each file; what was read for them is in the first alone."""
+    stat = replace(
+        log_stat(_shared_stat(slice_, result)),
+        num_update_writes=result.counts.rows,
+        num_inserts=0,
+        total_log_size_compacted=result.input_bytes,
+    )
+    if (deletes := result.delete_log) is None:
+        return [stat]
+    of_file = file_stat(slice_.partition_path, slice_.file_id, deletes.file_name, deletes.size_bytes)
+    of_deletes = replace(
+        log_stat(of_file, names_before=(result.file_name,)),
+        prev_commit=stat.prev_commit,
+        num_deletes=stat.num_deletes,
+        runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
+    )
+    return [replace(stat, num_deletes=0), of_deletes]
+
+
+def _shared_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:
+    """The file that was written, and what was read for it."""
+    assert result.file_id == slice_.file_id
+    counts, milliseconds = result.counts, int(result.seconds * 1000)
+    return WriteStat(
+        file_id=slice_.file_id,
+        path=join(slice_.partition_path, result.file_name),
+        partition_path=slice_.partition_path,
+        prev_commit=slice_.base_instant,
+        num_writes=counts.rows,
+        num_deletes=counts.deleted,
+        num_updates=0,
+        total_write_bytes=result.size_bytes,
+        file_size_in_bytes=result.size_bytes,
+        total_write_errors=0,
+        total_log_records=counts.log_records,
+        total_updated_records_compacted=counts.log_keys,
+        total_log_blocks=counts.log_blocks,
+        total_corrupt_log_block=counts.corrupt_blocks,
+        total_rollback_blocks=counts.rollback_blocks,
+        total_log_files_compacted=counts.log_files,
+        total_log_read_time_ms=milliseconds,
+        runtime_stats=RuntimeStats(total_scan_time=milliseconds, total_create_time=0, total_upsert_time=0),
+    )
 
 
 @dataclass(frozen=True, slots=True)
