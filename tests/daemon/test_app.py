@@ -27,6 +27,8 @@ from lakeward.daemon import app as daemon_app
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RECORD_OPTIONS
 from lakeward.storage.local import LocalStorage
+from tests.clocks import SettableClock
+from tests.daemon.serving import Serving
 from tests.golden_tables import copy_golden
 from tests.hurried import REPOSITORY, hurried_command
 from tests.index.following import places, truth
@@ -172,8 +174,42 @@ def test_a_day_in_the_life(
     daemon.wait_for('"event": "configuration reloaded"', times=2)
     assert "has reloaded its configuration" in capfd.readouterr().out
 
+    daemon.config.write_text(daemon.config.read_text() + 'services = ["verification"]\n')
+    assert "<dd>verification</dd>" not in daemon.get("/tables/orders")[1]
+    assert daemon.get("/-/reload", method="POST")[0] == 200
+    assert "<dd>verification</dd>" in daemon.get("/tables/orders")[1], "at once"
+
     assert daemon.end() == 0
     assert daemon.events[-1]["event"] == "stopped"
+
+
+def test_pages_show_a_reload_at_once(tmp_path: Path) -> None:
+    """No time passes between the reload and the page that shows it; else a status is as old as its readers allow."""
+    copy_golden("v9", tmp_path / "tables" / "orders")
+    clock = SettableClock(1_800_000_000.0)
+    serving = Serving(tmp_path / "tables", tmp_path / "state")
+    serving.run(2)
+    board = daemon_app.StatusBoard(serving.status, clock)
+    board.show()
+    assert board.read().tables[0].interval_seconds == 10
+    reloaded = Serving.load(tmp_path / "tables", tmp_path / "state", {"defaults.interval": "20s"})
+    shown = threading.Event()
+
+    serving.service.post(lambda: serving.service.apply(reloaded))
+    serving.service.step()
+    board.show()
+    assert board.read().tables[0].interval_seconds == 10, "a status is work for each table"
+    board.renew(shown)
+    assert not shown.is_set()
+    board.show()
+
+    assert shown.is_set()
+    assert board.read().tables[0].interval_seconds == 20
+    for seconds, is_new in ((1.9, False), (0.2, True)):
+        before = board.read()
+        clock.sleep(seconds)
+        board.show()
+        assert (board.read() is not before) is is_new
 
 
 def test_a_killed_daemon_is_followed_by_one_that_goes_on(folder: Path, daemon: Daemon) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -119,3 +120,12 @@ def test_a_runner_that_stops_says_what_hangs() -> None:
     assert runner.stop(timeout=TIMEOUT_SECONDS)
     runner.deliver()
     assert results.heard == [None]
+
+
+def test_a_loop_that_waits_can_be_woken(runner: ThreadRunner) -> None:
+    """Without a result; a call that came before the loop waited counts, too."""
+    runner.wake()
+    started = time.monotonic()
+    runner.wait(TIMEOUT_SECONDS)
+    assert time.monotonic() - started < TIMEOUT_SECONDS / 2
+    assert runner.deliver() == 0

@@ -27,6 +27,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 from random import SystemRandom
 from types import FrameType
@@ -78,6 +79,8 @@ SHOW_SECONDS = 2.0
 """How old the status may be that pages and metrics see while they ask for it."""
 SHOW_UNREAD_SECONDS = 30.0
 """The same for the first that ask after nothing did for a while: a status is work for each table."""
+RELOAD_SHOWN_SECONDS = 5.0
+"""How long a reload waits until pages show it; a loop that is busy for longer applies it all the same."""
 
 DISCOVERY_SECONDS = 60.0
 """Between two searches for tables: each asks for the properties of every folder down to `discovery.DEPTH_MAX`."""
@@ -98,6 +101,39 @@ class _Signals:
 
     stops: int = 0
     reload: bool = False
+
+
+class StatusBoard:
+    """The newest status: the loop makes it, now and then, and the HTTP thread reads it."""
+
+    def __init__(self, make: Callable[[], ServiceStatus], clock: Clock) -> None:
+        self._make = make
+        self._clock = clock
+        self._status: ServiceStatus | None = None
+        self._was_read = False
+        self._made_at = -inf
+        self._awaited: list[threading.Event] = []
+
+    def read(self) -> ServiceStatus:
+        """From any thread."""
+        assert self._status is not None, "set up first"
+        self._was_read = True
+        return self._status
+
+    def renew(self, shown: threading.Event | None = None) -> None:
+        """Have the next `show` make a status, whatever the age of this one, and set `shown`."""
+        self._made_at = -inf
+        self._awaited += [shown] if shown is not None else []
+
+    def show(self) -> None:
+        """Make a status if the last one is too old for those who read it."""
+        now = self._clock.monotonic()
+        if now < self._made_at + (SHOW_SECONDS if self._was_read else SHOW_UNREAD_SECONDS):
+            return
+        self._made_at, self._was_read = now, False
+        self._status = self._make()
+        while self._awaited:
+            self._awaited.pop().set()
 
 
 class App:
@@ -122,8 +158,6 @@ class App:
         self._reloading = threading.Lock()
         self._is_hung = False
         """Some thread does not end, so that the process has to be ended around it."""
-        self._status: ServiceStatus | None = None
-        self._status_was_read = False
 
     def run(self, *, once: bool = False) -> int:
         """Service all tables until stopped; with `once`, until each was scanned and nothing is left to do.
@@ -217,8 +251,9 @@ class App:
         )
         self._started_at = clock.now()
         self._config = ConfigStatus(str(self._config_path or "defaults"), clock.now())
-        self._show(now=True)
-        self._metrics.show(self._shown)
+        self._board = StatusBoard(self._current_status, clock)
+        self._board.show()
+        self._metrics.show(self._board.read)
 
         for number in (signal.SIGTERM, signal.SIGINT):
             ending.callback(signal.signal, number, signal.signal(number, self._on_stop))
@@ -226,7 +261,7 @@ class App:
         if serve:
             http = make_http(
                 registry=registry,
-                status=self._shown,
+                status=self._board.read,
                 detail=self._detail,
                 reload=self._reload,
                 clock=clock,
@@ -275,8 +310,8 @@ class App:
                 self._phase = ServicePhase.RUNNING
                 self._log.info("ready")
                 self._kernels.begin()
-                self._show(now=True)
-            self._show()
+                self._board.renew()
+            self._board.show()
             if self._signals.reload:
                 self._signals.reload = False
                 threading.Thread(target=self._reload, name="lakeward-reload", daemon=True).start()
@@ -289,7 +324,7 @@ class App:
         self._kernels.begin()
         while not self._signals.stops:
             wait_seconds = self._service.step()
-            self._show()
+            self._board.show()
             if self._service.is_settled:
                 break
             self._runner.wait(wait_seconds)
@@ -303,7 +338,8 @@ class App:
 
     def _stop(self) -> None:
         self._phase = ServicePhase.STOPPING
-        self._show(now=True)
+        self._board.renew()
+        self._board.show()
         grace = self._settings.service.grace
         self._log.info("stopping", running=len(self._service.jobs.watches()), grace_seconds=grace)
         self._service.begin_stop()
@@ -337,7 +373,7 @@ class App:
         end = self._clock.monotonic() + seconds
         while self._clock.monotonic() < end and self._signals.stops == until_signal:
             wait_seconds = self._service.step()
-            self._show()
+            self._board.show()
             if self._service.is_idle:
                 return
             self._runner.wait(min(wait_seconds, max(0.0, end - self._clock.monotonic())))
@@ -351,7 +387,7 @@ class App:
         self._signals.reload = True
 
     def _reload(self) -> ReloadOutcome:
-        """Read, check, and hand over to the loop. On the caller's thread."""
+        """Read, check, and hand over to the loop; pages show it when this returns. On the caller's thread."""
         with self._reloading:
             reloaded = reload(self._settings, self._config_path, self._environ, self._overrides)
             if reloaded.settings is None:
@@ -359,11 +395,11 @@ class App:
                 self._config = ConfigStatus(self._config.path, self._config.loaded_at, "; ".join(problems))
                 self._metrics.config_reloaded(applied=False)
                 self._log.error("configuration not reloaded", problems=list(problems))
+                self._show_after(lambda: None)
                 return ReloadOutcome(False, problems)
             self._settings = reloaded.settings
             _configure_logging(reloaded.settings)
             self._engines.apply(reloaded.settings)
-            self._service.post(partial(self._service.apply, reloaded.settings))
             self._config = ConfigStatus(self._config.path, self._clock.now())
             self._metrics.config_reloaded(applied=True)
             self._log.info(
@@ -371,22 +407,24 @@ class App:
                 changed=list(reloaded.changed),
                 needs_restart=list(reloaded.needs_restart),
             )
+            self._show_after(partial(self._service.apply, reloaded.settings))
             return ReloadOutcome(True)
+
+    def _show_after(self, change: Callable[[], None]) -> None:
+        """Have the loop do this now, and wait until pages show it."""
+        shown = threading.Event()
+
+        def on_loop() -> None:
+            change()
+            self._board.renew(shown)
+
+        self._service.post(on_loop)
+        self._runner.wake()
+        shown.wait(RELOAD_SHOWN_SECONDS)
 
     # ------------------------------------------------------------------------------------------------ status
 
-    def _shown(self) -> ServiceStatus:
-        assert self._status is not None, "set up first"
-        self._status_was_read = True
-        return self._status
-
-    def _show(self, *, now: bool = False) -> None:
-        """Let the HTTP thread see where everything stands: now and then, since it is work for each table."""
-        if not now and self._status is not None:
-            age = self._clock.monotonic() - self._status.at_monotonic
-            if age < (SHOW_SECONDS if self._status_was_read else SHOW_UNREAD_SECONDS):
-                return
-        self._status_was_read = False
+    def _current_status(self) -> ServiceStatus:
         status = self._service.status(
             phase=self._phase,
             started_at=self._started_at,
@@ -395,10 +433,10 @@ class App:
             version=VERSION,
         )
         own = self._kernels.limitation
-        self._status = status if own is None else replace(status, limitations=(own, *status.limitations))
+        return status if own is None else replace(status, limitations=(own, *status.limitations))
 
     def _detail(self, name: str) -> TablePage | None:
-        status = self._shown()
+        status = self._board.read()
         table = status.table(name)
         if table is None:
             return None

@@ -116,6 +116,10 @@ class ThreadRunner:
     def wait(self, seconds: float) -> None:
         self._has_results.wait(seconds)
 
+    def wake(self) -> None:
+        """Have the loop's `wait` return now, or the next one where it does not wait."""
+        self._has_results.set()
+
     def stop(self, *, timeout: float) -> bool:
         """Begin nothing more. False where something that has begun has not ended after `timeout` seconds."""
         for pool in self._pools.values():

@@ -194,9 +194,9 @@ class DaemonLoop:
 
     def step(self) -> float:
         """Take in what happened, hand out what follows. Returns seconds until there is something to do again."""
+        self._runner.deliver()  # first, because it ends a `wake`: what is posted from here on is done now, or wakes
         while self._posted:
             self._survive(self._posted.popleft())
-        self._runner.deliver()
         for table, why in self._leases.expire().items():
             self._lose_lease(table, why)
         for watch in self.jobs.watches():
