@@ -63,7 +63,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("archive", ("{table}", *DRY)),
     ("archive", ("{table}", *STOPPED)),
     ("quarantine list", ("{table}",)),
-    ("orphans list", ("{table}",)),
+    ("quarantine orphans", ("{table}", "--dry-run")),
     ("metadata compact", ("{table}", *DRY)),
     ("metadata clean", ("{table}", *DRY)),
     ("metadata disable", ("{table}", *DRY)),

@@ -53,7 +53,7 @@ def test_a_file_through_its_life(table: Path, capfd: pytest.CaptureFixture[str])
     assert run(["clean", str(table), *clean, *STOPPED]) == 0
     _, document, text = explained(capfd, table, "--file", base.name)
     assert document["verdict"] == "quarantined" and document["quarantine_run"] == document["cleaned_by"]
-    assert "`lakeward clean TABLE --undo" in text
+    assert "`lakeward quarantine restore TABLE " in text
     assert run(["quarantine", "purge", str(table), "--older-than", "0s", *STOPPED]) == 0
     before = everything(table)
     _, document, text = explained(capfd, table, "--file", base.name)

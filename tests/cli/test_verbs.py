@@ -27,7 +27,7 @@ def all_verbs(
     for verb in verbs:
         if verb.verbs:
             yield from all_verbs(verb.verbs, f"{prefix}{verb.name} ")
-        else:
+        elif not verb.now:
             yield f"{prefix}{verb.name}", verb
 
 
@@ -51,8 +51,6 @@ def test_the_example_of_a_verb_is_one_that_it_takes(
     words: str, verb: Verb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each verb shows an example, whose words it takes; `help` and `-h` show the same."""
-    if verb.is_hidden:
-        return
     monkeypatch.setenv("COLUMNS", "200")
     assert run(["help", *words.split()]) == 0
     explained = capsys.readouterr().out

@@ -101,5 +101,5 @@ def test_every_place_shows_one_storage(
     (clean,) = lakeward("clean", "--keep-deleted", "1d", *stopped)["cleans"]
     assert seen("aside") == {"live": pinned["live"], "quarantined": pinned["pinned"], "orphan": 5}
 
-    assert run(["clean", base, "--undo", clean["instant"], *stopped]) == 0
+    assert run(["quarantine", "restore", base, clean["instant"], *stopped]) == 0
     assert seen("back") == dead

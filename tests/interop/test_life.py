@@ -101,7 +101,7 @@ class History:
         self.check()
         cleans = [each for each in done["cleans"] if each["completion_time"]]  # type: ignore[attr-defined]
         if len(cleans) == 1:
-            self._run("clean", "--undo", cleans[0]["instant"])
+            self._run("quarantine restore", cleans[0]["instant"])
             self.past = before
 
     def archive(self) -> None:
@@ -120,7 +120,7 @@ class History:
             assert self._found(time) == found, (self.log, time)
 
     def _run(self, verb: str, *options: str) -> dict[str, object]:
-        exit_code, printed = lakeward(verb, str(self.table.path), "--writers", "stopped", *options)
+        exit_code, printed = lakeward(*verb.split(), str(self.table.path), "--writers", "stopped", *options)
         assert exit_code == 0, (self.log, printed)
         return printed
 

@@ -275,7 +275,7 @@ def test_a_native_orphan_is_found_and_set_aside(table: Path, kind: str) -> None:
     assert set(load_recorded(LocalStorage(), str(table))) == {path}
     run = set_orphans_aside(table_at(table, LocalStorage(), DAY + 60), age_seconds=DAY, keep_seconds=DAY).run
     assert run is not None and before - data_files(table) == {path}
-    assert restore_orphans(table_at(table, LocalStorage()), run) == 1
+    assert len(restore_orphans(table_at(table, LocalStorage()), run).files) == 1
     assert data_files(table) == before
 
 

@@ -52,7 +52,7 @@ SERVICES: dict[str, tuple[tuple[str, ...], int]] = {
     "savepoint": (("savepoint", "create", *STOPPED), 1),
     "clean": (CLEAN, 3),
     "clean by hours": (("clean", "--policy", "hours", "--retain", "1", "--reader-window", "0", *STOPPED), 3),
-    "undo": (("clean", *STOPPED, "--undo"), 5),  # a compaction of the metadata table comes after it
+    "undo": (("quarantine", "restore", *STOPPED), 5),  # a compaction of the metadata table comes after it
     "clean of the metadata table": (("metadata", "clean", *STOPPED), 2),
     "restore": (("restore", *STOPPED, "--to"), 3),
     "rollback": (("rollback", *STOPPED), 4),
@@ -111,7 +111,7 @@ def test_every_time_is_greater_than_all_that_there_was(
 
 
 def _on(base: Path, command: tuple[str, ...]) -> tuple[str, ...]:
-    number = 2 if command[0] in ("savepoint", "metadata") else 1
+    number = 2 if command[0] in ("savepoint", "metadata", "quarantine") else 1
     return (*command[:number], str(base), *command[number:])
 
 

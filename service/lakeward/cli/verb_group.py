@@ -39,13 +39,13 @@ from typer.main import get_command, get_group
 from lakeward.base.errors import Cancelled, UsageError
 from lakeward.cli.result import NOTHING_EXIT, DebugOption, ExitCodeOption, JsonOption, Result, Show, print_json
 
-_ENGINE = "--engine"
 _RETIRED = {
-    "--local": (_ENGINE, "local"),
-    "--spark": (_ENGINE, "spark"),
-    "--local-below": (_ENGINE, "local, spark or auto"),
+    "--local": ("--engine", "Write --engine local."),
+    "--spark": ("--engine", "Write --engine spark."),
+    "--local-below": ("--engine", "Write --engine local, spark or auto."),
+    "--undo": ("--quarantine-max", "Run `lakeward quarantine restore TABLE RUN`, with the other options as they are."),
 }
-"""Options that are no more: the option in their place, and what is written behind it."""
+"""Options that are no more: an option of the verbs that had them, and the remedy."""
 
 _Slip: Any = typer.BadParameter.__base__
 """What the library raises for every slip in the words; only this kind of it has a public name."""
@@ -67,8 +67,8 @@ class Verb:
     """What is written behind its name, in the example of its help."""
     has_exit_code: bool = False
     """It takes --exit-code."""
-    is_hidden: bool = False
-    """An old name, which takes any words and says what it is called now."""
+    now: str = ""
+    """The new name, with its arguments: this one takes any words and ends with an error, whose reason is `help`."""
 
 
 class VerbCommand(TyperCommand):
@@ -99,6 +99,21 @@ class VerbCommand(TyperCommand):
                 formatter.write_dl([(f"{ctx.command_path} {self.epilog}".rstrip(), "")])
 
 
+class _RenamedVerb(TyperCommand):
+    def __init__(self, verb: Verb) -> None:
+        takes_any = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+        super().__init__(verb.name, help=verb.help, hidden=True, context_settings=takes_any)
+        self._now = verb.now
+
+    def invoke(self, ctx: Any) -> Any:
+        name = " ".join(word for word in self._now.split() if word.islower())
+        raise UsageError(
+            f"`{ctx.command_path}` is called `lakeward {name}` now.",
+            why=self.help or "",
+            remedy=f"Run `lakeward {self._now}`, with the same options.",
+        )
+
+
 class VerbGroup(TyperGroup):
     """The library would end with 130 and no word, and put what it says of a slip into a box of 80 columns."""
 
@@ -115,7 +130,7 @@ class VerbGroup(TyperGroup):
         """List each verb with the whole first sentence of its help; the library would cut it where the line ends."""
         listed = self._listed()
         for panel, verbs in self.panels.items():
-            named = [verb.name for verb in verbs if not verb.is_hidden]
+            named = [verb.name for verb in verbs if not verb.now]
             with formatter.section(panel):
                 formatter.write_dl([(name, listed[name].get_short_help_str(sys.maxsize)) for name in named])
 
@@ -129,7 +144,7 @@ class VerbGroup(TyperGroup):
     def _listed(self) -> dict[str, TyperCommand]:
         """The verbs as lists show them, none of them loaded."""
         return {
-            verb.name: TyperCommand(verb.name, help=verb.help, hidden=verb.is_hidden)
+            verb.name: TyperCommand(verb.name, help=verb.help, hidden=bool(verb.now))
             for verbs in self.panels.values()
             for verb in verbs
         }
@@ -191,15 +206,13 @@ def _command_of(verb: Verb) -> Any:
         made: Any = get_group(new_group(verb.help, {"Commands": verb.verbs}))
         made.name = verb.name
         return made
+    if verb.now:
+        return _RenamedVerb(verb)
     module, _, function = verb.place.partition(":")
     alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-    alone.command(
-        verb.name,
-        cls=VerbCommand,
-        hidden=verb.is_hidden,
-        epilog=None if verb.is_hidden else verb.example,
-        context_settings={"ignore_unknown_options": True, "allow_extra_args": True} if verb.is_hidden else None,
-    )(as_command(getattr(import_module(module), function), has_exit_code=verb.has_exit_code))
+    alone.command(verb.name, cls=VerbCommand, epilog=verb.example)(
+        as_command(getattr(import_module(module), function), has_exit_code=verb.has_exit_code)
+    )
     return get_command(alone)
 
 
@@ -311,8 +324,6 @@ def _as_own_errors() -> Iterator[None]:
 def _find_retired(slip: Any) -> UsageError | None:
     """What to write in the place of an option that the verb had once."""
     name = getattr(slip, "option_name", "")
-    option, value = _RETIRED.get(name, ("", ""))
-    known = {each for parameter in slip.ctx.command.params for each in parameter.opts} if option else ()
-    if option not in known:
-        return None
-    return UsageError(f"There is no option {name} any more.", remedy=f"Write {option} {value}.")
+    beside, remedy = _RETIRED.get(name, ("", ""))
+    known = {each for parameter in slip.ctx.command.params for each in parameter.opts} if beside else ()
+    return UsageError(f"There is no option {name} any more.", remedy=remedy) if beside in known else None

@@ -257,9 +257,8 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
                 ),
                 Verb(
                     "rebuild",
-                    "The old name of `lakeward metadata drop`.",
-                    "lakeward.cli.services.metadata_commands:rebuild",
-                    is_hidden=True,
+                    "It only removes a partition; the next Hudi writer whose options keep it rebuilds it.",
+                    now="metadata drop TABLE PARTITION",
                 ),
                 Verb(
                     "abort-indexing",
@@ -378,50 +377,40 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
         ),
         Verb(
             "quarantine",
-            "Files that were set aside: list them, bring them back, delete them for good. `lakeward clean "
-            "TABLE --undo RUN` brings them back.",
+            "Files that were set aside: list them, restore them, delete them for good; and orphan files, to set them "
+            "aside.",
             verbs=(
                 Verb(
                     "list",
-                    "Show what the quarantine holds: the files of each clean, their bytes, their age and until when "
-                    "they stay.",
-                    "lakeward.cli.services.set_aside_commands:list_runs",
+                    "List what was set aside, by each clean and each search for orphan files, and until when it stays.",
+                    "lakeward.cli.services.quarantine_commands:list_runs",
                     example="/data/orders",
+                ),
+                Verb(
+                    "restore",
+                    "Put everything back that one clean or one search for orphan files set aside.",
+                    "lakeward.cli.services.quarantine_commands:restore",
+                    example="/data/orders 20260101120000000 --dry-run",
                 ),
                 Verb(
                     "purge",
                     "Delete for good the files of the quarantine that are due.",
-                    "lakeward.cli.services.set_aside_commands:purge",
+                    "lakeward.cli.services.quarantine_commands:purge",
                     example="/data/orders --older-than 7d --dry-run",
                 ),
                 Verb(
-                    "restore",
-                    "Put orphan files that were set aside back into their places.",
-                    "lakeward.cli.services.set_aside_commands:restore",
-                    example="/data/orders orphans-20260101120000000 --writers stopped",
+                    "orphans",
+                    "Find orphan files, data files of failed attempts that no instant owns; set them aside once two "
+                    "searches agree.",
+                    "lakeward.cli.services.quarantine_commands:orphans",
+                    example="/data/orders --dry-run",
                 ),
             ),
         ),
         Verb(
             "orphans",
-            "Orphan files, data files of failed attempts that no instant owns: list them, set them aside "
-            "after two looks.",
-            verbs=(
-                Verb(
-                    "list",
-                    "List every data file that no reader sees: whether it is an orphan file, with the proof, or "
-                    "what keeps it.",
-                    "lakeward.cli.services.set_aside_commands:list_orphans",
-                    example="/data/orders",
-                ),
-                Verb(
-                    "set-aside",
-                    "Record the orphan files that there are, and set those aside that an earlier call recorded long "
-                    "enough ago.",
-                    "lakeward.cli.services.set_aside_commands:set_aside",
-                    example="/data/orders --writers stopped",
-                ),
-            ),
+            "With --dry-run it lists them, as `orphans list` did; without, it sets them aside.",
+            now="quarantine orphans TABLE",
         ),
         Verb(
             "warm",

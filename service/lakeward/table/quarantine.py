@@ -135,6 +135,10 @@ class Quarantine:
         return {file.path: run for run in self.runs if run.in_place and run.undone_by is None for file in run.files}
 
 
+def kind_of_run(run: str) -> QuarantineKind:
+    return QuarantineKind.ORPHANS if run.startswith("orphans-") else QuarantineKind.CLEAN
+
+
 def quarantine_folder(base_path: str) -> str:
     return join(hoodie_folder(base_path), QUARANTINE)
 
@@ -210,11 +214,10 @@ def _load_run(storage: Storage, folder: str, run: str) -> QuarantinedRun:
             found.problems.append(str(error))
     if not found.manifests and not found.problems and FILES in entries and PURGING not in entries:
         found.problems.append(f"{folder} has files and no manifest.")
-    kind = QuarantineKind.ORPHANS if run.startswith("orphans-") else QuarantineKind.CLEAN
     undo = sorted(name.removeprefix(UNDO) for name in entries if name.startswith(UNDO))
     return QuarantinedRun(
         run,
-        kind,
+        kind_of_run(run),
         tuple(sorted(found.manifests, key=lambda manifest: manifest.since)),
         is_purging=PURGING in entries,
         undone_by=undo[-1] if undo else None,

@@ -1,5 +1,4 @@
-"""`lakeward clean TABLE`: delete old file slices that nothing needs any more; with --dry-run say which, and why. With
---undo it brings back what an earlier one took away.
+"""`lakeward clean TABLE`: delete old file slices that nothing needs any more; with --dry-run say which, and why.
 
 Touches: stdout, stderr; the table, through `services/clean/run/cleaner.py`.
 Keeps:   1. a partition that matches nothing is an error;
@@ -14,22 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import UsageError
 from lakeward.base.quantities import parse_duration, parse_size, write_duration
-from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.plan_options import check_partitions
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
-from lakeward.cli.services.clean_view import (
-    cleaned_result,
-    planned_result,
-    render_undone,
-    undone_as_json,
-)
-from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
-from lakeward.cli.terminal import Rendered, Terminal
+from lakeward.cli.services.clean_view import cleaned_result, planned_result
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.services.clean.plan.consumer import parse_place
 from lakeward.services.clean.plan.hudi_cleaner_keys import (
@@ -42,17 +33,12 @@ from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_
 from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner
 from lakeward.services.clean.run.purge import purge_quarantine
-from lakeward.services.clean.run.undo import preview_undo, undo_clean
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.selection import matches
-from lakeward.services.metadata.plan.due_before_writers import MetadataService
-from lakeward.services.metadata.run.early_service import MetadataReport, service_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.config.settings import LockSettings
     from lakeward.format.timeline.clean_plan import CleanPlan
     from lakeward.services.clean.plan.options import CleanOptions
     from lakeward.table.snapshot import TableSnapshot
@@ -145,20 +131,9 @@ def clean(
             help="Size limit of the quarantine; beyond it the oldest files are deleted first. Default: no limit.",
         ),
     ] = None,
-    undo: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Bring back what the clean of this instant deleted, while the quarantine has it; do nothing else. "
-            "`lakeward quarantine list` shows which there are.",
-        ),
-    ] = None,
     stated: StatedLocks,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Dry run: list what would be deleted, or with --undo come back; change nothing."
-        ),
+        bool, typer.Option("--dry-run", help="Dry run: list what would be deleted; change nothing.")
     ] = False,
 ) -> Result:
     """Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.
@@ -168,14 +143,6 @@ def clean(
     configuration says under locks.
     """
     locks = stated.over(opened, dry_run=dry_run)
-    if undo is not None:
-        if kept != StatedClean() or partition or keep_deleted or quarantine_max:
-            raise UsageError(
-                "--undo goes with no option that says what to clean.",
-                why="It brings back all that one clean took away, and cleans nothing.",
-                remedy="Leave the others out.",
-            )
-        return _undo(opened, locks, undo, dry_run=dry_run)
     configured = opened.table.section(CleanSettings)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, configured.keep_deleted)
     bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, configured.quarantine_max)
@@ -192,24 +159,6 @@ def clean(
         where = None if partition else choice.where
         report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose, where)
         return cleaned_result(report, purge_quarantine(serviced, bytes_max=bytes_max))
-
-
-def _undo(opened: ConfiguredTable, locks: LockSettings, run: str, *, dry_run: bool) -> Result:
-    metadata = MetadataReport()
-    with serviced_table(opened, locks) as serviced:
-        undone = preview_undo(serviced, run) if dry_run else undo_clean(serviced, run)
-        if not dry_run:
-            # Gone, back and gone again come to nothing among the logs of the metadata table, by Hudi's rule for them,
-            # whose base file would then go on listing a file that is gone: so "back" must not stay a log.
-            metadata = service_metadata(serviced, after=1, only=MetadataService.COMPACTION)
-
-    def render(console: Terminal) -> None:
-        render_undone(undone, console)
-        render_metadata_report(metadata, console)
-        if metadata.left is not None:
-            console.print("Clean nothing before it is compacted: lakeward metadata compact.", highlight=False)
-
-    return Rendered(document={**undone_as_json(undone), **metadata_report_as_json(metadata)}, render=render)
 
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:

@@ -1,5 +1,4 @@
-"""What a clean would delete and what keeps the rest, what a clean did, and what an undo brought back: for people and as
-JSON.
+"""What a clean would delete and what keeps the rest, and what a clean did: for people and as JSON.
 
 Touches: the console it is given.
 """
@@ -24,7 +23,6 @@ from lakeward.services.clean.plan.purge_rules import PURGED_BECAUSE
 if TYPE_CHECKING:
     from lakeward.services.clean.run.cleaner import CleanReport, FinishedClean
     from lakeward.services.clean.run.purge import PurgedRun
-    from lakeward.services.clean.run.undo import UndoneClean
 
 
 def planned_result(outcome: CleanOutcome) -> Result:
@@ -235,38 +233,6 @@ def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[st
 
 def purged_as_json(purged: Iterable[PurgedRun]) -> list[dict[str, Any]]:
     return [{"run": each.run, "reason": each.reason.value, "files": each.files, "bytes": each.bytes} for each in purged]
-
-
-def undone_as_json(undone: UndoneClean) -> dict[str, Any]:
-    plan = undone.plan
-    return {
-        "dry_run": undone.instant is None,
-        "undone": plan.run,
-        "instant": undone.instant,
-        "completion_time": undone.completion_time,
-        "files": len(plan.files),
-        "bytes": plan.bytes,
-        "earliest_retained": plan.earliest.time,
-        "left": [{"path": path, "why": why} for path, why in plan.left.items()],
-    }
-
-
-def render_undone(undone: UndoneClean, console: Console) -> None:
-    plan = undone.plan
-    files = f"{len(plan.files):,} file{'' if len(plan.files) == 1 else 's'}, {format_size(plan.bytes)}"
-    since = f"as of {plan.earliest.time} and after"
-    if undone.instant is None:
-        console.print(
-            f"{files}, would come back, and the table could be read {since}. Nothing written.", highlight=False
-        )
-    else:
-        console.print(
-            f"[bold]Clean {plan.run}[/bold] is undone by {undone.instant}: {files}, brought back. The table can be "
-            f"read {since}.",
-            highlight=False,
-        )
-    for path, why in plan.left.items():
-        console.print(f"  left {escape(path)}: {escape(why)}.", highlight=False)
 
 
 def render_purged(purged: Iterable[PurgedRun], console: Console) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
@@ -118,15 +117,6 @@ def drop(
     writer whose options keep it rebuilds it."""
     locks = stated.over(opened, dry_run=dry_run)
     return remove_partition(opened, partition, locks, dry_run=dry_run)
-
-
-def rebuild() -> None:
-    """The old name of `lakeward metadata drop`."""
-    raise UsageError(
-        "`lakeward metadata rebuild` is called `lakeward metadata drop` now.",
-        why="It only removes a partition; the next Hudi writer whose options keep it rebuilds it.",
-        remedy="Run `lakeward metadata drop TABLE PARTITION`, with the same options.",
-    )
 
 
 def abort_indexing(

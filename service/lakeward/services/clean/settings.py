@@ -56,7 +56,7 @@ class CleanSettings(SettingsSection):
     the table, or `table:PATH` of the table that it writes as a Hudi Streamer. What it has not read stays."""
     keep_deleted: DurationOrNone = 0.0
     """What a clean takes away is kept for so long in the quarantine, `.hoodie/.quarantine`, from where
-    `lakeward clean --undo` brings it back. 0, as with Hudi: it is deleted at once. We recommend 1d."""
+    `lakeward quarantine restore` brings it back. 0, as with Hudi: it is deleted at once. We recommend 1d."""
     quarantine_max: SizeOrOff = None
     """What the quarantine of a table may hold. What is more than that is deleted before its time, the oldest first."""
     added_up: ClassVar[Mapping[str, Callable[..., dict[str, str]]]] = {"hudi": merge_clean_settings}

@@ -91,7 +91,7 @@ def test_two_calls_a_day_apart_set_it_aside(base: Path):
     assert load_recorded(LocalStorage(), str(base)) == {}
     check_readable(base)
 
-    assert restore_orphans(table_at(base, LocalStorage()), run) == 1
+    assert len(restore_orphans(table_at(base, LocalStorage()), run).files) == 1
     assert data_files(base) == before and (base / path).read_bytes() == b"stray"
     with pytest.raises(UsageError):
         restore_orphans(table_at(base, LocalStorage()), run)

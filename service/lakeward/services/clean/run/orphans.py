@@ -9,7 +9,8 @@ Touches: files that are proved orphan files, and the quarantine, through `protoc
 Keeps:   1. a look writes nothing;
          2. what is set aside was judged under the lock, after the last listing;
          3. what was recorded and is no candidate any more is forgotten;
-         4. what was set aside can be put back.
+         4. what was set aside can be put back;
+         5. beside writers nothing is set aside that was unchanged for less than a day.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused, UsageError
+from lakeward.base.quantities import write_duration
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
 from lakeward.protocol.attempts.attempt_files import temp_folder
@@ -30,12 +32,15 @@ from lakeward.services.clean.plan.validity import groups_of_files
 from lakeward.storage.storage import join, parent
 from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
-from lakeward.table.quarantine import QuarantinedFile, QuarantineKind, load_quarantine
+from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun, QuarantineKind, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.stray_record import RecordedStray, load_recorded
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.instant_content import InstantContents
+
+AGE_SECONDS = 24 * 3600.0
+"""How long a file must have been unchanged, and recorded: no write beside ours is that slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,17 @@ def look(table: ServicedTable, *, age_seconds: float) -> tuple[OrphanDecision, .
 
 
 def set_orphans_aside(table: ServicedTable, *, age_seconds: float, keep_seconds: float) -> OrphanReport:
-    """Record what is found, and set aside what an earlier look recorded `age_seconds` ago.
+    """Record what is found, and set aside what an earlier look recorded `age_seconds` ago. Raises `UsageError`.
 
     Args:
         keep_seconds: how long the quarantine has them.
     """
+    if age_seconds < AGE_SECONDS and not table.options.writers_stopped:
+        raise UsageError(
+            f"--age {write_duration(age_seconds)} is too short beside writers.",
+            why="A write may be slower than that, and its file is not on the timeline before it is done.",
+            remedy="Give 1d or more, or stop the writers and say --writers stopped.",
+        )
     seen = {each.file.path: each for each in look(table, age_seconds=age_seconds)}
     candidates = {path for path, each in seen.items() if each.is_recordable}
     storage, base_path = table.storage, table.base_path
@@ -100,29 +111,34 @@ def set_orphans_aside(table: ServicedTable, *, age_seconds: float, keep_seconds:
     return OrphanReport(decisions, new, run, None if run is None else now + keep_seconds)
 
 
-def restore_orphans(table: ServicedTable, run: str) -> int:
-    """Put back what one call set aside. Returns the number of files. Raises `Refused`, `UsageError`, `Conflict`."""
+def preview_orphans(table: ServicedTable, run: str) -> QuarantinedRun:
+    """What would be put back now. Writes nothing. Raises `Refused`, `UsageError`."""
+    table.snapshot(only=(), service=TableService.CLEANING)
+    found = load_quarantine(table.storage, table.base_path).find(run)
+    if found is None or found.kind is not QuarantineKind.ORPHANS:
+        raise UsageError(
+            f"The quarantine has no orphan files of {run}.", remedy="`lakeward quarantine list` shows what there is."
+        )
+    if found.problem is not None or found.is_purging:
+        raise Refused(
+            f"{run} cannot be put back.",
+            why=found.problem or "It is being purged.",
+            remedy="What is left lies below `files` in the quarantine, by its paths in the table.",
+        )
+    return found
+
+
+def restore_orphans(table: ServicedTable, run: str) -> QuarantinedRun:
+    """Put back what one call set aside. Raises `Refused`, `UsageError`, `Conflict`."""
     storage, base_path = table.storage, table.base_path
     with table.locked() as fence:
-        table.snapshot(only=(), service=TableService.CLEANING)
-        found = load_quarantine(storage, base_path).find(run)
-        if found is None or found.kind is not QuarantineKind.ORPHANS:
-            raise UsageError(
-                f"The quarantine has no orphan files of {run}.",
-                remedy="`lakeward quarantine list` shows what there is; `lakeward clean --undo` undoes a clean.",
-            )
-        if found.problem is not None or found.is_purging:
-            raise Refused(
-                f"{run} cannot be put back.",
-                why=found.problem or "It is being purged.",
-                remedy="What is left lies below `files` in the quarantine, by its paths in the table.",
-            )
+        found = preview_orphans(table, run)
         fence()
         begin_undo(storage, base_path, run, run.removeprefix("orphans-"))
         bring_back(storage, base_path, run, found.files)
         forget_run(storage, base_path, found)
     table.observer.step(f"{run} put back, files: {len(found.files)}")
-    return len(found.files)
+    return found
 
 
 def still_orphans(table: ServicedTable, files: Iterable[QuarantinedFile]) -> list[str]:

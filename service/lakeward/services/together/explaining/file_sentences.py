@@ -15,6 +15,7 @@ from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.services.clean.plan.keeper import KeepReason
 from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
+from lakeward.table.quarantine import QuarantineKind, kind_of_run
 
 
 def explain_in_sentences(file: FileExplanation, *, now: float, zone: tzinfo | None) -> list[str]:
@@ -83,7 +84,8 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
         case FileState.ORPHAN:
             yield (
                 "No reader sees it, and no instant of the timeline explains it: a write that was rolled back or an "
-                "attempt of a task left it. No clean deletes it; `lakeward orphans list TABLE` says whether it may go."
+                "attempt of a task left it. No clean deletes it; `lakeward quarantine orphans TABLE --dry-run` says "
+                "whether it may go."
             )
         case Gone.CLEANED:
             yield f"It is not there any more: clean {file.cleaned_by} deleted it."
@@ -132,13 +134,10 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
 def _set_aside(file: FileExplanation) -> str:
     run = file.quarantine_run or ""
     until = "" if file.quarantined_until is None else f" until {format_time(file.quarantined_until)}"
-    if run.startswith("orphans-"):
-        who, back = "A look for orphan files", f"`lakeward quarantine restore TABLE {run}`"
-    else:
-        who, back = f"Clean {run}", f"`lakeward clean TABLE --undo {run}`"
+    who = "A search for orphan files" if kind_of_run(run) is QuarantineKind.ORPHANS else f"Clean {run}"
     return (
-        f"{who} set it aside, and it is kept{until}: no reader sees it. {back} brings it back, `lakeward quarantine "
-        "purge` deletes it sooner."
+        f"{who} set it aside, and it is kept{until}: no reader sees it. `lakeward quarantine restore TABLE {run}` "
+        "brings it back, `lakeward quarantine purge` deletes it sooner."
     )
 
 

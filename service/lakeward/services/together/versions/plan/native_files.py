@@ -60,7 +60,7 @@ class NativeFiles:
     """Logs of changes that the operator gives up; their slices stay."""
 
 
-_SET_ASIDE = "Run `lakeward orphans set-aside` and then `lakeward quarantine purge`, or take it out by hand."
+_SET_ASIDE = "Run `lakeward quarantine orphans` and then `lakeward quarantine purge`, or take it out by hand."
 _PURGE = "Run `lakeward quarantine purge --older-than 0s`, or bring it back, and then begin again."
 _INSPECT = "See `lakeward inspect`."
 _ROLL_BACK = "Have it rolled back, or carried out."

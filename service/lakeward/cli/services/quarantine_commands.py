@@ -1,6 +1,7 @@
-"""`lakeward orphans list|set-aside TABLE` and `lakeward quarantine list|purge|restore TABLE`: files that are set aside.
+"""`lakeward quarantine list|restore|purge|orphans TABLE`: files that were set aside, and orphan files.
 
-Touches: stderr; the table and its quarantine, through `orphans` and `purging` of `services/clean/run`.
+Touches: stderr; the table and its quarantine, through `services/together/quarantine_restore.py`, and `orphans` and
+         `purge` of `services/clean/run`.
 Keeps:   nothing is written or deleted without a statement about the table's other writers, nor with --dry-run; a list
          writes nothing.
 """
@@ -12,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import UsageError
 from lakeward.base.quantities import (
     format_duration,
     format_iso_time,
@@ -29,76 +30,25 @@ from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.services.clean_view import purged_as_json, render_purged
+from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Column, NameCell, Rendered, Terminal, new_table
-from lakeward.config.settings import Writers
 from lakeward.services.clean.plan.orphans import OrphanDecision
 from lakeward.services.clean.plan.purge_rules import find_due
-from lakeward.services.clean.run.orphans import OrphanReport, look, restore_orphans, set_orphans_aside
+from lakeward.services.clean.run.orphans import AGE_SECONDS, OrphanReport, look, set_orphans_aside
 from lakeward.services.clean.run.purge import PurgedRun, purge_quarantine
+from lakeward.services.together.quarantine_restore import RestoredRun, restore_run
 from lakeward.table.quarantine import Quarantine, QuarantinedRun, load_quarantine
 
-DAY_SECONDS = 24 * 3600.0
+_KEEP_SECONDS = 7 * 24 * 3600.0
 
-AgeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DURATION",
-        help="How long a file must have been unchanged, and recorded by an earlier look; default 1d, and no less "
-        "beside writers.",
-    ),
-]
-
-
-def list_orphans(
-    *,
-    opened: ZonedTable,
-    age: AgeOption = None,
-    stated: StatedLocks,
-) -> Result:
-    """List every data file that no reader sees: whether it is an orphan file, with the proof, or what keeps it."""
-    locks = stated.over(opened, dry_run=True)
-    seconds = parse_option(parse_duration, "--age", age, DAY_SECONDS)
-    with serviced_table(opened, locks) as serviced:
-        return _orphans_result(OrphanReport(look(serviced, age_seconds=seconds), 0, None))
-
-
-def set_aside(
-    *,
-    opened: ZonedTable,
-    age: AgeOption = None,
-    keep_deleted: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="How long the quarantine keeps what is set aside; default 7d."),
-    ] = None,
-    stated: StatedLocks,
-) -> Result:
-    """Record the orphan files that there are, and set those aside that an earlier call recorded long enough ago.
-
-    The first call records only. `lakeward quarantine list` shows what was set aside; `quarantine restore` brings it
-    back.
-    """
-    locks = stated.over(opened, dry_run=False)
-    seconds = parse_option(parse_duration, "--age", age, DAY_SECONDS)
-    keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, 7 * DAY_SECONDS)
-    if seconds < DAY_SECONDS and locks.writers is not Writers.STOPPED:
-        raise UsageError(
-            f"--age {age} is too short beside writers.",
-            why="A write may be slower than that, and its file is not on the timeline before it is done.",
-            remedy="Give 1d or more, or stop the writers and say --writers stopped.",
-        )
-    with serviced_table(opened, locks) as serviced:
-        return _orphans_result(set_orphans_aside(serviced, age_seconds=seconds, keep_seconds=keep_seconds))
-
-
-def _orphans_result(report: OrphanReport) -> Result:
-    return Rendered(document=orphans_as_json(report), render=partial(render_orphans, report))
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be done, change nothing.")]
 
 
 def list_runs(
     *,
     opened: OpenedTable,
 ) -> Result:
-    """Show what the quarantine holds: the files of each clean, their bytes, their age and until when they stay."""
+    """List what was set aside, by each clean and each search for orphan files, and until when it stays."""
     found = load_quarantine(opened.storage, opened.base_path)
     now = SystemClock().now()
     return Rendered(
@@ -124,9 +74,7 @@ def purge(
         ),
     ] = None,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be deleted, delete nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Delete for good the files of the quarantine that are due. They cannot be brought back then."""
     locks = stated.over(opened, dry_run=dry_run)
@@ -152,17 +100,92 @@ def purge(
 def restore(
     *,
     opened: ZonedTable,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Name as shown by `quarantine list`: orphans-...")],
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="What `quarantine list` shows: the instant of a clean, or orphans-..."),
+    ],
     stated: StatedLocks,
+    dry_run: DryRunOption = False,
 ) -> Result:
-    """Put orphan files that were set aside back into their places. (A clean is undone by `lakeward clean --undo`.)"""
-    locks = stated.over(opened, dry_run=False)
+    """Put everything back that one clean or one search for orphan files set aside.
+
+    A clean is undone: its files are listed again, and the table can be read as of before it again. The metadata table
+    is compacted behind that. Change the clean policy before the next clean, which would take the same files.
+    """
+    locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
-        files = restore_orphans(serviced, run)
-    return Result(
-        document={"run": run, "files": files},
-        lines=[f"{run} is back in place: {files} file{'' if files == 1 else 's'}."],
-    )
+        restored = restore_run(serviced, run, is_preview=dry_run)
+    return Rendered(document=restored_as_json(restored), render=partial(render_restored, restored))
+
+
+def orphans(
+    *,
+    opened: ZonedTable,
+    age: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long a file must have been unchanged, and recorded by an earlier search; default 1d, and no less "
+            "beside writers.",
+        ),
+    ] = None,
+    keep_deleted: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long the quarantine keeps what is set aside; default 7d."),
+    ] = None,
+    stated: StatedLocks,
+    dry_run: DryRunOption = False,
+) -> Result:
+    """Find orphan files, data files of failed attempts that no instant owns; set them aside once two searches agree.
+
+    The first call records only; a later one sets aside what was recorded long enough ago. Each lists every data file
+    that no reader sees, with the proof that it may go or with what keeps it. `lakeward quarantine restore` puts back
+    what was set aside.
+    """
+    locks = stated.over(opened, dry_run=dry_run)
+    seconds = parse_option(parse_duration, "--age", age, AGE_SECONDS)
+    keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, _KEEP_SECONDS)
+    with serviced_table(opened, locks) as serviced:
+        if dry_run:
+            report = OrphanReport(look(serviced, age_seconds=seconds), 0, None)
+        else:
+            report = set_orphans_aside(serviced, age_seconds=seconds, keep_seconds=keep_seconds)
+    return Rendered(document={"dry_run": dry_run, **orphans_as_json(report)}, render=partial(render_orphans, report))
+
+
+def restored_as_json(restored: RestoredRun) -> dict[str, Any]:
+    undone = restored.undone
+    return {
+        "dry_run": restored.is_preview,
+        "run": restored.run,
+        "kind": restored.kind.value,
+        "files": restored.files,
+        "bytes": restored.bytes,
+        "instant": undone and undone.instant,
+        "completion_time": undone and undone.completion_time,
+        "earliest_retained": undone and undone.plan.earliest.time,
+        "left": [{"path": path, "why": why} for path, why in (undone.plan.left if undone else {}).items()],
+        **metadata_report_as_json(restored.metadata),
+    }
+
+
+def render_restored(restored: RestoredRun, console: Terminal) -> None:
+    files = f"{restored.files:,} file{'' if restored.files == 1 else 's'}, {format_size(restored.bytes)}"
+    undone = restored.undone
+    since = "" if undone is None else f" The table can be read as of {undone.plan.earliest.time} and after."
+    if restored.is_preview:
+        console.print(f"Dry run: would put back {restored.run}: {files}.{since}", highlight=False)
+    elif undone is None:
+        console.print(f"{restored.run} is back in place: {files}.", highlight=False)
+    else:
+        console.print(
+            f"[bold]Clean {restored.run}[/bold] is undone by {undone.instant}: {files}.{since}", highlight=False
+        )
+    for path, why in (undone.plan.left if undone else {}).items():
+        console.print(f"  left {escape(path)}: {escape(why)}.", highlight=False)
+    render_metadata_report(restored.metadata, console)
+    if restored.metadata.left is not None:
+        console.print("Clean nothing before it is compacted: lakeward metadata compact.", highlight=False)
 
 
 def orphans_as_json(report: OrphanReport) -> dict[str, Any]:
@@ -208,7 +231,7 @@ def render_orphans(report: OrphanReport, console: Console) -> None:
             highlight=False,
         )
     elif gone:
-        console.print(f"`lakeward orphans set-aside` would set aside {len(gone)}.", highlight=False)
+        console.print(f"`lakeward quarantine orphans` would set aside {len(gone)}.", highlight=False)
 
 
 def _proof(decision: OrphanDecision) -> str:
