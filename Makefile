@@ -168,7 +168,7 @@ metrics-page: .venv/ready ## Write docs/reference/metrics.md from the declaratio
 service-pages: .venv/ready ## Write settings, metrics, alerts and refusals in docs/services/ from the code
 	$(BIN)/python -m deploy.service_pages
 
-command-page: .venv/ready ## Write docs/reference/command-line.md from the help of each verb
+command-page: .venv/ready ## Store the help of each verb, and write docs/reference/command-line.md from it
 	$(BIN)/python -m deploy.command_page
 
 pictures: .venv/ready ## Take the pictures of docs/start/first-table.md; needs Chromium

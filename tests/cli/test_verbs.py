@@ -15,9 +15,10 @@ import pytest
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from lakeward.cli.help_command import HAS_ALL
+from deploy.command_page import HAS_ALL
 from lakeward.cli.main import run
-from lakeward.cli.verb_group import Verb, shared_by_panel
+from lakeward.cli.verb_group import Verb
+from lakeward.cli.verb_help import shared_by_panel
 from lakeward.cli.verbs import PANELS, app
 
 

@@ -9,10 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.cli.verb_group import shared_by_panel
-
-HAS_ALL = "compact"
-"""A verb that takes every shared option."""
+from lakeward.cli.verb_help import read_stored, write_explained
 
 
 def help_on(
@@ -25,7 +22,6 @@ def help_on(
         root.command.main([*(words or ()), "--help"], prog_name=root.info_name, standalone_mode=False)
         return
     formatter = root.make_formatter()
-    for panel, options in shared_by_panel(root.command.commands[HAS_ALL].params).items():
-        with formatter.section(panel):
-            formatter.write_dl([option.get_help_record(root) for option in options])
+    for panel, options in read_stored()["options"].items():
+        write_explained(panel, options, formatter)
     typer.echo(formatter.getvalue().strip("\n"))

@@ -16,7 +16,8 @@ Keeps:   1. Ctrl-C anywhere in a verb, or while it is loaded, comes out as `Canc
             notes;
          2. a flag of the library's, such as --help, that is not given is false, not absent: the library would load
             Pydantic to look at what is absent;
-         3. no verb is loaded to list the verbs: not for the help of a group, nor to complete a word in a shell;
+         3. no verb is loaded to list or explain verbs: not for the help of a group or a verb, nor to complete a word in
+            a shell;
          4. a result is printed before the error or the exit code that it ends with.
 """
 
@@ -28,7 +29,6 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
 from inspect import Parameter, Signature, signature
-from textwrap import wrap
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
@@ -38,6 +38,7 @@ from typer.main import get_command, get_group
 
 from lakeward.base.errors import Cancelled, UsageError
 from lakeward.cli.result import NOTHING_EXIT, DebugOption, ExitCodeOption, JsonOption, Result, Show, print_json
+from lakeward.cli.verb_help import help_of, stored_verb, write_example, write_help
 
 _RETIRED = {
     "--local": ("--engine", "Write --engine local."),
@@ -76,27 +77,10 @@ class VerbCommand(TyperCommand):
         return _false_unless_given(super().get_params(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Explain the options that are this verb's; name those that many verbs share."""
-        parameters = self.get_params(ctx)
-        shared = shared_by_panel(parameters)
-        own = [each for each in parameters if all(each not in options for options in shared.values())]
-        for heading, kind in (("Arguments", "argument"), ("Options", "option")):
-            records = [each.get_help_record(ctx) for each in own if each.param_type_name == kind]
-            if shown := [record for record in records if record is not None]:
-                with formatter.section(heading):
-                    formatter.write_dl(shown)
-        if shared:
-            with formatter.section("Shared options, which `lakeward help options` explains"):
-                for panel, options in shared.items():
-                    names = f"{panel}: {', '.join(option.opts[0] for option in options)}"
-                    indent, room = " " * formatter.current_indent, formatter.width - formatter.current_indent
-                    for line in wrap(names, room, subsequent_indent="  ", break_on_hyphens=False):
-                        formatter.write(f"{indent}{line}\n")
+        write_help(help_of(self, ctx), formatter)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        if self.epilog is not None:
-            with formatter.section("Example"):
-                formatter.write_dl([(f"{ctx.command_path} {self.epilog}".rstrip(), "")])
+        write_example(self.epilog, ctx, formatter)
 
 
 class _RenamedVerb(TyperCommand):
@@ -125,6 +109,13 @@ class VerbGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _false_unless_given(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the verb that the words name; where they ask for its help and that is stored, without loading it."""
+        path = [*ctx.command_path.split()[1:], args[0]]
+        if any(word in ctx.help_option_names for word in args[1:]) and (stored := stored_verb(path)) is not None:
+            return args[0], stored, args[1:]
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List each verb with the whole first sentence of its help; the library would cut it where the line ends."""
@@ -175,15 +166,6 @@ class _Commands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._verbs)
-
-
-def shared_by_panel(parameters: Sequence[Any]) -> dict[str, list[Any]]:
-    """The options that many verbs share, which name a panel where they are declared."""
-    found: dict[str, list[Any]] = {}
-    for parameter in parameters:
-        if panel := getattr(parameter, "rich_help_panel", None):
-            found.setdefault(panel, []).append(parameter)
-    return found
 
 
 def new_group(introduction: str, panels: Mapping[str, tuple[Verb, ...]]) -> typer.Typer:
