@@ -15,9 +15,6 @@ from prometheus_client import CollectorRegistry
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.jobs.index.statuses import IndexWatermarks
-from lakeward.daemon.jobs.index.tasks import IndexUpdated, TeeCompared, check_index_at, compare_tee_at, update_index_at
-from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
@@ -31,9 +28,13 @@ from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.engine.task.operation_spec import OperationResult
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.owner import Processes
-from lakeward.state.records import DaemonRecord
-from lakeward.state.store import Store, open_store
+from lakeward.services.indexing.index_memory import IndexMemory
+from lakeward.services.indexing.upkeep.tasks import IndexUpdated, TeeCompared, compare_tee_at, update_index_at
+from lakeward.services.service import StoredIndexes
+from lakeward.state.records import DaemonRecord, Watermark
+from lakeward.state.store import Store, index_entries_at, open_store
 from lakeward.storage.storage_of_url import open_root, open_storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.timeline.service_instants import ServiceName
@@ -114,7 +115,6 @@ class Serving:
         named: Path | None = None,
         index_store_url: str = "",
     ) -> None:
-        self.index_store_url = index_store_url
         self.clock = SkippingClock()
         self.store = store or open_store("sqlite://", clock=self.clock)
         self.settings = self.load(root, state_folder, settings or {}, named=named)
@@ -122,7 +122,7 @@ class Serving:
         self.runner = InlineRunner()
         self.watcher = Watcher(open_storage, self.clock)
         self.run_operation: Callable[..., OperationResult] = run_operation_at
-        self.watermarks: IndexWatermarks = self.store.index_watermarks
+        self.watermarks: Callable[[str], Mapping[str, Watermark]] = self.store.index_watermarks
         self.run_index_update: Callable[..., IndexUpdated] = update_index_at
         self.run_comparison: Callable[..., TeeCompared] = compare_tee_at
         self.worker = worker = Worker(
@@ -130,12 +130,8 @@ class Serving:
             open_storage=open_storage,
             dispatchers=InProcess(),
             task_at=self._task_at,
-            indexes=IndexAccess(
-                lambda base_path: self.watermarks(base_path),
-                lambda base_path: lambda *given: self.run_index_update(base_path, *given),
-                lambda base_path: partial(check_index_at, base_path),
-                lambda base_path: lambda *given: self.run_comparison(base_path, *given),
-                self.index_store_url,
+            database=StoredIndexes(
+                lambda base_path: self.watermarks(base_path), partial(index_entries_at, index_store_url)
             ),
             identity=ServiceName(self.settings.service.name, self.store.store_id()),
             processes=Processes(),
@@ -158,10 +154,18 @@ class Serving:
         self.service.read_controls()
         self.service.discover()
 
+    def index_memory(self) -> IndexMemory:
+        """What the first table's status says that the daemon remembers of its indexes."""
+        found: IndexMemory = self.status().tables[0].remembered[JobKind.INDEX]
+        return found
+
     def _task_at(self, task: Callable[..., object], location: str) -> Callable[..., object]:
-        if task is run_operation_at:
-            return lambda *given: self.run_operation(location, *given)
-        return partial(task, location)
+        in_place_of = {
+            run_operation_at: self.run_operation,
+            update_index_at: self.run_index_update,
+            compare_tee_at: self.run_comparison,
+        }
+        return partial(in_place_of.get(task, task), location)
 
     @staticmethod
     def load(root: Path, state_folder: Path, settings: Mapping[str, str], *, named: Path | None = None) -> Settings:

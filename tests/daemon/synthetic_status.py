@@ -13,7 +13,6 @@ from lakeward.daemon.status import (
     EventStatus,
     GroupStatus,
     HoldStatus,
-    IndexStatus,
     JobEnd,
     JobProgress,
     JobStatus,
@@ -28,7 +27,6 @@ from lakeward.daemon.status import (
     StorageSample,
     TablePage,
     TableStatus,
-    TeeStatus,
 )
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
@@ -42,6 +40,7 @@ from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Merged
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason
+from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
 from lakeward.services.metadata.job import MetadataMemory
 from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 from lakeward.services.service import Fact, ServiceDemand
@@ -121,6 +120,31 @@ def waiting_job(table: str = "orders") -> JobStatus:
     return replace(running, progress=replace(running.progress, wait=wait))
 
 
+INDEXES = IndexMemory(
+    (
+        IndexStatus(IndexType.METADATA, checked_at=NOW - 900, checked=9206, excluded_rate=0.001),
+        IndexStatus(IndexType.RECORD, behind=Staleness(), behind_at=NOW - 60, load=IndexLoad(mean=0.314, fullest=0.52)),
+        IndexStatus(
+            IndexType.POSTGRES,
+            behind=Staleness(3, 5_000_000, 600.0),
+            behind_at=NOW - 60,
+            update=UpdateDecision(UpdateReason.OFF),
+        ),
+        IndexStatus(
+            IndexType.BLOOM,
+            behind=Staleness(1, 400_000, 20.0),
+            behind_at=NOW - 60,
+            coverage=CacheCoverage(34, 37, 0, 0, Staleness(1, 400_000, 20.0), unread=2),
+            update=UpdateDecision(UpdateReason.YOUNG, due_at=NOW + 10),
+        ),
+    ),
+    builds={IndexType.RECORD: BuildProgress(12, 46, NOW - 300)},
+    tee=TeeStatus(
+        Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12), Staleness(2, 10, 60.0)
+    ),
+)
+
+
 def table(
     name: str = "orders",
     state: TableState = TableState.IDLE,
@@ -171,34 +195,12 @@ def table(
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
         storage=replace(storage_samples()[-1], consumers=CONSUMERS),
-        indexes=(
-            IndexStatus(IndexType.METADATA, checked_at=NOW - 900, checked=9206, excluded_rate=0.001),
-            IndexStatus(
-                IndexType.RECORD, behind=Staleness(), behind_at=NOW - 60, load=IndexLoad(mean=0.314, fullest=0.52)
-            ),
-            IndexStatus(
-                IndexType.POSTGRES,
-                behind=Staleness(3, 5_000_000, 600.0),
-                behind_at=NOW - 60,
-                update=UpdateDecision(UpdateReason.OFF),
-            ),
-            IndexStatus(
-                IndexType.BLOOM,
-                behind=Staleness(1, 400_000, 20.0),
-                behind_at=NOW - 60,
-                coverage=CacheCoverage(34, 37, 0, 0, Staleness(1, 400_000, 20.0), unread=2),
-                update=UpdateDecision(UpdateReason.YOUNG, due_at=NOW + 10),
-            ),
-        ),
         remembered={
             JobKind.METADATA_COMPACTION: MetadataMemory(
                 trigger=MetadataTrigger(3, "20260101000000000", after=6, limit=10)
-            )
+            ),
+            JobKind.INDEX: INDEXES,
         },
-        index_builds={IndexType.RECORD: BuildProgress(12, 46, NOW - 300)},
-        tee=TeeStatus(
-            Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12), Staleness(2, 10, 60.0)
-        ),
     )
     return replace(usual, **changes)
 

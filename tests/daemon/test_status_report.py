@@ -61,9 +61,6 @@ def test_a_table_as_it_stands() -> None:
         jobs,
         write_amplification=1.5,
         storage=None,
-        indexes=(),
-        index_builds={},
-        tee=None,
         remembered={},
     )
 

@@ -80,7 +80,7 @@ class Bench:
 
 def test_every_kind_of_job_is_carried_out_and_ranked() -> None:
     """Keeps of daemon/scheduling/job_traits. But for those that only the store's old rows still name."""
-    assert module._JOBS.keys() == TRAITS.keys() == set(JobKind) - RETIRED
+    assert module._SERVICES.keys() == TRAITS.keys() == set(JobKind) - RETIRED
 
 
 class Counts(Silent):

@@ -111,7 +111,7 @@ def test_an_index_of_ours_follows_hudis_writer(
     write("upsert", ("k1", "b"), ("k4", "c"), ts=2)
     write("delete", ("k2", "a"), ts=3)
     settings = {"defaults.services": '["index"]'}
-    monkeypatch.setattr("lakeward.daemon.jobs.index.checking.ROUND_SECONDS", 600.0)
+    monkeypatch.setattr("lakeward.services.indexing.upkeep.checks.ROUND_SECONDS", 600.0)
     serving = Serving(tmp_path / "tables", tmp_path / "state", settings=settings)
 
     serving.run(90.0, step=10.0)
@@ -120,5 +120,5 @@ def test_an_index_of_ours_follows_hudis_writer(
     assert [key for key, _ in truth(table.path)] == ["k1", "k3", "k4"]
     assert serving.sample("lakeward_indexed_commits_total", table="orders") == 2
     serving.run(1600.0, step=10.0)
-    (index,) = (each for each in serving.status().tables[0].indexes if each.type is IndexType.RECORD)
+    (index,) = (each for each in serving.index_memory().indexes if each.type is IndexType.RECORD)
     assert (index.checked, index.wrong, index.out_of_use) == (6, 0, "")

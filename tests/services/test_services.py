@@ -49,10 +49,10 @@ import lakeward.daemon.web.pages
 from lakeward.cli.main import main
 from lakeward.config.file import load_settings
 from lakeward.daemon.scheduling.job_traits import TRAITS
-from lakeward.daemon.worker import _JOBS
+from lakeward.daemon.worker import _SERVICES
 
 assert gone not in load_settings(Path(config), {}).defaults.services
-assert TRAITS.keys() == _JOBS.keys()
+assert TRAITS.keys() == _SERVICES.keys()
 assert not any(name.startswith(f"lakeward.services.{gone}") for name in sys.modules)
 sys.argv = ["lakeward", "--help"]
 main()
@@ -75,8 +75,7 @@ def test_the_rest_starts_without_a_service(folder: str, tmp_path: Path) -> None:
 def test_every_line_is_a_service() -> None:
     """What the list says of a service is what the service says, and each kind of job belongs to one."""
     loaded = {service.kind: service for service in load_services()}
-    lines = {line.kind for line in SERVICES}
-    assert loaded.keys() <= lines
+    assert loaded.keys() == {line.kind for line in SERVICES}
     kinds = [kind for service in loaded.values() for kind in service.jobs]
     assert len(kinds) == len(set(kinds)) and not RETIRED & set(kinds)
     assert load_sections().keys() == {line.kind.value for line in SERVICES if line.has_section}

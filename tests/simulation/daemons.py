@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC
 from functools import lru_cache, partial
 from pathlib import Path
@@ -36,7 +37,6 @@ from lakeward.config.settings import (
     Writers,
 )
 from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling.events import FactKind
@@ -60,7 +60,7 @@ from lakeward.services.compaction.job import TableCompaction
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice
 from lakeward.services.rollback.settings import RollbackSettings
-from lakeward.services.service import TableFacts
+from lakeward.services.service import StoredIndexes, TableFacts
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.store import Store, open_store
 from lakeward.state.store_tables import metadata, store_identity
@@ -326,12 +326,7 @@ class Daemon:
             task_at=lambda task, location: (
                 partial(merge_ids, open_storage(location)[0]) if task is run_operation_at else _no_check
             ),
-            indexes=IndexAccess(
-                lambda base_path: {},
-                lambda base_path: _no_check,
-                lambda base_path: _no_check,
-                lambda base_path: _no_check,
-            ),
+            database=NO_INDEXES,
             identity=ServiceName("lakeward", run.store_id),
             processes=processes,
             state_folder=Path("/nowhere"),
@@ -388,6 +383,13 @@ class Daemon:
             world.say(self.process, f"could not leave: {error}")
         world.kill(self.process)
         raise Killed(self.process.name)
+
+
+def _no_index(base_path: str, name: str) -> AbstractContextManager[Any]:
+    raise AssertionError("indexes are not simulated")
+
+
+NO_INDEXES = StoredIndexes(lambda base_path: {}, _no_index)
 
 
 def _no_check(check: object, task_attempt: int) -> object:
@@ -736,7 +738,7 @@ class DaemonsRun:
         outcome = TableCompaction().rules(served.settings)(snapshot, now, {})
         wanted = [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
         if self.all_services:
-            facts = TableFacts(self.storage, snapshot, SimulatedClock(self.world, self._judge), None)
+            facts = TableFacts(self.storage, snapshot, SimulatedClock(self.world, self._judge), None, NO_INDEXES)
             for service in (CleanService(), ArchiveService()):
                 demands = service.demand(facts, served.care_of(service, service.new_memory(), {}))
                 wanted += [demand.why for demand in demands.values() if demand.is_due]

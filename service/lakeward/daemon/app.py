@@ -44,8 +44,6 @@ from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
-from lakeward.daemon.jobs.index.tasks import check_index_at, compare_tee_at, update_index_at
-from lakeward.daemon.jobs.indexing import IndexAccess
 from lakeward.daemon.kernels import Kernels
 from lakeward.daemon.leases import LEASE_SECONDS, Leases
 from lakeward.daemon.log import configure_logging
@@ -60,9 +58,10 @@ from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.worker import Worker
 from lakeward.protocol.owner import Processes
+from lakeward.services.service import StoredIndexes
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
-from lakeward.state.store import open_store
+from lakeward.state.store import index_entries_at, open_store
 from lakeward.storage.storage_of_url import open_root, open_storage
 from lakeward.table.timeline.service_instants import ServiceName, daemon_of
 
@@ -218,13 +217,7 @@ class App:
             watcher=self._watcher,
             open_storage=open_storage,
             dispatchers=engines,
-            indexes=IndexAccess(
-                store.index_watermarks,
-                lambda base_path: partial(update_index_at, base_path),
-                lambda base_path: partial(check_index_at, base_path),
-                lambda base_path: partial(compare_tee_at, base_path),
-                settings.store_url,
-            ),
+            database=StoredIndexes(store.index_watermarks, partial(index_entries_at, settings.store_url)),
             identity=ServiceName(
                 settings.service.name,
                 store.store_id(),

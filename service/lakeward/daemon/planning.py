@@ -1,7 +1,7 @@
 """What there is to do for one table, for all of its services: a snapshot in, decisions and a demand out.
 
     standing            which services may run at all, each by itself (`config/permitted_services.py`)
-    services            what each of `services/services.py` has to do, and indexes (`daemon/jobs`)
+    services            what each of `services/services.py` has to do
     compaction          a decision for every file group; where only merging is refused, what goes with it all the same
 
 Touches: the table, reading only: what a demand cannot find in the snapshot; the store, what indexes it has.
@@ -19,8 +19,6 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError
 from lakeward.config.permitted_services import Standing, standing_of
 from lakeward.config.settings import Writers
-from lakeward.daemon.jobs.index.statuses import IndexWatermarks
-from lakeward.daemon.jobs.indexing import index_demand
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.scheduling.demand import Demand
@@ -38,7 +36,7 @@ from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService, refuse
 from lakeward.protocol.serviced_table import ServicedTable, planned_at
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
-from lakeward.services.service import Care, Service, ServiceDemand, TableFacts
+from lakeward.services.service import Care, Service, ServiceDemand, StoredIndexes, TableFacts
 from lakeward.services.services import NAMED, load_services, merging_service
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -71,14 +69,14 @@ class TablePlanning:
         open_serviced: Callable[[ServedTable, Guard], ServicedTable],
         dispatchers: Dispatchers,
         processes: Processes,
-        watermarks: IndexWatermarks,
+        database: StoredIndexes,
         clock: Clock,
     ) -> None:
         self._open_storage = open_storage
         self._open_serviced = open_serviced
         self._dispatchers = dispatchers
         self._processes = processes
-        self._watermarks = watermarks
+        self._database = database
         self._clock = clock
 
     def plan(
@@ -200,13 +198,9 @@ class TablePlanning:
     ) -> Mapping[JobKind, ServiceDemand]:
         """What the services beside compaction have to do. What goes wrong in asking one is reported and holds nothing
         back; one that is refused is not asked."""
-
-        def of_index() -> ServiceDemand:
-            return index_demand(storage, table, snapshot, cache, watermarks=self._watermarks, clock=self._clock)
-
         storage, _ = self._open_storage(table.base_path)
         may_open = partial(self._open_serviced, table, guard) if table.is_serviced else None
-        facts = TableFacts(storage, snapshot, self._clock, may_open)
+        facts = TableFacts(storage, snapshot, self._clock, may_open, self._database)
 
         def of(service: Service[Any]) -> Mapping[JobKind, ServiceDemand]:
             return service.demand(facts, self._care(service, table, cache, excluded))
@@ -216,8 +210,6 @@ class TablePlanning:
             is_wanted = service.kind in table.settings.services or not (service.kind in NAMED or standing.no_work)
             if is_wanted and standing.may(service.permission):
                 asked[service.kind] = partial(of, service)
-        if JobKind.INDEX in table.settings.services and JobKind.INDEX not in standing.stopped:
-            asked[JobKind.INDEX] = lambda: {JobKind.INDEX: of_index()}
         demands: dict[JobKind, ServiceDemand] = {}
         for kind, ask in asked.items():
             try:

@@ -58,7 +58,7 @@ class ServedTable:
     ) -> Care[Any]:
         """How a service goes about this table."""
         selected = self.group_filter.selected_partitions
-        return Care(service.rules(self.settings), memory, excluded, selected, planned_by or {})
+        return Care(service.rules(self.settings), memory, excluded, selected, planned_by or {}, self.is_serviced)
 
     @property
     def schedule(self) -> Schedule:

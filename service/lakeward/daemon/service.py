@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -79,20 +80,16 @@ from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.single_flight import SingleFlight
 from lakeward.daemon.status import (
     ConfigStatus,
-    IndexStatus,
     JobStatus,
     LeaseStatus,
     ServicePhase,
     ServiceStatus,
     SparkStatus,
     StorageSample,
-    TeeStatus,
 )
 from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.index.build_state import BuildProgress
-from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem
 from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
@@ -318,9 +315,6 @@ class DaemonLoop:
                     self.jobs,
                     write_amplification=self._written_of(table.name).amplification,
                     storage=self._storage(table.name),
-                    indexes=self._indexes(table.name),
-                    index_builds=self._index_builds(table.name),
-                    tee=self._tee(table.name),
                     remembered=self._remembered(table.name),
                 )
                 for table, view in tables
@@ -842,21 +836,10 @@ class DaemonLoop:
         cache = self._worker.caches.find(table)
         return None if cache is None else cache.storage
 
-    def _indexes(self, table: str) -> tuple[IndexStatus, ...]:
-        cache = self._worker.caches.find(table)
-        return () if cache is None else cache.indexes
-
-    def _index_builds(self, table: str) -> Mapping[IndexType, BuildProgress]:
-        cache = self._worker.caches.find(table)
-        return {} if cache is None else cache.index_builds
-
-    def _tee(self, table: str) -> TeeStatus | None:
-        cache = self._worker.caches.find(table)
-        return None if cache is None else cache.tee
-
     def _remembered(self, table: str) -> Mapping[JobKind, Any]:
+        """What services remember of it now: a job that runs goes on to change what it remembers."""
         cache = self._worker.caches.find(table)
-        return {} if cache is None else cache.memories
+        return {} if cache is None else {kind: copy(memory) for kind, memory in cache.memories.items()}
 
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())

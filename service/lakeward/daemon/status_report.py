@@ -27,17 +27,13 @@ from lakeward.daemon.status import (
     EventStatus,
     GroupStatus,
     HoldStatus,
-    IndexStatus,
     JobStatus,
     Limitation,
     PlanStatus,
     StorageSample,
     TablePage,
     TableStatus,
-    TeeStatus,
 )
-from lakeward.index.build_state import BuildProgress
-from lakeward.index.index_type import IndexType
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.services.service import Fact
@@ -67,9 +63,6 @@ def table_status(
     *,
     write_amplification: float | None,
     storage: StorageSample | None,
-    indexes: tuple[IndexStatus, ...],
-    index_builds: Mapping[IndexType, BuildProgress],
-    tee: TeeStatus | None,
     remembered: Mapping[JobKind, Any],
 ) -> TableStatus:
     return TableStatus(
@@ -86,9 +79,6 @@ def table_status(
         last_success_at=jobs.last_successes(table.name),
         shown_as=table.shown_as,
         storage=storage,
-        indexes=indexes,
-        index_builds=index_builds,
-        tee=tee,
         remembered=remembered,
     )
 

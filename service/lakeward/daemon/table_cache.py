@@ -11,8 +11,6 @@ that no later call sees.
     newest foreign service    a poll, on change       the next poll that finds a change
     compacted instants        a compaction            a verification took its sample of them
     what services remember    a service               as each says (`services/service`)
-    indexes, their checks     a plan; a check         the next
-    the index on trial        a plan; a comparison    the next
     what holds the storage    a plan or poll          the next count
 
 Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
@@ -28,9 +26,7 @@ from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any
 
-from lakeward.daemon.status import IndexStatus, StorageSample, TeeStatus
-from lakeward.index.build_state import BuildProgress
-from lakeward.index.index_type import IndexType
+from lakeward.daemon.status import StorageSample
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.service import Unsampled
 from lakeward.services.services import load_services
@@ -47,10 +43,6 @@ class TableCache:
         self._foreign_is_known = False
         self.unsampled = Unsampled()
         self.memories: Mapping[JobKind, Any] = {service.kind: service.new_memory() for service in load_services()}
-        self._indexes: tuple[IndexStatus, ...] = ()
-        self._index_builds: Mapping[IndexType, BuildProgress] = {}
-        self._index_rounds: Mapping[IndexType, int] = {}
-        self._tee: TeeStatus | None = None
         self._storage: StorageSample | None = None
         self._storage_due_at = 0.0
         self._storage_is_behind = False
@@ -87,41 +79,6 @@ class TableCache:
     def memory(self, kind: JobKind) -> Any:
         """What the service of that kind remembers of the table; it is the service's to change."""
         return self.memories[kind]
-
-    @property
-    def indexes(self) -> tuple[IndexStatus, ...]:
-        """The indexes as of the last plan, with what was found of them."""
-        return self._indexes
-
-    def keep_indexes(self, indexes: tuple[IndexStatus, ...]) -> None:
-        with self._lock:
-            self._indexes = indexes
-
-    @property
-    def index_builds(self) -> Mapping[IndexType, BuildProgress]:
-        """How far builds of indexes were at the last plan."""
-        return self._index_builds
-
-    def keep_index_builds(self, builds: Mapping[IndexType, BuildProgress]) -> None:
-        with self._lock:
-            self._index_builds = builds
-
-    def index_round(self, type_: IndexType) -> int | None:
-        """The round of checks in which the index was checked last, or was first seen."""
-        return self._index_rounds.get(type_)
-
-    def keep_index_round(self, type_: IndexType, number: int) -> None:
-        with self._lock:
-            self._index_rounds = {**self._index_rounds, type_: number}
-
-    @property
-    def tee(self) -> TeeStatus | None:
-        """The index on trial as of the last plan or comparison; None where there is none."""
-        return self._tee
-
-    def keep_tee(self, tee: TeeStatus | None) -> None:
-        with self._lock:
-            self._tee = tee
 
     @property
     def storage(self) -> StorageSample | None:

@@ -36,7 +36,6 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused
 from lakeward.config.permitted_services import standing_of
 from lakeward.config.settings import Writers
-from lakeward.daemon.jobs.indexing import IndexAccess, service_indexes
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
 from lakeward.daemon.reports import PlanReport, PollReport
@@ -57,7 +56,7 @@ from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Observer
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Reason
-from lakeward.services.service import JobOrder, Service
+from lakeward.services.service import JobOrder, Service, StoredIndexes
 from lakeward.services.services import load_services
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
@@ -115,7 +114,7 @@ class Worker:
         watcher: Watcher,
         open_storage: Callable[[str], tuple[Storage, str]],
         dispatchers: Dispatchers,
-        indexes: IndexAccess,
+        database: StoredIndexes,
         identity: ServiceName,
         processes: Processes,
         state_folder: Path,
@@ -132,7 +131,7 @@ class Worker:
         self._open_storage = open_storage
         self._dispatchers = dispatchers
         self._task_at = task_at
-        self._index_access = indexes
+        self._database = database
         self._identity = identity
         self._processes = processes
         self._state_folder = state_folder
@@ -144,7 +143,7 @@ class Worker:
             open_serviced=lambda table, guard: self._opened(table, guard, None),
             dispatchers=dispatchers,
             processes=processes,
-            watermarks=indexes.watermarks,
+            database=database,
             clock=clock,
         )
         self.caches = TableCaches()
@@ -230,7 +229,7 @@ class Worker:
         with log_context(table=table.name, job=job.id):
             try:
                 self._before_jobs(guard, observer)
-                return _JOBS[job.service](self, table, job, guard, observer)
+                return self._serve(table, job, guard, observer)
             except Refused:
                 # A recovery is the first job of any table, and comes before the plan that says which services go on.
                 if job.service is not JobKind.RECOVERY or self._is_refused(table):
@@ -246,6 +245,7 @@ class Worker:
 
     def _serve(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         service, cache = _SERVICES[job.service], self.caches.of(table.name)
+        backlog, settings = cache.backlog, table.settings
         if service.jobs[job.service].writes:
             self._check_may_write(table)
         care = table.care_of(service, cache.memory(service.kind), job.excluded, self._identity.as_metadata())
@@ -258,27 +258,12 @@ class Worker:
             scanned=partial(self._watcher.snapshot, table.name),
             doubt=partial(self._watcher.doubt, table.name),
             bytes_of=lambda groups: _bytes_of(cache.backlog, file_groups=groups),
+            table_bytes=0 if backlog is None else backlog.base_bytes + backlog.log_bytes,
+            here=partial(self._dispatchers.here, memory_bytes=settings.memory, permit_bytes=job.memory_bytes),
+            database=self._database,
             unsampled=cache.unsampled,
         )
         return service.run(self._opened(table, guard, observer), care, order)
-
-    def _index(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        storage, base_path = self._open_storage(table.base_path)
-        cache = self.caches.of(table.name)
-        backlog = cache.backlog
-        groups = 0 if backlog is None else backlog.file_groups
-        return service_indexes(
-            storage,
-            base_path,
-            table,
-            cache,
-            self._index_access,
-            choose=self._choosing(table, job),
-            here=self._dispatchers.here(memory_bytes=table.settings.memory, permit_bytes=job.memory_bytes),
-            table_bytes=_bytes_of(backlog, file_groups=groups),
-            clock=self._clock,
-            guard=guard,
-        )
 
     def _opened(self, table: ServedTable, guard: Guard, observer: Observer | None) -> ServicedTable:
         """One attempt of Lakeward at the table."""
@@ -334,10 +319,6 @@ class Worker:
 
 
 _SERVICES: Mapping[JobKind, Service[Any]] = {kind: service for service in load_services() for kind in service.jobs}
-_JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], JobReport]] = {
-    **dict.fromkeys(_SERVICES, Worker._serve),
-    JobKind.INDEX: Worker._index,
-}
 
 
 def _bytes_of(backlog: Backlog | None, *, file_groups: int) -> int:

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from lakeward.base.clock import Clock
@@ -74,6 +75,20 @@ class JobTraits:
     """Whether it needs a statement about the table's other writers."""
 
 
+OpenEntries = Callable[[str, str], AbstractContextManager[Any]]
+"""Opens the entries of an index in a database (`index.external.entry_store.EntryStore`), from a base path and the
+index's name. It can be pickled, and its representation may hold a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIndexes:
+    """The indexes of tables that are in the store's database."""
+
+    commits: Callable[[str], Mapping[str, tuple[str | None, Mapping[str, str | None], Mapping[str, Any] | None]]]
+    """What each index of the table at a base path has, by its name. Raises what the store raises."""
+    open: OpenEntries = field(repr=False)
+
+
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """A table as the last poll saw it."""
@@ -83,6 +98,7 @@ class TableFacts:
     clock: Clock
     open: Callable[[], ServicedTable] | None
     """Opens the table as a job would, for a demand that asks heartbeats; None where nothing may be written to it."""
+    database: StoredIndexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +147,11 @@ class JobOrder:
     """Has the next poll read again what is known of the table: a file turned out to be damaged."""
     bytes_of: Callable[[int], int]
     """The bytes of so many of its file groups, on average."""
+    table_bytes: int
+    """The bytes of all of them, as of the last plan."""
+    here: Callable[[], Dispatcher]
+    """What runs work on this machine, whichever runs elsewhere."""
+    database: StoredIndexes
     unsampled: Unsampled
 
 
@@ -148,6 +169,8 @@ class Care(Generic[Rules]):
     """The partitions of these that the configuration selects; None where it leaves none out."""
     planned_by: Mapping[str, str]
     """What a plan says of the process that made it."""
+    may_write: bool
+    """Something is said about the table's other writers."""
 
 
 class TableRules(Protocol):
@@ -162,6 +185,8 @@ class TableRules(Protocol):
 
 
 class Service(Protocol[Asked]):
+    """What a service says where it says nothing else: no settings, no memory, no demand, and nothing to show."""
+
     @property
     def kind(self) -> JobKind: ...
 
@@ -175,19 +200,27 @@ class Service(Protocol[Asked]):
 
     def rules(self, table: Any) -> Any:
         """The settings that it takes, of a table (`config.settings.TableSettings`). Raises `UsageError`."""
+        return None
 
     def new_memory(self) -> object:
         """What it remembers of a table that it has not seen before."""
+        return None
 
     def demand(self, facts: TableFacts, care: Care[Asked]) -> Mapping[JobKind, ServiceDemand]:
         """What there is to do, by its kinds of job; one that is not there comes by itself. Writes nothing. Raises what
         reading the table raises."""
+        return {}
 
     def run(self, table: ServicedTable, care: Care[Asked], order: JobOrder) -> JobReport:
         """Do what is due by then. Raises what went wrong; nothing is published after an error."""
 
     def shown(self, memory: Any) -> Sequence[Fact]:
         """What it remembers of a table, in lines of the table's page; what is due is shown by the daemon."""
+        return ()
+
+    def concerns(self, memory: Any) -> Sequence[str]:
+        """What in it an operator should know first, each in a few words."""
+        return ()
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from lakeward.protocol.job_kind import JobKind
@@ -42,14 +43,14 @@ SERVICES = (
 )
 """In the order in which a table gets them."""
 
+SERVICES_FOLDER = Path(__file__).parent
+
 NAMED = tuple(line.kind for line in SERVICES if line.is_named)
 
 
 @cache
 def load_services() -> tuple[Service[Any], ...]:
-    """All but indexing, whose job is in `daemon/jobs`."""
-    lines = (line for line in SERVICES if line.kind is not JobKind.INDEX)
-    return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in lines)
+    return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in SERVICES)
 
 
 def merging_service() -> MergingService:

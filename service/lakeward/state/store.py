@@ -23,6 +23,7 @@ See:     docs/operate/store.md
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -228,6 +229,13 @@ class Daemons:
             DaemonRecord(row.holder, row.service, row.version, row.started_at, row.address, row.beat_at, row.process)
             for row in self._access.rows("daemons", query.order_by(daemons.c.holder))
         )
+
+
+def index_entries_at(url: str, base_path: str, name: str) -> AbstractContextManager[Any]:
+    """The entries of an index in the database at `url`, which is open as long. Raises what `open_entries` raises."""
+    from lakeward.state.index_entries import opened_entries  # Arrow, which most who open a store do not need
+
+    return opened_entries(url, base_path, name)
 
 
 def open_store(

@@ -15,7 +15,7 @@ from lakeward.base.quantities import format_number, format_share, format_size
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
-from lakeward.daemon.status import ConfigStatus, IndexStatus, JobEnd, ServicePhase, TeeStatus
+from lakeward.daemon.status import ConfigStatus, JobEnd, ServicePhase, TableStatus
 from lakeward.daemon.web.pages import (
     CHOICE_SIGNS,
     END_SIGNS,
@@ -42,6 +42,7 @@ from lakeward.index.tee import Tee
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.services.compaction.plan.decision import Choice, Reason
+from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
 from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,
@@ -352,6 +353,10 @@ def test_a_table_says_all_about_its_file_groups(pages: Pages):
     assert "The disk was full. Free space on it." in text
 
 
+def with_indexes(memory: IndexMemory) -> TableStatus:
+    return table("orders", remembered={JobKind.INDEX: memory})
+
+
 def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     """One of Lakeward's by commits, bytes and time, with how full its buckets are; those that Hudi keeps are not
     behind. Of the cache of filters it says how many files it has, and how many could not be read. How far a build
@@ -367,7 +372,7 @@ def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     assert "no 31%, fullest bucket 52%" in below
     assert "3 commits, 4.8 MiB, since 11 min; not brought up to date, index.update is false no buckets" in outside
 
-    broken = table("orders", indexes=(IndexStatus(IndexType.RECORD, problem="The manifest is broken."),))
+    broken = with_indexes(IndexMemory((IndexStatus(IndexType.RECORD, problem="The manifest is broken."),)))
     assert "not known : The manifest is broken." in Page(pages.one_table(detail(broken), GroupQuery())).text
     assert "index record cannot be read" in Page(pages.all_tables(service(broken))).text
 
@@ -376,20 +381,22 @@ def test_a_table_says_what_was_found_of_an_index_on_trial(pages: Pages):
     """How many commits and keys were compared, what waits and why; one that was wrong stands with the tables, too. A
     choice that cannot be read is told."""
     tee = Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12)
-    right = table("orders", tee=TeeStatus(tee, Staleness(2, 10, 60.0), against="The index record is out of use."))
+    right = with_indexes(
+        IndexMemory(tee=TeeStatus(tee, Staleness(2, 10, 60.0), against="The index record is out of use."))
+    )
     text = Page(pages.one_table(detail(right), GroupQuery())).text
     assert "Writes use the index metadata; record is on trial: Compared 12 commits (3,400 keys)" in text
     assert "12 clean in a row. 2 commits are still to be compared. The index record is out of use." in text
     assert "on trial" not in Page(pages.all_tables(service(right))).text
 
-    wrong = table("orders", tee=TeeStatus(replace(tee, wrong=1, keys_wrong=5, clean=0)))
+    wrong = with_indexes(IndexMemory(tee=TeeStatus(replace(tee, wrong=1, keys_wrong=5, clean=0))))
     assert (
         "record is on trial: it was wrong . Compared 12 commits"
         in Page(pages.one_table(detail(wrong), GroupQuery())).text
     )
     assert "index record, on trial, was wrong" in Page(pages.all_tables(service(wrong))).text
 
-    broken = table("orders", indexes=(), tee=TeeStatus(Tee(), against="The file is damaged."))
+    broken = with_indexes(IndexMemory(tee=TeeStatus(Tee(), against="The file is damaged.")))
     told = Page(pages.one_table(detail(broken), GroupQuery())).text
     assert "The choice of the table's indexes cannot be read. The file is damaged." in told
 

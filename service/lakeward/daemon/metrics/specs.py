@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.status import IndexStatus, ServiceStatus, SparkState, TableStatus, TeeStatus
+from lakeward.daemon.status import ServiceStatus, SparkState, TableStatus
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.record.index_growth import IndexLoad
 from lakeward.protocol.job_kind import RETIRED, JobKind
 from lakeward.services.clean.plan.storage_states import FileState
+from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
 from lakeward.table.backlog import BEGUN_ACTIONS
 
 
@@ -333,11 +334,18 @@ def _consumers(table: TableStatus, now: float) -> Reading:
     }
 
 
+def _indexes(table: TableStatus) -> IndexMemory:
+    found: IndexMemory = table.remembered.get(JobKind.INDEX) or IndexMemory()
+    return found
+
+
 def _of_indexes(figure: str) -> Callable[[TableStatus, float], Reading]:
     """A figure of each index of the table; nothing of one that was not checked yet."""
 
     def read(table: TableStatus, now: float) -> Reading:
-        found = {index.name: getattr(index, figure) for index in table.indexes if index.checked_at is not None}
+        found = {
+            index.name: getattr(index, figure) for index in _indexes(table).indexes if index.checked_at is not None
+        }
         return {name: float(value) for name, value in found.items()} or None
 
     return read
@@ -347,14 +355,14 @@ def _behind(figure: Callable[[IndexStatus, float], float | None]) -> Callable[[T
     """A figure of each index of the table that is brought up to date; nothing of one of Hudi's."""
 
     def read(table: TableStatus, now: float) -> Reading:
-        found = {index.name: figure(index, now) for index in table.indexes}
+        found = {index.name: figure(index, now) for index in _indexes(table).indexes}
         return {name: value for name, value in found.items() if value is not None} or None
 
     return read
 
 
 def _coverage(table: TableStatus, now: float) -> Reading:
-    found = {index.name: index.coverage for index in table.indexes if index.coverage is not None}
+    found = {index.name: index.coverage for index in _indexes(table).indexes if index.coverage is not None}
     return {name: each.bases / each.of_bases if each.of_bases else 1.0 for name, each in found.items()} or None
 
 
@@ -362,7 +370,7 @@ def _on_trial(figure: Callable[[TeeStatus], int]) -> Callable[[TableStatus, floa
     """A figure of the index that is on trial."""
 
     def read(table: TableStatus, now: float) -> Reading:
-        tee = table.tee
+        tee = _indexes(table).tee
         return None if tee is None or tee.tee.shadow is None else {tee.shadow_name: float(figure(tee))}
 
     return read
@@ -372,7 +380,7 @@ def _builds(figure: Callable[[BuildProgress], float]) -> Callable[[TableStatus, 
     """A figure of each build of an index that is under way, or was stopped."""
 
     def read(table: TableStatus, now: float) -> Reading:
-        return {kind.value: float(figure(build)) for kind, build in table.index_builds.items()} or None
+        return {kind.value: float(figure(build)) for kind, build in _indexes(table).builds.items()} or None
 
     return read
 
@@ -381,7 +389,7 @@ def _load(figure: Callable[[IndexLoad], float]) -> Callable[[TableStatus, float]
     """A figure of each index of the table that has buckets of Lakeward."""
 
     def read(table: TableStatus, now: float) -> Reading:
-        return {index.name: figure(index.load) for index in table.indexes if index.load is not None} or None
+        return {index.name: figure(index.load) for index in _indexes(table).indexes if index.load is not None} or None
 
     return read
 
@@ -634,7 +642,7 @@ TABLE_GAUGES = (
             "table",
             "index",
         ),
-        lambda table, now: {index.name: float(bool(index.out_of_use)) for index in table.indexes} or None,
+        lambda table, now: {index.name: float(bool(index.out_of_use)) for index in _indexes(table).indexes} or None,
         max,
     ),
     TableGauge(
@@ -688,7 +696,7 @@ TABLE_GAUGES = (
             "index",
         ),
         lambda table, now: (
-            {each.name: float(bool(each.problem)) for each in table.indexes if each.type.is_kept} or None
+            {each.name: float(bool(each.problem)) for each in _indexes(table).indexes if each.type.is_kept} or None
         ),
         max,
     ),

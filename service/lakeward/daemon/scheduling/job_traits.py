@@ -1,4 +1,4 @@
-"""What the scheduler has to know of each kind of job: a row for each. A service of `services/services` brings its own.
+"""What the scheduler has to know of each kind of job, as its service says.
 
 Windows are about moving rows. Recovery, plan expiry and rollback free what is stuck; a writer would service the
 metadata table, clean and archive whatever the window: none of these waits for one.
@@ -16,6 +16,5 @@ from lakeward.services.service import JobTraits
 from lakeward.services.services import load_services
 
 TRAITS: Mapping[JobKind, JobTraits] = {
-    **{kind: traits for service in load_services() for kind, traits in service.jobs.items()},
-    JobKind.INDEX: JobTraits(1, takes_memory=True),
+    kind: traits for service in load_services() for kind, traits in service.jobs.items()
 }

@@ -3,6 +3,9 @@
 A page is one answer: no script, nothing fetched from elsewhere, and beside the stylesheet nothing fetched at all. It
 says what it says without the stylesheet, too. State is shown by a word, a shape and a colour, in that order.
 
+A service that has a section of its own on a table's page keeps it as `page.html` in its folder, and reads there what it
+remembers of the table (`memory`).
+
 Touches: nothing; templates are read once, when `Pages` is made.
 Keeps:   1. every value is escaped by the template engine: names of tables, partitions and errors are strangers' words;
          2. what needs attention stands first, and before it all what cannot be read, of which nothing else is known;
@@ -39,6 +42,7 @@ from lakeward.daemon.web.storage_chart import storage_chart
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
+from lakeward.services.services import SERVICES, SERVICES_FOLDER, load_services
 
 REFRESH_SECONDS = 5
 
@@ -121,13 +125,9 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
         found.append(f"refused: {', '.join(label_service(service) for service in table.view.refused)}")
     if table.backlog is not None and (number := table.backlog.damaged_files):
         found.append(f"{number} damaged file{'' if number == 1 else 's'}")
-    for index in table.indexes:
-        if index.wrong or index.out_of_use:
-            found.append(f"index {index.name} is wrong")
-        elif index.problem:
-            found.append(f"index {index.name} cannot be read")
-    if table.tee is not None and table.tee.tee.wrong:
-        found.append(f"index {table.tee.shadow_name}, on trial, was wrong")
+    for service in load_services():
+        if service.kind in table.remembered:
+            found += service.concerns(table.remembered[service.kind])
     if table.is_breached(now):
         found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
     if table.view.scan_overdue:
@@ -384,14 +384,27 @@ def meter(table: TableStatus, now: float) -> Meter:
 # ---- pages
 
 
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A service's section of a table's page."""
+
+    kind: JobKind
+    template: str
+
+
 class Pages:
     """Makes the pages from values; the same values give the same bytes."""
 
     def __init__(self) -> None:
         self.stylesheet = (TEMPLATES / "style.css").read_bytes()
         self.icon = (TEMPLATES / "icon.svg").read_bytes()
+        self._sections = tuple(
+            _Section(line.kind, f"{line.folder}/page.html")
+            for line in SERVICES
+            if (SERVICES_FOLDER / line.folder / "page.html").exists()
+        )
         self._templates = Environment(
-            loader=FileSystemLoader(TEMPLATES),
+            loader=FileSystemLoader([TEMPLATES, SERVICES_FOLDER]),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -441,6 +454,7 @@ class Pages:
             table=detail.table,
             query=query,
             page=page,
+            sections=[section for section in self._sections if section.kind in detail.table.remembered],
             storage=storage_chart(detail.storage),
             refresh=query.refresh,
             refresh_link=query.link(refresh=not query.refresh),

@@ -13,7 +13,7 @@ Keeps:   where something holds the timeline, no job is begun for it, and it is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,7 @@ from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.facts import read_archive_facts
 from lakeward.services.archive.settings import ArchiveSettings
-from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
+from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
 from lakeward.table.timeline.archived import history_folder, load_history
 
 AFTER_COMMITS = 5
@@ -55,7 +55,7 @@ class ArchiveMemory:
     """None before the first, and after something was archived."""
 
 
-class ArchiveService:
+class ArchiveService(Service[ArchiveOptions]):
     kind = JobKind.ARCHIVE
     permission = TableService.ARCHIVING
     jobs: Final = {JobKind.ARCHIVE: JobTraits(rank=1)}
@@ -96,9 +96,6 @@ class ArchiveService:
         memory.look = None
         result = JobResult.COMMITTED if report.archived else JobResult.NOTHING
         return JobReport(result, JobFigures(instants_archived=len(report.archived)))
-
-    def shown(self, memory: object) -> Sequence[Fact]:
-        return ()
 
 
 SERVICE = ArchiveService()

@@ -15,7 +15,7 @@ Keeps:   file groups that are parked or paused are left out, and partitions that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +30,7 @@ from lakeward.services.clean.plan.hudi_cleaner_keys import CleanRules
 from lakeward.services.clean.plan.purge_rules import PurgeReason, find_due
 from lakeward.services.clean.run.clean_choice import CleanChoice, choose_overdue, find_retention
 from lakeward.services.clean.settings import CleanSettings
-from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
+from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import StatedRetention
@@ -81,7 +81,7 @@ class CleanMemory:
     """What was read of cleans, by the name of the timeline file."""
 
 
-class CleanService:
+class CleanService(Service[CleanRules]):
     kind = JobKind.CLEAN
     permission = TableService.CLEANING
     jobs: Final = {JobKind.CLEAN: JobTraits(rank=1)}
@@ -128,9 +128,6 @@ class CleanService:
         memory: CleanMemory = care.memory
         memory.look = memory.quarantine = None
         return _reported(report, purged)
-
-    def shown(self, memory: object) -> Sequence[Fact]:
-        return ()
 
 
 def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) -> ServiceDemand:

@@ -12,7 +12,7 @@ Touches: the table, through `services/compaction/run/compactor.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -32,7 +32,7 @@ from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
 from lakeward.services.compaction.run.unschedule import Unscheduled
-from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
+from lakeward.services.service import Care, JobOrder, JobTraits, Service
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -102,7 +102,7 @@ class CompactionMemory:
         return frozenset(each.group_id for each in slices if (each.group_id, each.base_instant) in known)
 
 
-class TableCompaction:
+class TableCompaction(Service[Planner]):
     kind = JobKind.COMPACTION
     permission = TableService.COMPACTION
     jobs: Final = {
@@ -119,9 +119,6 @@ class TableCompaction:
     def new_memory(self) -> CompactionMemory:
         return CompactionMemory()
 
-    def demand(self, facts: TableFacts, care: Care[Planner]) -> Mapping[JobKind, ServiceDemand]:
-        return {}
-
     def plan(self, snapshot: TableSnapshot, at: str, care: Care[Planner]) -> PlanOutcome:
         memory, slices = care.memory, snapshot.latest_slices
         return care.rules(snapshot, at, {**memory.unmergeable(slices), **care.excluded}, memory.whole(slices))
@@ -136,9 +133,6 @@ class TableCompaction:
             planned_by=care.planned_by,
         )
         return _DOES[order.kind](compactor, care, order)
-
-    def shown(self, memory: object) -> Sequence[Fact]:
-        return ()
 
 
 def _recover(compactor: Compactor, care: Care[Planner], order: JobOrder) -> JobReport:

@@ -22,7 +22,7 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.due_before_writers import MetadataService, MetadataTrigger
 from lakeward.services.metadata.run.early_service import scan_trigger, service_metadata
-from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
+from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
 from lakeward.table.metadata.compact_after import MetadataCompactAfter
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class MetadataMemory:
     """None where there is no metadata table, or it is left to its writers, or cannot be read."""
 
 
-class MetadataTableService:
+class MetadataTableService(Service[MetadataCompactAfter]):
     kind = JobKind.METADATA_COMPACTION
     permission = TableService.METADATA
     jobs: Final = {

@@ -8,7 +8,7 @@ Keeps:   a write of which the timeline has changed lately is left alone, whateve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from lakeward.base.quantities import format_time
@@ -21,7 +21,7 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.failed_writes import judge_quiet
 from lakeward.services.rollback.run.roll_back import find_quiet, roll_back_writes
-from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts, TableRules
+from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
 from lakeward.table.snapshot import TableSnapshot
 
 QUIET_SECONDS = 600.0
@@ -29,16 +29,10 @@ QUIET_SECONDS = 600.0
 before each write or clean, so that this leaves it to them as long as they come."""
 
 
-class RollbackService:
+class RollbackService(Service[None]):
     kind = JobKind.ROLLBACK
     permission = TableService.ROLLBACK
     jobs: Final = {JobKind.ROLLBACK: JobTraits(rank=1)}
-
-    def new_memory(self) -> None:
-        """Nothing."""
-
-    def rules(self, table: TableRules) -> None:
-        """None: what it needs to know is a constant, or concerns every service."""
 
     def demand(self, facts: TableFacts, care: Care[None]) -> Mapping[JobKind, ServiceDemand]:
         return {self.kind: self._demand(facts, care)}
@@ -69,9 +63,6 @@ class RollbackService:
             tuple(each.rollback or each.planned.plan.instant for each in report.rolled_back),
             reasons=tuple(_reason(each.planned.decision) for each in report.rolled_back),
         )
-
-    def shown(self, memory: object) -> Sequence[Fact]:
-        return ()
 
 
 def _reason(decision: RollbackDecision) -> str:

@@ -9,7 +9,6 @@ Keeps:   instants of which a sample failed are sampled again.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakeward.engine.task.entry import check_slice_at
@@ -18,28 +17,19 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, Probl
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.service import Care, Fact, JobOrder, JobTraits, ServiceDemand, TableFacts
+from lakeward.services.service import Care, JobOrder, JobTraits, Service
 from lakeward.services.verification.sample_verification import verify_sample
 
 SAMPLE_GROUPS = 4
 """File groups that one verification looks at; over the days it gets to others, as they are drawn."""
 
 
-class VerificationService:
+class VerificationService(Service[None]):
     kind = JobKind.VERIFICATION
     permission = TableService.VERIFICATION
     jobs: Final = {
         JobKind.VERIFICATION: JobTraits(rank=2, waits_for_window=True, takes_memory=True, writes=False),
     }
-
-    def rules(self, table: object) -> None:
-        """None: how large a sample is, is a constant."""
-
-    def new_memory(self) -> None:
-        """Nothing."""
-
-    def demand(self, facts: TableFacts, care: Care[None]) -> Mapping[JobKind, ServiceDemand]:
-        return {}
 
     def run(self, table: ServicedTable, care: Care[None], order: JobOrder) -> JobReport:
         lately = order.unsampled.instants
@@ -68,9 +58,6 @@ class VerificationService:
             spark_jobs=int(bool(report.groups) and dispatcher.engine is Engine.SPARK),
         )
         return JobReport(JobResult.COMMITTED if report.groups else JobResult.NOTHING, figures, problems=problems)
-
-    def shown(self, memory: object) -> Sequence[Fact]:
-        return ()
 
 
 SERVICE = VerificationService()

@@ -18,25 +18,23 @@ See:     docs/decisions/0076-what-is-known-of-an-index.md
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import SystemRandom
 
-from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, TryLater
 from lakeward.base.quantities import format_iso_time
-from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
-from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec, RunIndexCheck
-from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import IndexStatus
-from lakeward.daemon.table_cache import TableCache
-from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.protocol.index_out_of_use import take_out_of_use
 from lakeward.protocol.job_report import WorkProblem
-from lakeward.protocol.lock.table_lock import Guard
+from lakeward.services.indexing.index_memory import IndexedTable, IndexStatus
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.confidence import excluded_rate
-from lakeward.storage.storage import Storage
+from lakeward.services.indexing.upkeep.tasks import (
+    IndexChecked,
+    IndexCheckSpec,
+    IndexTasks,
+    check_index_at,
+    problem_with,
+)
 
 ROUND_SECONDS = 24 * 3600.0
 """Between two checks of an index."""
@@ -48,7 +46,6 @@ MERGED_BYTES_MAX = 16 * 1024**3
 """Slices with logs are merged for their keys, up to so many bytes a check; which ones, is chosen again each time."""
 ENTRIES_MAX = 20_000_000
 """No further part of an index is read once so many of its entries were; which parts, is chosen again each time."""
-"""Confidence of the checks."""
 
 
 @dataclass(slots=True)
@@ -63,55 +60,37 @@ class Checks:
     problems: list[WorkProblem] = field(default_factory=list)
 
 
-def see_indexes(table: ServedTable, cache: TableCache, *, clock: Clock) -> None:
+def see_indexes(table: IndexedTable) -> None:
     """A new index is checked first once the round is over in which it was seen."""
-    for index in cache.indexes:
-        if cache.index_round(index.type) is None:
-            cache.keep_index_round(index.type, _round(table, clock))
+    memory = table.memory
+    new = {index.type: _round(table) for index in memory.indexes if index.type not in memory.rounds}
+    memory.rounds = {**memory.rounds, **new}
 
 
-def is_check_due(index: IndexStatus, table: ServedTable, cache: TableCache, *, clock: Clock) -> bool:
-    return not index.problem and cache.index_round(index.type) != _round(table, clock)
+def is_check_due(index: IndexStatus, table: IndexedTable) -> bool:
+    return not index.problem and table.memory.rounds.get(index.type) != _round(table)
 
 
-def check_indexes(
-    storage: Storage,
-    base_path: str,
-    table: ServedTable,
-    cache: TableCache,
-    *,
-    choose: Callable[[], Dispatcher],
-    here: Dispatcher,
-    run_check: RunIndexCheck,
-    store_url: str,
-    clock: Clock,
-    guard: Guard,
-) -> Checks:
-    """Compare those that are due with a sample of the rows. Raises what the guard and the engine raise.
-
-    Args:
-        choose: the dispatcher for work that reads the table.
-        here: one of this machine.
-        run_check: called where the check runs; has its own access to the storage.
-    """
-    checks = Checks()
-    for index in cache.indexes:
-        if not is_check_due(index, table, cache, clock=clock):
+def check_indexes(table: IndexedTable, tasks: IndexTasks, *, table_bytes: int) -> Checks:
+    """Compare those that are due with a sample of the rows. Raises what the guard and the engine raise."""
+    checks, memory = Checks(), table.memory
+    for index in memory.indexes:
+        if not is_check_due(index, table):
             continue
-        number = _round(table, clock)
-        spec = IndexCheckSpec(index_spec(index.type, base_path, table, store_url), _size())
-        dispatcher = here if spec.index.is_outside else choose()
-        outcome = run_task(dispatcher, run_check, spec, description="check of an index", guard=guard)
+        number = _round(table)
+        spec = IndexCheckSpec(tasks.spec(index.type), _size())
+        outcome = tasks.run(check_index_at, spec, input_bytes=table_bytes, description="check of an index")
         if isinstance(outcome, LakewardError):
             if not isinstance(outcome, TryLater):
                 checks.problems.append(problem_with(index.name, "checked", outcome))
             continue
-        if outcome.wrong and table.is_serviced:
-            why = f"At {format_iso_time(clock.now())} {outcome.told}"
-            take_out_of_use(storage, base_path, index.type, why, spec.index.record)
-        found = _with_check(index, outcome, clock.now())
-        cache.keep_indexes(tuple(found if each.type is index.type else each for each in cache.indexes))
-        cache.keep_index_round(index.type, number)
+        now = table.clock.now()
+        if outcome.wrong and table.may_write:
+            why = f"At {format_iso_time(now)} {outcome.told}"
+            take_out_of_use(table.storage, table.base_path, index.type, why, spec.index.record)
+        found = _with_check(index, outcome, now)
+        memory.indexes = tuple(found if each.type is index.type else each for each in memory.indexes)
+        memory.rounds = {**memory.rounds, index.type: number}
         checks.done += 1
         checks.keys += outcome.checked
         checks.wrong += outcome.wrong
@@ -131,8 +110,8 @@ def _size() -> CheckSize:
     )
 
 
-def _round(table: ServedTable, clock: Clock) -> int:
-    return int((clock.now() + zlib.crc32(table.base_path.encode()) % ROUND_SECONDS) // ROUND_SECONDS)
+def _round(table: IndexedTable) -> int:
+    return int((table.clock.now() + zlib.crc32(table.base_path.encode()) % ROUND_SECONDS) // ROUND_SECONDS)
 
 
 def _with_check(index: IndexStatus, check: IndexChecked, now: float) -> IndexStatus:

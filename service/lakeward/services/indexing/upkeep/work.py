@@ -10,15 +10,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from lakeward.base.clock import SystemClock
-from lakeward.daemon.jobs.index.tasks import (
-    TOLD,
-    IndexChecked,
-    IndexCheckSpec,
-    IndexSpec,
-    IndexUpdated,
-    TeeCompared,
-    TeeSpec,
-)
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Index
@@ -30,7 +21,15 @@ from lakeward.services.indexing.judge.filter_cache_check import check_filter_cac
 from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
 from lakeward.services.indexing.run.filter_cache_update import update_filter_cache
 from lakeward.services.indexing.run.index_build import OpenOwnIndex, update_and_tidy
-from lakeward.state.index_entries import opened_entries
+from lakeward.services.indexing.upkeep.tasks import (
+    TOLD,
+    IndexChecked,
+    IndexCheckSpec,
+    IndexSpec,
+    IndexUpdated,
+    TeeCompared,
+    TeeSpec,
+)
 from lakeward.storage.storage import Storage
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.file_system_view import GroupId
@@ -91,7 +90,7 @@ def _judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterato
     clock = SystemClock()
     with ExitStack() as databases:
         entries = (
-            databases.enter_context(opened_entries(spec.store_url, base_path, INDEX_NAME)) if spec.is_outside else None
+            None if spec.open_entries is None else databases.enter_context(spec.open_entries(base_path, INDEX_NAME))
         )
         yield lambda snapshot: open_index(
             storage, snapshot, spec.type, clock=clock, is_judged=True, record=spec.record, entries=entries
@@ -101,12 +100,12 @@ def _judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterato
 @contextmanager
 def _own_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenOwnIndex]:
     """Opens a Lakeward index as of a snapshot, without what it has not taken in yet."""
-    if not spec.is_outside:
+    if spec.open_entries is None:
         assert spec.type is IndexType.RECORD, "no other one is Lakeward's"
         folder, lookup = spec.record.folder(base_path), spec.record.lookup
         yield partial(RecordIndexWriter.of, storage, folder=folder, options=lookup)
         return
-    with opened_entries(spec.store_url, base_path, INDEX_NAME) as entries:
+    with spec.open_entries(base_path, INDEX_NAME) as entries:
         yield partial(ExternalIndex.of, entries, storage, limit=RateLimit(None, clock=SystemClock()))
 
 

@@ -5,21 +5,29 @@ What a task needs beyond its spec (`work`) is imported by it: with Arrow and ker
 has. So specs and results are plain values.
 
 Touches: the index, and the table, reading; for one in a database that, whose address the spec has.
-Keeps:   the address of the store, which may hold a password, is in no representation, and goes to no executor: an index
-         in a database is a task of this machine (`daemon/jobs/index/updating`).
+Keeps:   1. the address of the store, which may hold a password, is in no representation, and goes to no executor: an
+         index in a database is a task of this machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
+from lakeward.base.errors import LakewardError, TaskFailed
+from lakeward.engine.dispatch.dispatcher import Failure
 from lakeward.index.index_type import IndexType
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.index.tee import ComparedCommit
+from lakeward.protocol.job_report import WorkProblem
+from lakeward.protocol.problem import problem_of
+from lakeward.protocol.progress import Engine
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.confidence import excluded_rate
+from lakeward.services.indexing.settings import IndexSettings
+from lakeward.services.service import JobOrder, OpenEntries
 from lakeward.table.listing_source import ListingSource
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ class IndexSpec:
     """The time zone that the operator gave for a table whose instants are in local time."""
     listing: ListingSource
     record: RecordOptions = RECORD_OPTIONS
-    store_url: str = field(default="", repr=False)
+    open_entries: OpenEntries | None = field(default=None, repr=False)
     """For an index in a database alone."""
 
     @property
@@ -52,6 +60,10 @@ class IndexSpec:
 class IndexCheckSpec:
     index: IndexSpec
     size: CheckSize
+
+    @property
+    def is_outside(self) -> bool:
+        return self.index.is_outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +140,7 @@ class TeeCompared:
 def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexUpdated:
     """Bring the index of the table at `location` up to date. Raises what `update_and_tidy` and `update_filter_cache`
     do."""
-    from lakeward.daemon.jobs.index.work import update
+    from lakeward.services.indexing.upkeep.work import update
 
     return update(location, spec)
 
@@ -136,18 +148,70 @@ def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexU
 def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexChecked:
     """Compare the index of the table at `location` with its rows, in use or not; both are read twice where something is
     found. Entries of the cache of filters are held against footers and logs, which never change."""
-    from lakeward.daemon.jobs.index.work import check
+    from lakeward.services.indexing.upkeep.work import check
 
     return check(location, spec)
 
 
 def compare_tee_at(location: str, spec: TeeSpec, task_attempt: int) -> TeeCompared:
     """Compare both indexes for the next commits of the table at `location`. Raises what `check_tee` does."""
-    from lakeward.daemon.jobs.index.work import compare
+    from lakeward.services.indexing.upkeep.work import compare
 
     return compare(location, spec)
 
 
-RunIndexUpdate = Callable[[IndexSpec, int], IndexUpdated]
-RunIndexCheck = Callable[[IndexCheckSpec, int], IndexChecked]
-RunTeeComparison = Callable[[TeeSpec, int], TeeCompared]
+class _Spec(Protocol):
+    @property
+    def is_outside(self) -> bool: ...
+
+
+S = TypeVar("S", bound=_Spec)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTasks:
+    """Runs tasks of one job: on the engine that plans of as much input run on, or on this machine."""
+
+    table: ServicedTable
+    settings: IndexSettings
+    order: JobOrder
+    engines: list[Engine] = field(default_factory=list)
+    """The engines that were chosen for tasks."""
+
+    def spec(self, type_: IndexType) -> IndexSpec:
+        options, database = self.table.options, self.order.database
+        opens = database.open if type_ is IndexType.POSTGRES else None
+        return IndexSpec(type_, options.timezone, options.listing, self.settings.record.options, opens)
+
+    def run(
+        self, task: Callable[[str, S, int], R], spec: S, *, input_bytes: int, description: str
+    ) -> R | LakewardError:
+        """One task, which may fail. Raises what the guard raises, and what says that the engine died."""
+        if spec.is_outside:
+            dispatcher = self.order.here()
+        else:
+            dispatcher = self.order.choose(input_bytes)
+            self.engines.append(dispatcher.engine)
+        guard = self.table.guard
+        dispatcher.probe(guard)
+        try:
+            (outcome,) = dispatcher.run(
+                self.order.task(task), [spec], description=description, on_progress=lambda progress: guard()
+            )
+        except TaskFailed as error:
+            return error
+        return outcome.error if isinstance(outcome, Failure) else outcome.result
+
+
+def problem_with(index: str, what: str, error: LakewardError) -> WorkProblem:
+    """What one index failed with, by its name.
+
+    A file group that the error names is the index's trouble alone: compaction judges it by itself.
+
+    Args:
+        index: its name.
+        what: what was not done.
+    """
+    problem = problem_of(error)
+    return WorkProblem(problem.kind, f"The index {index} was not {what}. {problem.text}")

@@ -16,22 +16,17 @@ See:     docs/decisions/0084-the-daemon-keeps-indexes-at-pace.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakeward.base.errors import TryLater
 from lakeward.base.quantities import format_size
-from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
-from lakeward.daemon.jobs.index.tasks import IndexUpdated, RunIndexUpdate
-from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import IndexStatus
-from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason, choose_update
 from lakeward.protocol.job_report import WorkProblem
-from lakeward.protocol.lock.table_lock import Guard
-from lakeward.services.indexing.settings import IndexSettings
+from lakeward.services.indexing.index_memory import IndexedTable, IndexStatus
+from lakeward.services.indexing.upkeep.tasks import IndexTasks, IndexUpdated, problem_with, update_index_at
 
 
 @dataclass(slots=True)
@@ -52,14 +47,15 @@ class Updates:
         return bool(self.commits) or self.is_tidied
 
 
-def decide_update(index: IndexStatus, table: ServedTable, *, now: float) -> UpdateDecision:
+def decide_update(index: IndexStatus, table: IndexedTable) -> UpdateDecision:
     """Whether an index that Lakeward keeps is to be brought up to date now."""
-    behind, is_on = index.behind or Staleness(), table.settings.section(IndexSettings).update
-    return choose_update(behind, index.unmerged, is_on=is_on, now=now, against=_against(index, table))
+    behind = index.behind or Staleness()
+    against = _against(index, table)
+    return choose_update(behind, index.unmerged, is_on=table.settings.update, now=table.clock.now(), against=against)
 
 
-def _against(index: IndexStatus, table: ServedTable) -> UpdateReason | None:
-    if not table.is_serviced:
+def _against(index: IndexStatus, table: IndexedTable) -> UpdateReason | None:
+    if not table.may_write:
         return UpdateReason.UNWRITTEN
     if index.behind is None:
         return UpdateReason.UNREADABLE
@@ -80,31 +76,14 @@ def told_due(indexes: Iterable[IndexStatus]) -> list[str]:
     return found
 
 
-def update_indexes(
-    base_path: str,
-    table: ServedTable,
-    indexes: Iterable[IndexStatus],
-    *,
-    choose: Callable[[int], Dispatcher],
-    here: Dispatcher,
-    run_update: RunIndexUpdate,
-    store_url: str,
-    guard: Guard,
-) -> Updates:
-    """Bring those up to date that were due at the plan. Raises what the guard and the engine raise.
-
-    Args:
-        choose: the dispatcher for work that reads so many bytes.
-        here: one of this machine.
-        run_update: called where the work runs; has its own access to the storage.
-    """
+def update_indexes(indexes: Iterable[IndexStatus], tasks: IndexTasks) -> Updates:
+    """Bring those up to date that were due at the plan. Raises what the guard and the engine raise."""
     done = Updates()
     for index in indexes:
         if index.update is None or not index.update.reason.is_due or index.behind is None:
             continue
-        spec = index_spec(index.type, base_path, table, store_url)
-        dispatcher = here if spec.is_outside else choose(index.behind.bytes)
-        outcome = run_task(dispatcher, run_update, spec, description="update of an index", guard=guard)
+        spec = tasks.spec(index.type)
+        outcome = tasks.run(update_index_at, spec, input_bytes=index.behind.bytes, description="update of an index")
         if isinstance(outcome, IndexUpdated):
             done.commits += outcome.commits
             done.is_tidied = done.is_tidied or outcome.is_tidied

@@ -18,13 +18,10 @@ Keeps:   1. what prevents reporting one index is reported, and hides no other on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
-from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import IndexStatus
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import find_coverage
 from lakeward.index.build_state import BuildProgress, build_folder, build_under_way
@@ -34,68 +31,50 @@ from lakeward.index.key_changes.unseen_commits import index_staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.protocol.problem import problem_of
-from lakeward.services.indexing.settings import record_options_of
-from lakeward.state.records import Watermark
-from lakeward.storage.storage import Storage
+from lakeward.services.indexing.index_memory import IndexedTable, IndexStatus
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.snapshot import TableSnapshot
 
-IndexWatermarks = Callable[[str], Mapping[str, Watermark]]
-"""What the indexes of the table at a base path have that are in the store's database. Raises what the store does."""
 _STORE_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 _UNTOLD = (BrokenFile, Refused, Unsupported)
 
 
-def find_indexes(
-    storage: Storage,
-    table: ServedTable,
-    snapshot: TableSnapshot,
-    before: tuple[IndexStatus, ...],
-    *,
-    watermarks: IndexWatermarks,
-    clock: Clock,
-) -> tuple[IndexStatus, ...]:
-    """
-    Args:
-        before: what the plan before found, with what was found of them since.
-    """
-    look = _Look(storage, table, snapshot, {index.type: index for index in before}, watermarks, clock)
+def find_indexes(table: IndexedTable, snapshot: TableSnapshot) -> tuple[IndexStatus, ...]:
+    """The indexes of the table as of the snapshot, with what was found of them since the plan before."""
+    look = _Look(table, snapshot, {index.type: index for index in table.memory.indexes})
     return tuple(
         look.in_use_or_not(index) for index in (*look.of_hudi(), *look.below(), *look.in_database(), *look.cached())
     )
 
 
-def find_builds(storage: Storage, table: ServedTable, snapshot: TableSnapshot) -> Mapping[IndexType, BuildProgress]:
+def find_builds(table: IndexedTable, snapshot: TableSnapshot) -> Mapping[IndexType, BuildProgress]:
     """Builds of Lakeward's own indexes that are under way, or were stopped."""
-    record = record_options_of(table.settings)
+    record = table.settings.record.options
     folders = {kind: build_folder(snapshot.base_path, kind, record) for kind in OWN_TYPES}
-    found = {kind: build_under_way(storage, snapshot, folder) for kind, folder in folders.items()}
+    found = {kind: build_under_way(table.storage, snapshot, folder) for kind, folder in folders.items()}
     return {kind: build for kind, build in found.items() if build is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    storage: Storage
-    table: ServedTable
+    table: IndexedTable
     snapshot: TableSnapshot
     before: Mapping[IndexType, IndexStatus]
-    watermarks: IndexWatermarks
-    clock: Clock
 
     def of_hudi(self) -> Iterator[IndexStatus]:
         """Indexes that can be wrong, since they keep entries of their own, and that lookups can use."""
         config = self.snapshot.config
         if RECORD_INDEX not in config.built_metadata_partitions:
             return
-        definitions = load_index_definitions(self.storage, self.snapshot.base_path, config)
+        definitions = load_index_definitions(self.table.storage, self.snapshot.base_path, config)
         if not definitions.is_partitioned_record_index:
             yield self._known(IndexType.METADATA)
 
     def below(self) -> Iterator[IndexStatus]:
         index = self._known(IndexType.RECORD)
-        folder = record_options_of(self.table.settings).folder(self.snapshot.base_path)
+        folder = self.table.settings.record.options.folder(self.snapshot.base_path)
         try:
-            found = find_manifest(self.storage, folder)
+            found = find_manifest(self.table.storage, folder)
         except _UNTOLD as error:
             yield replace(index, behind=None, load=None, problem=problem_of(error).text)
             return
@@ -107,7 +86,7 @@ class _Look:
     def in_database(self) -> Iterator[IndexStatus]:
         index = self._known(IndexType.POSTGRES)
         try:
-            found = self.watermarks(self.snapshot.base_path)
+            found = self.table.database.commits(self.snapshot.base_path)
         except _STORE_AWAY:
             if IndexType.POSTGRES in self.before:
                 yield index
@@ -118,18 +97,18 @@ class _Look:
     def cached(self) -> Iterator[IndexStatus]:
         index = self._known(IndexType.BLOOM)
         try:
-            found = find_coverage(self.storage, self.snapshot, clock=self.clock)
+            found = find_coverage(self.table.storage, self.snapshot, clock=self.table.clock)
         except _UNTOLD as error:
             yield replace(index, behind=None, coverage=None, problem=problem_of(error).text)
             return
         if found is not None:
             _, coverage = found
-            now = self.clock.now()
+            now = self.table.clock.now()
             yield replace(index, behind=coverage.behind, behind_at=now, coverage=coverage, problem="")
 
     def in_use_or_not(self, index: IndexStatus) -> IndexStatus:
-        record = record_options_of(self.table.settings)
-        why = why_out_of_use(self.storage, self.snapshot.base_path, index.type, record) or ""
+        record = self.table.settings.record.options
+        why = why_out_of_use(self.table.storage, self.snapshot.base_path, index.type, record) or ""
         if index.out_of_use and not why:
             index = replace(index, checked_at=None, checked=0, wrong=0, excluded_rate=None)
         return replace(index, out_of_use=why)
@@ -142,8 +121,8 @@ class _Look:
         if indexed == Indexed():
             return
         try:
-            behind = index_staleness(self.storage, self.snapshot, indexed, clock=self.clock)
+            behind = index_staleness(self.table.storage, self.snapshot, indexed, clock=self.table.clock)
         except _UNTOLD as error:
             yield replace(index, behind=None, problem=problem_of(error).text)
             return
-        yield replace(index, behind=behind, behind_at=self.clock.now(), problem="")
+        yield replace(index, behind=behind, behind_at=self.table.clock.now(), problem="")

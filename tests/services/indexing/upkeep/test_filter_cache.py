@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
-from lakeward.daemon.status import IndexStatus, JobEnd
+from lakeward.daemon.status import JobEnd
 from lakeward.index.bloom.cache_manifest import cache_folder
 from lakeward.index.bloom.filter_cache import usable_cache
 from lakeward.index.index_type import IndexType
@@ -17,7 +16,9 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.filter_cache_writer import create_filter_cache
 from lakeward.protocol.job_kind import JobKind
+from lakeward.services.indexing.index_memory import IndexStatus
 from lakeward.services.indexing.judge.index_list import ListedIndex, list_indexes
+from lakeward.services.indexing.upkeep.tasks import IndexSpec, IndexUpdated, update_index_at
 from lakeward.write.request import FileSizes
 from tests.daemon.serving import Serving
 from tests.index.bloom.caches import STORAGE, cache_files, mislead_cache, rebuilt
@@ -56,7 +57,7 @@ class Kept:
 
     @property
     def index(self) -> IndexStatus:
-        (found,) = (each for each in self.serving.status().tables[0].indexes if each.type is IndexType.BLOOM)
+        (found,) = (each for each in self.serving.index_memory().indexes if each.type is IndexType.BLOOM)
         return found
 
     def listed(self) -> ListedIndex:
@@ -131,11 +132,11 @@ def test_one_that_is_not_built(tmp_path: Path) -> None:
     STORAGE.delete_folder(folder)
     kept.insert("k2")
     kept.serving.run(70.0)
-    assert kept.serving.status().tables[0].indexes == () and not cache_files(kept.base)
+    assert kept.serving.index_memory().indexes == () and not cache_files(kept.base)
     create_filter_cache(STORAGE, folder, with_logs=False)
     kept.insert("k3")
     kept.serving.run(70.0)
-    assert kept.serving.status().tables[0].indexes == () and "footers were opened" in kept.listed().note
+    assert kept.serving.index_memory().indexes == () and "footers were opened" in kept.listed().note
     assert rebuilt(scan(kept.base)).covered == 3
 
 
@@ -164,7 +165,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_one_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is found within a round, named, and out of use for lookups until it is made again; until then it is not
     brought up to date."""
-    monkeypatch.setattr("lakeward.daemon.jobs.index.checking.ROUND_SECONDS", ROUND)
+    monkeypatch.setattr("lakeward.services.indexing.upkeep.checks.ROUND_SECONDS", ROUND)
     kept = Kept(tmp_path)
     kept.serving.run(ROUND, step=10.0)
     assert kept.index.checked_at is not None and (kept.index.checked, kept.index.wrong) == (1, 0)

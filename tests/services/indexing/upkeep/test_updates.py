@@ -13,12 +13,8 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import LakewardError, NotFound, Refused, TaskFailed, TryLater
-from lakeward.daemon.jobs.index import checking
-from lakeward.daemon.jobs.index.tasks import IndexSpec, IndexUpdated, update_index_at
-from lakeward.daemon.jobs.index.updating import update_indexes
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.status import IndexStatus, JobEnd
-from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.daemon.status import JobEnd
 from lakeward.index import update_choice
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
@@ -30,8 +26,12 @@ from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind
+from lakeward.services.indexing.index_memory import IndexStatus
 from lakeward.services.indexing.run.index_build import build_index
 from lakeward.services.indexing.settings import record_options_of
+from lakeward.services.indexing.upkeep import checks
+from lakeward.services.indexing.upkeep.tasks import IndexSpec, IndexUpdated, update_index_at
+from lakeward.services.indexing.upkeep.updates import update_indexes
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries
 from lakeward.table.listing_source import ListingSource
@@ -44,6 +44,7 @@ from tests.index.following import places, truth
 from tests.index.record.reopened_record_index import new_record_index
 from tests.index.version_6_indexes import record as record_index
 from tests.our_reader import scan
+from tests.services.indexing.upkeep.parts import URL, Telling, tasks_of
 from tests.version_6_lives import RecordedLife
 from tests.write.own_record_index import FIRST, STORAGE, built, located, write_by
 from tests.write.test_whole_write import CLOCK
@@ -78,7 +79,7 @@ class Kept:
 
     @property
     def index(self) -> IndexStatus:
-        (found,) = (each for each in self.serving.status().tables[0].indexes if each.type is IndexType.RECORD)
+        (found,) = (each for each in self.serving.index_memory().indexes if each.type is IndexType.RECORD)
         return found
 
     def indexed_commits(self) -> float:
@@ -123,7 +124,7 @@ def test_a_table_that_another_writer_writes(kept: Kept) -> None:
 
 def test_a_copy_on_write_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to compact, and its index is kept and checked by the services that a table gets by default."""
-    monkeypatch.setattr(checking, "ROUND_SECONDS", 3600.0)
+    monkeypatch.setattr(checks, "ROUND_SECONDS", 3600.0)
     kept = Kept(tmp_path, table_type=COPY_ON_WRITE, names_services=False)
     kept.write(("k4", 5, "p", "x"), ("k1", 5, "p", "y"))
     kept.serving.run(90.0)
@@ -149,7 +150,7 @@ def test_a_table_of_version_6(tmp_path: Path) -> None:
         life.state(life.find(what))
         serving.run(120.0)
         assert index.found(bytes_max=0) == truth(base) != []
-        (status,) = (each for each in serving.status().tables[0].indexes if each.type is IndexType.RECORD)
+        (status,) = (each for each in serving.index_memory().indexes if each.type is IndexType.RECORD)
         assert (status.behind, status.problem) == (Staleness(), "")
     assert serving.sample("lakeward_jobs_total", table="orders", service="index", end="failed") in (None, 0.0)
     assert serving.sample("lakeward_indexed_commits_total", table="orders")
@@ -178,8 +179,8 @@ def test_writers_that_tell_the_index_themselves(kept: Kept) -> None:
 def test_what_is_not_due(
     tmp_path: Path, settings: dict[str, str], reason: UpdateReason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps 1 of daemon/jobs/index/updating: the settings keep it as it is, or that nothing is said about writers; how
-    far it is behind is told all the same."""
+    """Keeps 1 of services/indexing/upkeep/updates: the settings keep it as it is, or that nothing is said about
+    writers; how far it is behind is told all the same."""
     monkeypatch.setattr(update_choice, "SECONDS_MAX", 3600.0)
     kept = Kept(tmp_path, **settings)
     if reason is UpdateReason.UNWRITTEN:
@@ -222,26 +223,14 @@ def test_an_index_that_fails(kept: Kept) -> None:
     assert kept.is_covered_alone() and kept.serving.status().tables[0].view.service_troubles == ()
 
 
-class Telling(InProcessDispatcher):
-    """It tells what it was given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.specs: list[IndexSpec] = []
-
-    def run(self, task: Any, specs: Any, **words: Any) -> Any:
-        self.specs += specs
-        return super().run(task, specs, **words)
-
-
 def due(type_: IndexType) -> IndexStatus:
     return IndexStatus(type_, behind=Staleness(1, 10, 99.0), update=UpdateDecision(UpdateReason.AGE))
 
 
 @pytest.mark.parametrize("error", [NotFound("gone"), TaskFailed("killed")], ids=["failure", "killed"])
 def test_one_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardError) -> None:
-    """Keeps 2 of daemon/jobs/index/updating, and Keeps of daemon/jobs/index/tasks: the address of the store goes to a
-    task of this machine alone, and is not told."""
+    """Keeps 2 of services/indexing/upkeep/updates, and Keeps 1 of services/indexing/upkeep/tasks: the address of the
+    store goes to a task of this machine alone, and is not told."""
     bench = Bench(tmp_path)
     there, here = Telling(), Telling()
 
@@ -250,21 +239,13 @@ def test_one_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardE
             raise error
         return IndexUpdated(3, False)
 
-    done = update_indexes(
-        str(bench.path),
-        bench.table,
-        [due(IndexType.RECORD), due(IndexType.POSTGRES), IndexStatus(IndexType.METADATA)],
-        choose=lambda size: there,
-        here=here,
-        run_update=run,
-        store_url="postgresql://lakeward:secret@database/lakeward",
-        guard=lambda: None,
-    )
+    indexes = [due(IndexType.RECORD), due(IndexType.POSTGRES), IndexStatus(IndexType.METADATA)]
+    done = update_indexes(indexes, tasks_of(bench, run, there=there, here=here))
     assert (done.commits, len(done.problems)) == (3, 1)
     assert done.problems[0].text.startswith("The index record was not brought up to date. ")
     assert done.problems[0].kind is (ProblemKind.TEMPORARY if isinstance(error, NotFound) else ProblemKind.FAILED)
-    assert [spec.store_url for spec in there.specs] == [""]
-    assert [spec.type for spec in here.specs] == [IndexType.POSTGRES] and "secret" in here.specs[0].store_url
+    assert [spec.open_entries for spec in there.specs] == [None]
+    assert [spec.type for spec in here.specs] == [IndexType.POSTGRES] and here.specs[0].open_entries.url == URL
     assert "secret" not in repr(here.specs)
 
 

@@ -9,10 +9,8 @@ import pytest
 
 from lakeward.base.errors import Refused, TryLater
 from lakeward.cli.main import run
-from lakeward.daemon.jobs.index.comparing import compare_tee
-from lakeward.daemon.jobs.index.tasks import TeeCompared, TeeSpec, compare_tee_at
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
-from lakeward.daemon.status import JobEnd, TeeStatus
+from lakeward.daemon.status import JobEnd
 from lakeward.index import update_choice
 from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.key_changes.table_commits import Staleness, newest_change
@@ -22,12 +20,16 @@ from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.choices import publish_choice, publish_compared
 from lakeward.protocol.index_out_of_use import take_out_of_use
 from lakeward.protocol.job_kind import JobKind
+from lakeward.services.indexing.index_memory import TeeStatus
+from lakeward.services.indexing.upkeep.comparisons import compare_tee
+from lakeward.services.indexing.upkeep.tasks import TeeCompared, TeeSpec, compare_tee_at
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import open_entries
-from tests.daemon.jobs.index.test_updating import Kept, Telling, raising
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
 from tests.our_reader import scan
+from tests.services.indexing.upkeep.parts import Telling, indexed, memory_of, tasks_of
+from tests.services.indexing.upkeep.test_updates import Kept, raising
 from tests.write.own_record_index import STORAGE, plant
 from tests.write.writing import write
 
@@ -44,7 +46,7 @@ def on_trial(kept: Kept, *, primary: IndexType = IndexType.SIMPLE, shadow: Index
 
 
 def status_of(kept: Kept) -> TeeStatus:
-    tee = kept.serving.status().tables[0].tee
+    tee = kept.serving.index_memory().tee
     assert tee is not None
     return tee
 
@@ -146,7 +148,7 @@ def test_what_is_not_compared(
     against: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Keeps 1 of daemon/jobs/index/comparing: what prevents it is told, and how many commits wait."""
+    """Keeps 1 of services/indexing/upkeep/comparisons: what prevents it is told, and how many commits wait."""
     if change is young:
         monkeypatch.setattr(update_choice, "SECONDS_MAX", 3600.0)
     kept = Kept(tmp_path, **settings)
@@ -160,8 +162,8 @@ def test_what_is_not_compared(
 
 
 def test_a_comparison_that_fails(kept: Kept) -> None:
-    """Keeps 2 of daemon/jobs/index/comparing: the job fails with the index's name, the update stays, and it is tried
-    again; that another process changes an index is no failure."""
+    """Keeps 2 of services/indexing/upkeep/comparisons: the job fails with the index's name, the update stays, and it is
+    tried again; that another process changes an index is no failure."""
     kept.serving.run_comparison = raising(Refused("A commit cannot be known."))
     kept.write(("k4", 5, "p", "x"))
     kept.serving.run(90.0)
@@ -179,8 +181,8 @@ def test_a_comparison_that_fails(kept: Kept) -> None:
 
 
 def test_a_commit_is_counted_once(kept: Kept) -> None:
-    """Keeps 2 of daemon/jobs/index/comparing: where the command was faster, what the daemon found is dropped; and an
-    index that another process brings up to date meanwhile is not compared before it has what it lacked."""
+    """Keeps 2 of services/indexing/upkeep/comparisons: where the command was faster, what the daemon found is dropped;
+    and an index that another process brings up to date meanwhile is not compared before it has what it lacked."""
     by_hand = ComparedCommit("1", "20300101000000000", keys=7, shadow_wrong=0, primary_wrong=0)
 
     def beside(location: str, spec: TeeSpec, attempt: int) -> TeeCompared:
@@ -216,29 +218,19 @@ def test_where_it_runs(tmp_path: Path, shadow: IndexType) -> None:
     """With an index in a database on this machine alone, which is given the address; that is not told, and the spec of
     the other index has none."""
     bench = Bench(tmp_path)
-    base, cache = str(bench.path), bench.worker.caches.of("orders")
+    base, memory = str(bench.path), memory_of(bench)
     choice = publish_choice(STORAGE, base, Tee(), Tee(primary=IndexType.SIMPLE, shadow=shadow))
-    cache.keep_tee(TeeStatus(choice, Staleness(1, 10, 99.0), UpdateDecision(UpdateReason.AGE)))
+    memory.tee = TeeStatus(choice, Staleness(1, 10, 99.0), UpdateDecision(UpdateReason.AGE))
     there, here = Telling(), Telling()
-    done = compare_tee(
-        STORAGE,
-        base,
-        bench.table,
-        cache,
-        choose=lambda size: there,
-        here=here,
-        run_comparison=lambda spec, attempt: TeeCompared((WRONG,), ("k1: no",)),
-        store_url="postgresql://user:secret@host/db",
-        left=[],
-        guard=lambda: None,
-    )
+    tasks = tasks_of(bench, lambda spec, attempt: TeeCompared((WRONG,), ("k1: no",)), there=there, here=here)
+    done = compare_tee(indexed(bench), tasks, left=[])
     assert (done.commits, done.keys, done.wrong, done.reasons) == (1, 9, 2, ["k1: no"])
-    assert cache.tee is not None and cache.tee.tee == read_tee(STORAGE, base)
+    assert memory.tee is not None and memory.tee.tee == read_tee(STORAGE, base)
     used, unused = (here, there) if shadow is IndexType.POSTGRES else (there, here)
     ((spec,), nothing) = (used.specs, unused.specs)
     assert nothing == [] and "secret" not in repr(spec)
     told: TeeSpec = spec
-    assert told.primary.store_url == "" and bool(told.shadow.store_url) == (shadow is IndexType.POSTGRES)
+    assert told.primary.open_entries is None and bool(told.shadow.open_entries) == (shadow is IndexType.POSTGRES)
 
 
 @pytest.mark.services

@@ -18,17 +18,10 @@ See:     docs/decisions/0086-two-indexes-side-by-side.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, Unsupported
-from lakeward.daemon.jobs.index.running import index_spec, problem_with, run_task
-from lakeward.daemon.jobs.index.tasks import RunTeeComparison, TeeSpec
-from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import IndexStatus, TeeStatus
-from lakeward.daemon.table_cache import TableCache
-from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
@@ -36,10 +29,9 @@ from lakeward.index.tee import Tee, read_tee
 from lakeward.index.update_choice import choose_update
 from lakeward.protocol.index.choices import publish_compared
 from lakeward.protocol.job_report import WorkProblem
-from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.problem import problem_of
-from lakeward.services.indexing.settings import IndexSettings
-from lakeward.storage.storage import Storage
+from lakeward.services.indexing.index_memory import IndexedTable, TeeStatus
+from lakeward.services.indexing.upkeep.tasks import IndexTasks, TeeSpec, compare_tee_at, problem_with
 from lakeward.table.snapshot import TableSnapshot
 
 _WITHOUT_ENTRIES = (IndexType.SIMPLE, IndexType.BLOOM)
@@ -58,30 +50,26 @@ class Comparisons:
     problems: list[WorkProblem] = field(default_factory=list)
 
 
-def find_tee(
-    storage: Storage, table: ServedTable, snapshot: TableSnapshot, indexes: Iterable[IndexStatus], *, clock: Clock
-) -> TeeStatus | None:
-    """
-    Args:
-        indexes: as this plan found them, with what happens to each.
-    """
+def find_tee(table: IndexedTable, snapshot: TableSnapshot) -> TeeStatus | None:
+    """The index on trial, after this plan found the indexes and what happens to each."""
     try:
-        tee = read_tee(storage, snapshot.base_path)
+        tee = read_tee(table.storage, snapshot.base_path)
         if tee.primary is None or tee.shadow is None:
             return None
-        behind = staleness(storage, snapshot, Indexed(tee.through), clock=clock)
+        behind = staleness(table.storage, snapshot, Indexed(tee.through), clock=table.clock)
     except (BrokenFile, Refused, Unsupported) as error:
         return TeeStatus(Tee(), against=problem_of(error).text)
-    against = _against(tee.primary, tee.shadow, {index.type: index for index in indexes}, table)
-    due = None if against else choose_update(behind, 0, now=clock.now())
+    against = _against(tee.primary, tee.shadow, table)
+    due = None if against else choose_update(behind, 0, now=table.clock.now())
     return TeeStatus(tee, behind, due, against)
 
 
-def _against(primary: IndexType, shadow: IndexType, known: dict[IndexType, IndexStatus], table: ServedTable) -> str:
-    if not table.is_serviced:
+def _against(primary: IndexType, shadow: IndexType, table: IndexedTable) -> str:
+    if not table.may_write:
         return "Nothing is said about the table's writers."
-    if not table.settings.section(IndexSettings).update:
+    if not table.settings.update:
         return "index.update is false, so that `lakeward index tee` is left to you."
+    known = {index.type: index for index in table.memory.indexes}
     for kind in (primary, shadow):
         if kind in _WITHOUT_ENTRIES:
             continue
@@ -109,56 +97,39 @@ def told_comparison(tee: TeeStatus) -> str:
     return f"The index {tee.shadow_name} is to be compared with the index {tee.tee.primary} for {lacks}"
 
 
-def compare_tee(
-    storage: Storage,
-    base_path: str,
-    table: ServedTable,
-    cache: TableCache,
-    *,
-    choose: Callable[[int], Dispatcher],
-    here: Dispatcher,
-    run_comparison: RunTeeComparison,
-    store_url: str,
-    left: Collection[IndexType],
-    guard: Guard,
-) -> Comparisons:
+def compare_tee(table: IndexedTable, tasks: IndexTasks, *, left: Collection[IndexType]) -> Comparisons:
     """Compare both where that was due at the plan. Raises what the guard and the engine raise.
 
     Args:
-        choose: the dispatcher for work that reads so many bytes.
-        here: one of this machine.
-        run_comparison: called where the work runs; has its own access to the storage.
         left: indexes that were to be brought up to date before, and lack commits still.
     """
-    done, status = Comparisons(), cache.tee
+    done, status = Comparisons(), table.memory.tee
     if status is None or not is_comparison_due(status):
         return done
     if any(kind in status.chosen for kind in left if kind.is_own):
         return done
     try:
         # As of now: the command, or another daemon, may have compared since the plan.
-        held = read_tee(storage, base_path)
+        held = read_tee(table.storage, table.base_path)
     except LakewardError as error:
         done.problems.append(_problem(status, error))
         return done
     if held.primary is None or held.shadow is None or (held.primary, held.shadow) != status.chosen:
         return done
-    primary, shadow = (index_spec(kind, base_path, table, store_url) for kind in (held.primary, held.shadow))
-    spec = TeeSpec(primary, shadow, held.through, held.number)
-    dispatcher = here if spec.is_outside else choose(status.behind.bytes)
-    found = run_task(dispatcher, run_comparison, spec, description="comparison of two indexes", guard=guard)
+    spec = TeeSpec(tasks.spec(held.primary), tasks.spec(held.shadow), held.through, held.number)
+    found = tasks.run(compare_tee_at, spec, input_bytes=status.behind.bytes, description="comparison of two indexes")
     try:
         if isinstance(found, LakewardError):
             raise found
         if not found.commits:
             return done
-        held = publish_compared(storage, base_path, held, found.commits)
+        held = publish_compared(table.storage, table.base_path, held, found.commits)
     except (Conflict, TryLater):
         return done
     except LakewardError as error:
         done.problems.append(_problem(status, error))
         return done
-    cache.keep_tee(replace(status, tee=held))
+    table.memory.tee = replace(status, tee=held)
     done.commits = len(found.commits)
     done.keys = sum(commit.keys for commit in found.commits)
     done.wrong = sum(commit.shadow_wrong for commit in found.commits)

@@ -9,24 +9,25 @@ import pytest
 
 from lakeward.base.errors import LakewardError, Refused, TryLater
 from lakeward.cli.main import run
-from lakeward.daemon.jobs.index import checking
-from lakeward.daemon.jobs.index.checking import Checks, check_indexes
-from lakeward.daemon.jobs.index.tasks import IndexChecked, IndexCheckSpec
-from lakeward.daemon.status import IndexStatus, JobEnd
-from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.daemon.status import JobEnd
 from lakeward.index import update_choice
 from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
 from lakeward.index.update_choice import UpdateReason
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind
+from lakeward.services.indexing.index_memory import IndexStatus
 from lakeward.services.indexing.settings import record_options_of
+from lakeward.services.indexing.upkeep import checks
+from lakeward.services.indexing.upkeep.checks import Checks, check_indexes
+from lakeward.services.indexing.upkeep.tasks import IndexChecked, IndexCheckSpec
 from lakeward.state.engine import open_database
 from tests.clocks import SkippingClock
-from tests.daemon.jobs.index.test_updating import Kept
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
 from tests.our_reader import scan
+from tests.services.indexing.upkeep.parts import Telling, indexed, memory_of, tasks_of
+from tests.services.indexing.upkeep.test_updates import Kept
 from tests.write.own_record_index import STORAGE, plant
 
 ROUND = 3600.0
@@ -35,7 +36,7 @@ ROUND = 3600.0
 @pytest.fixture(autouse=True)
 def hourly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each index is checked once an hour, and not brought up to date by its age."""
-    monkeypatch.setattr(checking, "ROUND_SECONDS", ROUND)
+    monkeypatch.setattr(checks, "ROUND_SECONDS", ROUND)
     monkeypatch.setattr(update_choice, "SECONDS_MAX", 86400.0)
 
 
@@ -49,7 +50,7 @@ def checked_every_hour(folder: Path, place: str) -> Kept:
 def test_a_record_index_that_is_wrong(tmp_path: Path, place: str) -> None:
     """It is right for a round, also with what it does not have yet; then it is found to be wrong, is out of use, told
     of and not brought up to date. Built again it is another one, which was not checked yet. Keeps 2 of
-    daemon/jobs/index/statuses."""
+    services/indexing/upkeep/statuses."""
     kept = checked_every_hour(tmp_path, place)
     kept.write(("k4", 5, "p", "x"))
     kept.serving.run(ROUND + 60, step=10.0)
@@ -86,11 +87,10 @@ def test_a_record_index_that_is_wrong(tmp_path: Path, place: str) -> None:
 
 @pytest.mark.parametrize("error", [Refused("It is too far behind."), TryLater("A clean was faster.")])
 def test_a_check_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardError) -> None:
-    """Keeps 3 of daemon/jobs/index/checking, and Keeps of daemon/jobs/indexing; what is tried again by itself is no
-    problem. What was done is not done again for it."""
+    """Keeps 3 of services/indexing/upkeep/checks, and Keeps of services/indexing/job; what is tried again by itself is
+    no problem. What was done is not done again for it."""
     bench = Bench(tmp_path, golden="v9_metadata")
-    cache = bench.worker.caches.of("orders")
-    cache.keep_indexes((IndexStatus(IndexType.METADATA), IndexStatus(IndexType.RECORD)))
+    memory_of(bench).indexes = (IndexStatus(IndexType.METADATA), IndexStatus(IndexType.RECORD))
     asked: list[IndexType] = []
 
     def run_check(spec: IndexCheckSpec, attempt: int) -> IndexChecked:
@@ -100,18 +100,8 @@ def test_a_check_that_fails_keeps_no_other_one_back(tmp_path: Path, error: Lakew
         return IndexChecked(5, 0, 0.0)
 
     def check() -> Checks:
-        return check_indexes(
-            STORAGE,
-            str(bench.path),
-            bench.table,
-            cache,
-            choose=InProcessDispatcher,
-            here=InProcessDispatcher(),
-            run_check=run_check,
-            store_url="",
-            clock=bench.serving.clock,
-            guard=lambda: None,
-        )
+        tasks = tasks_of(bench, run_check, there=Telling(), here=Telling())
+        return check_indexes(indexed(bench), tasks, table_bytes=0)
 
     done = check()
     assert (done.done, done.keys, asked) == (1, 5, [IndexType.METADATA, IndexType.RECORD])
@@ -140,7 +130,7 @@ def test_an_index_in_the_database_that_is_wrong(tmp_path: Path, postgresql_url: 
         ).scalar_one()
         connection.exec_driver_sql(f"DELETE FROM {name} WHERE record_key = 'k1'::bytea")
     serving.run(ROUND, step=10.0)
-    (index,) = (each for each in serving.status().tables[0].indexes if each.type is IndexType.POSTGRES)
+    (index,) = (each for each in serving.index_memory().indexes if each.type is IndexType.POSTGRES)
     assert index.wrong == 1 and "1 of 3 rows" in index.out_of_use
     job = serving.status().tables[0].last_job
     assert job is not None and (job.service, job.end) == (JobKind.INDEX, JobEnd.COMMITTED)

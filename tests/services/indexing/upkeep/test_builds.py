@@ -69,8 +69,10 @@ def test_a_build_that_died(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     no such index is there, and nothing is due of it."""
     died = Building(tmp_path)
     died.serving.run(20.0)
-    found = died.table.index_builds[IndexType.RECORD]
-    assert (found.read, found.of) == (3, 3) and died.table.indexes == () and died.table.last_job is None
+    found = died.serving.index_memory().builds[IndexType.RECORD]
+    assert (
+        (found.read, found.of) == (3, 3) and died.serving.index_memory().indexes == () and died.table.last_job is None
+    )
     assert (died.gauge("file_groups"), died.gauge("read_file_groups")) == ({"record": 3.0}, {"record": 3.0})
     assert died.gauge("progress_timestamp_seconds") == {"record": found.newest_at}
     capfd.readouterr()
@@ -80,8 +82,8 @@ def test_a_build_that_died(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 
     write(died.base, [("k3", 2, "c", "y"), ("k4", 2, "d", "x")])
     died.serving.run(3700.0, step=10.0)
-    assert died.table.index_builds == {IndexType.RECORD: BuildProgress(2, 4, found.newest_at)}
-    told = died.table.index_builds[IndexType.RECORD].told(died.serving.clock.now())
+    assert died.serving.index_memory().builds == {IndexType.RECORD: BuildProgress(2, 4, found.newest_at)}
+    told = died.serving.index_memory().builds[IndexType.RECORD].told(died.serving.clock.now())
     assert told.startswith("A build has read 2 of 4 file groups, the last one 1 h ")
 
 
@@ -93,16 +95,16 @@ def test_a_build_that_goes_on(tmp_path: Path) -> None:
     data = kept[0].read_bytes()
     kept[0].unlink()
     begun.serving.run(10.0)
-    assert begun.table.index_builds[IndexType.RECORD].read == 2
+    assert begun.serving.index_memory().builds[IndexType.RECORD].read == 2
     kept[0].write_bytes(data)
     now = begun.serving.clock.now()
     os.utime(kept[0], (now, now))
     copytree(begun.folder, begun.folder_of(IndexType.POSTGRES))
     begun.serving.run(70.0)
-    assert {kind: each.read for kind, each in begun.table.index_builds.items()} == dict.fromkeys(
+    assert {kind: each.read for kind, each in begun.serving.index_memory().builds.items()} == dict.fromkeys(
         (IndexType.RECORD, IndexType.POSTGRES), 3
     )
-    assert begun.table.index_builds[IndexType.RECORD].newest_at == pytest.approx(now, rel=0, abs=0.01)
+    assert begun.serving.index_memory().builds[IndexType.RECORD].newest_at == pytest.approx(now, rel=0, abs=0.01)
     rmtree(begun.folder)
     begun.serving.run(70.0)
-    assert begun.table.index_builds.keys() == {IndexType.POSTGRES}
+    assert begun.serving.index_memory().builds.keys() == {IndexType.POSTGRES}

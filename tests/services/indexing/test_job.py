@@ -25,6 +25,7 @@ from tests.daemon.test_worker import Bench
 from tests.index.builds import in_process
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan
+from tests.services.indexing.upkeep.parts import memory_of
 from tests.services.verification.metadata_damage import put_record, records
 
 DAY = 86_400.0
@@ -46,8 +47,8 @@ def a_day_later(bench: Bench) -> None:
 
 
 def test_an_index_is_checked_once_a_round(bench: Bench) -> None:
-    """Keeps 1 of daemon/jobs/index/checking: not at once, but when the round in which the daemon came is over; then not
-    again before the next is. Nothing is written."""
+    """Keeps 1 of services/indexing/upkeep/checks: not at once, but when the round in which the daemon came is over;
+    then not again before the next is. Nothing is written."""
     before = bench.files()
     assert demand(bench) == ServiceDemand(False)
     a_day_later(bench)
@@ -56,7 +57,7 @@ def test_an_index_is_checked_once_a_round(bench: Bench) -> None:
     report = bench.run(JobKind.INDEX)
 
     assert (report.result, report.figures.index_keys_verified) == (JobResult.COMMITTED, 8)
-    (index,) = bench.worker.caches.of("orders").indexes
+    (index,) = memory_of(bench).indexes
     assert (index.name, index.checked, index.wrong, index.excluded_rate) == ("metadata", 8, 0, 0.0)
     assert index.checked_at is not None
     assert not demand(bench).is_due
@@ -66,8 +67,8 @@ def test_an_index_is_checked_once_a_round(bench: Bench) -> None:
 
 
 def test_a_wrong_index_is_told(bench: Bench) -> None:
-    """Keeps 2 of daemon/jobs/index/checking: the job ends well, since it found what there is to find; the table's page
-    and its demand say what is wrong until a check finds nothing."""
+    """Keeps 2 of services/indexing/upkeep/checks: the job ends well, since it found what there is to find; the table's
+    page and its demand say what is wrong until a check finds nothing."""
     put_record(bench.path, "record_index", "zzz", replace(records(bench.path, "record_index")["k1"]))
     demand(bench)
     a_day_later(bench)
@@ -78,7 +79,7 @@ def test_a_wrong_index_is_told(bench: Bench) -> None:
     assert (report.result, report.problems, report.figures.index_keys_wrong) == (JobResult.COMMITTED, (), 1)
     assert report.reasons[0].startswith("metadata: zzz: the index says that it is in p")
     assert "is wrong in 1 of 9 keys" in demand(bench).why and not demand(bench).is_due
-    (index,) = bench.worker.caches.of("orders").indexes
+    (index,) = memory_of(bench).indexes
     assert (index.wrong, index.excluded_rate) == (1, None)
     assert "0 of 4 rows and 1 of 5 entries were found wrong, such as zzz: " in index.out_of_use
 
@@ -133,7 +134,7 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     watermark: Watermark = (first, {}, None)
     bench.serving.watermarks = lambda base_path: {"keys": watermark, "keys.rebuilt": (None, {}, None)}
     demand(bench)
-    of_hudi, ours = bench.worker.caches.of("orders").indexes
+    of_hudi, ours = memory_of(bench).indexes
     assert (of_hudi.name, of_hudi.behind, of_hudi.seconds_behind(0.0)) == ("metadata", None, None)
     assert ours.name == "postgres" and ours.behind is not None and ours.load is None
     assert ours.behind.commits == len(later) > 0 and ours.behind.bytes > 0
@@ -147,13 +148,13 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     a_day_later(bench)
     assert demand(bench).is_due
     assert bench.run(JobKind.INDEX).figures.index_keys_verified == 8
-    of_hudi, kept = bench.worker.caches.of("orders").indexes
+    of_hudi, kept = memory_of(bench).indexes
     assert (of_hudi.checked, kept) == (8, ours)
 
     watermark = (None, {str(number): each for number, each in enumerate((first, *later))})
     bench.serving.watermarks = lambda base_path: {"keys": watermark}
     demand(bench)
-    *_, ours = bench.worker.caches.of("orders").indexes
+    *_, ours = memory_of(bench).indexes
     assert ours.behind is not None and ours.behind.commits == 0 and ours.seconds_behind(now + 1e6) == 0.0
 
 
@@ -168,7 +169,7 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
     new_record_index(folder, buckets=3, scaling=Scaling(entries_max=4))
     bench.serving.watermarks = lambda base_path: {"keys": (None, {"1": "1"}, None)}
     demand(bench)
-    (outside,) = bench.worker.caches.of("orders").indexes
+    (outside,) = memory_of(bench).indexes
     assert outside.type is IndexType.POSTGRES
 
     build_index(
@@ -178,21 +179,21 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
         in_process(bench.path),
     )
     demand(bench)
-    below, outside = bench.worker.caches.of("orders").indexes
+    below, outside = memory_of(bench).indexes
     assert (below.name, outside.name, below.behind) == ("record", "postgres", Staleness())
     assert below.load is not None and below.load.mean == pytest.approx(4 / 12) and below.load.fullest >= 0.5
     assert outside.behind is not None and outside.behind.commits > 0
 
 
 def test_an_index_that_cannot_be_read_hides_no_other_one(bench: Bench) -> None:
-    """Keeps 1 of daemon/jobs/index/statuses: a manifest that is broken is told, and Hudi's index is checked."""
+    """Keeps 1 of services/indexing/upkeep/statuses: a manifest that is broken is told, and Hudi's index is checked."""
     folder = Path(record_options_of(bench.table.settings).folder(str(bench.path)))
     folder.mkdir(parents=True)
     (folder / f"manifest-{0:020}.json").write_text("{}")
     demand(bench)
     a_day_later(bench)
     told = demand(bench)
-    _, below = bench.worker.caches.of("orders").indexes
+    _, below = memory_of(bench).indexes
     assert told.is_due and "of a record index is broken" in below.problem and below.behind is None
     assert bench.run(JobKind.INDEX).figures.index_keys_verified == 8
     assert "What the index record lacks is unknown. The manifest" in demand(bench).why
