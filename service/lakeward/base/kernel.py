@@ -88,9 +88,14 @@ TWO_I64 = types.UniTuple(types.int64, 2)
 TWO_U64 = types.UniTuple(types.uint64, 2)
 
 
+def record(kind: np.dtype[np.void]) -> Any:
+    """The type of one such record, which a kernel may write to: `array[i]`."""
+    return _Late(lambda: _numba().from_dtype(kind))
+
+
 def records(kind: np.dtype[np.void]) -> Any:
     """The type of an array of such records, which a kernel may write to: `array[i]["field"]`."""
-    return types.Array(_Late(lambda: _numba().from_dtype(kind)), 1, "C")
+    return types.Array(record(kind), 1, "C")
 
 
 _MAKING = RLock()

@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.base.kernel import I32, I64, I64_IN, U8, U8_IN, kernel, types
-from lakeward.format.avro.flat_records import HEAP_TO_SPARE, walk_flat_records
+from lakeward.base.addresses import copy_bytes
+from lakeward.base.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, record, records, types
+from lakeward.format.avro.flat_records import HEAP_TO_SPARE, Numbers, walk_flat_records
 from lakeward.format.avro.program import (
     BAD_BOOLEAN,
     BAD_BRANCH,
@@ -93,6 +94,25 @@ def decode_records(
     return Decoded(batch=batch, bytes_used=found.bytes_used)
 
 
+NODE = np.dtype(
+    [
+        ("kind", np.int64),
+        ("null_branch", np.int64),
+        ("end", np.int64),
+        ("size", np.int64),
+        ("length", np.int64),
+        ("byte_length", np.int64),
+        ("valid_at", np.int64),
+        ("values_at", np.int64),
+        ("bytes_at", np.int64),
+    ]
+)
+"""A node of the program; how many values and string bytes it has so far; and the places of its validity bytes, values
+and string bytes in the heap."""
+
+Nodes = npt.NDArray[np.void]
+
+
 @dataclass(frozen=True, slots=True)
 class _Counted:
     """Records that were checked, and what each node will take."""
@@ -101,65 +121,55 @@ class _Counted:
     data: npt.NDArray[np.uint8]
     records: int
     bytes_used: int
-    lengths: npt.NDArray[np.int64]
-    byte_lengths: npt.NDArray[np.int64]
+    nodes: Nodes
 
-    def fill(self, places: npt.NDArray[np.int64], heap: npt.NDArray[np.uint8]) -> None:
-        lengths, byte_lengths = np.zeros_like(self.lengths), np.zeros_like(self.byte_lengths)
-        _run(self.program, self.data, self.records, True, lengths, byte_lengths, places, heap)
-        assert np.array_equal(self.lengths, lengths) and np.array_equal(self.byte_lengths, byte_lengths)
+    @property
+    def lengths(self) -> Numbers:
+        return self.nodes["length"]
+
+    @property
+    def byte_lengths(self) -> Numbers:
+        return self.nodes["byte_length"]
+
+    def fill(self, places: Numbers, heap: npt.NDArray[np.uint8]) -> None:
+        nodes = _nodes(self.program)
+        nodes["valid_at"], nodes["values_at"], nodes["bytes_at"] = places.reshape(-1, 3).T
+        for offsets in nodes[np.isin(nodes["kind"], (BYTES, REPEATED))]["values_at"]:
+            heap.view(np.int32)[offsets // 4] = 0
+        _run(self.data, self.records, nodes, heap)
+        for counted in ("length", "byte_length"):
+            assert np.array_equal(self.nodes[counted], nodes[counted])
 
 
 def _count(program: AvroProgram, data: npt.NDArray[np.uint8], records_max: int) -> _Counted:
-    nodes = len(program.kinds)
-    lengths = np.zeros(nodes, dtype=np.int64)
-    byte_lengths = np.zeros(nodes, dtype=np.int64)
-    nothing = np.zeros(0, dtype=np.uint8)
-    places = np.zeros(3 * nodes, dtype=np.int64)
-    records, used = _run(program, data, records_max, False, lengths, byte_lengths, places, nothing)
-    return _Counted(program, data, records, used, lengths, byte_lengths)
+    nodes = _nodes(program)
+    records, used = _run(data, records_max, nodes, None)
+    return _Counted(program, data, records, used, nodes)
+
+
+def _nodes(program: AvroProgram) -> Nodes:
+    nodes = np.zeros(len(program.kinds), dtype=NODE)
+    nodes["kind"], nodes["null_branch"] = program.kinds, program.null_branches
+    nodes["end"], nodes["size"] = program.ends, program.sizes
+    return nodes
 
 
 def _run(
-    program: AvroProgram,
-    data: npt.NDArray[np.uint8],
-    records_max: int,
-    fill: bool,
-    lengths: npt.NDArray[np.int64],
-    byte_lengths: npt.NDArray[np.int64],
-    places: npt.NDArray[np.int64],
-    heap: npt.NDArray[np.uint8],
+    data: npt.NDArray[np.uint8], records_max: int, nodes: Nodes, heap: npt.NDArray[np.uint8] | None
 ) -> tuple[int, int]:
+    """(records, bytes used) of one pass, which counts where there is no heap to fill. Raises `BadRecord`."""
     result = np.zeros(3, dtype=np.int64)
-    frames = np.zeros(2 * len(program.kinds) + 2, dtype=np.int64)
-    _decode(
-        data,
-        records_max,
-        program.kinds,
-        program.null_branches,
-        program.ends,
-        program.sizes,
-        fill,
-        lengths,
-        byte_lengths,
-        places,
-        heap,
-        heap.view(np.int32),
-        heap.view(np.int64),
-        frames,
-        result,
-    )
+    frames = np.zeros(2 * len(nodes) + 2, dtype=np.int64)
+    fill = heap is not None
+    heap = np.zeros(0, dtype=np.uint8) if heap is None else heap
+    _decode(data, records_max, nodes, fill, heap, heap.view(np.int32), heap.view(np.int64), frames, result)
     records, used, fault = (int(value) for value in result)
     if fault != OK:
         raise BadRecord(records, FAULTS[fault])
     return records, used
 
 
-def _place(
-    program: AvroProgram,
-    lengths: npt.NDArray[np.int64],
-    byte_lengths: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], int]:
+def _place(program: AvroProgram, lengths: Numbers, byte_lengths: Numbers) -> tuple[Numbers, int]:
     """(the places of each node in the heap: validity bytes, values, string bytes; the size of the heap)."""
     places = np.zeros(3 * len(program.kinds), dtype=np.int64)
     at = 0
@@ -178,9 +188,9 @@ class _Columns:
         self,
         program: AvroProgram,
         heap: npt.NDArray[np.uint8],
-        lengths: npt.NDArray[np.int64],
-        byte_lengths: npt.NDArray[np.int64],
-        places: npt.NDArray[np.int64],
+        lengths: Numbers,
+        byte_lengths: Numbers,
+        places: Numbers,
     ) -> None:
         self._program = program
         self._heap = heap
@@ -221,18 +231,224 @@ class _Columns:
         return pa.Array.from_buffers(arrow, length, [validity, pa.py_buffer(values)], nulls, children=children or None)
 
 
+_NODE, _NODES = record(NODE), records(NODE)
+_READ = types.int64(U8_IN, types.int64, types.int64, _NODE, types.boolean, U8)
+"""Of what reads one value that is not null: data, where the value begins, where the record ends, its node, whether to
+fill, the heap. What it returns is the place behind the value, or minus the fault."""
+
+
+@kernel(types.int64(U8_IN, types.int64, types.int64, _NODE, types.boolean, I32, I64))
+def _read_integer(data: Any, at: Any, end: Any, node: Any, fill: bool, heap32: Any, heap64: Any) -> Any:
+    """A long, an int or a symbol of an enum."""
+    number, at = read_number(data, at, end)
+    if at < 0:
+        return at
+    slot = node["length"]
+    if node["kind"] == LONG:
+        if fill:
+            heap64[node["values_at"] // 8 + slot] = number
+        return at
+    if number < -2147483648 or number > 2147483647:
+        return np.int64(-INT_RANGE)
+    if node["size"] > 0 and (number < 0 or number >= node["size"]):
+        return np.int64(-BAD_SYMBOL)
+    if fill:
+        heap32[node["values_at"] // 4 + slot] = np.int32(number)
+    return at
+
+
+@kernel(types.int64(U8_IN, types.int64, types.int64, _NODE, types.boolean, U8, I32))
+def _read_bytes(data: Any, at: Any, end: Any, node: Any, fill: bool, heap: Any, heap32: Any) -> Any:
+    """Bytes or text, of a length that the node has or that leads them."""
+    length = node["size"]
+    if length == 0:
+        length, at = read_number(data, at, end)
+        if at < 0:
+            return at
+    if length < 0 or length > end - at:
+        return np.int64(-BAD_LENGTH)
+    used = node["byte_length"]
+    node["byte_length"] = used + length
+    if fill:
+        target = node["bytes_at"] + used
+        copy_bytes(heap.ctypes.data + target, data.ctypes.data + at, length)
+        heap32[node["values_at"] // 4 + node["length"] + 1] = np.int32(used + length)
+    return at + length
+
+
+@kernel(_READ)
+def _read_float(data: Any, at: Any, end: Any, node: Any, fill: bool, heap: Any) -> Any:
+    width = np.int64(8) if node["kind"] == DOUBLE else np.int64(4)
+    if end - at < width:
+        return np.int64(-CUT_SHORT)
+    if fill:
+        # Little-endian in Avro as in Arrow.
+        target = node["values_at"] + node["length"] * width
+        for index in range(width):
+            heap[target + index] = data[at + index]
+    return at + width
+
+
+@kernel(_READ)
+def _read_boolean(data: Any, at: Any, end: Any, node: Any, fill: bool, heap: Any) -> Any:
+    if at >= end:
+        return np.int64(-CUT_SHORT)
+    if data[at] > 1:
+        return np.int64(-BAD_BOOLEAN)
+    if fill:
+        heap[node["values_at"] + node["length"]] = data[at]
+    return at + 1
+
+
+@kernel(_READ)
+def _read_decimal(data: Any, at: Any, end: Any, node: Any, fill: bool, heap: Any) -> Any:
+    width = node["size"]
+    if node["kind"] == DECIMAL_BYTES:
+        width, at = read_number(data, at, end)
+        if at < 0:
+            return at
+        if width < 1 or width > 16:
+            return np.int64(-BAD_DECIMAL)
+    if end - at < width:
+        return np.int64(-CUT_SHORT)
+    if fill:
+        # Big-endian of any width becomes 16 bytes little-endian; the sign fills the rest.
+        target = node["values_at"] + 16 * node["length"]
+        for index in range(width):
+            heap[target + index] = data[at + width - 1 - index]
+        sign = np.uint8(255) if data[at] >= 128 else np.uint8(0)
+        for index in range(width, 16):
+            heap[target + index] = sign
+    return at + width
+
+
+@kernel(types.void(_NODES, types.int64, U8, I32, I64))
+def _fill_nulls(nodes: Any, first: Any, heap: Any, heap32: Any, heap64: Any) -> None:
+    """A null into the node and into every node below it, but for what a null array or map holds."""
+    below = first
+    while below < nodes[first]["end"]:
+        node = nodes[below]
+        slot, kind, values_at = node["length"], node["kind"], node["values_at"]
+        heap[node["valid_at"] + slot] = 0
+        if kind == BYTES:
+            heap32[values_at // 4 + slot + 1] = np.int32(node["byte_length"])
+        elif kind == REPEATED:
+            heap32[values_at // 4 + slot + 1] = np.int32(nodes[below + 1]["length"])
+        elif kind == BOOLEAN:
+            heap[values_at + slot] = 0
+        elif kind in (INT, FLOAT):
+            heap32[values_at // 4 + slot] = 0
+        elif kind in (LONG, DOUBLE):
+            heap64[values_at // 8 + slot] = 0
+        elif kind in (DECIMAL_FIXED, DECIMAL_BYTES):
+            heap64[values_at // 8 + 2 * slot] = 0
+            heap64[values_at // 8 + 2 * slot + 1] = 0
+        below = node["end"] if kind == REPEATED else below + 1
+
+
+@kernel(TWO_I64(U8_IN, types.int64, types.int64))
+def _read_run(data: Any, at: Any, end: Any) -> Any:
+    """(elements of the next run of an array or map, 0 behind the last one; the place behind, or minus the fault)."""
+    elements, at = read_number(data, at, end)
+    if at >= 0 and elements < 0:
+        # A negative count is followed by the run's bytes, which only serve skipping.
+        if elements < at - end:
+            return np.int64(0), np.int64(-BAD_LENGTH)
+        elements = -elements
+        _skipped, at = read_number(data, at, end)
+    if at >= 0 and (elements < 0 or elements > end - at):
+        return np.int64(0), np.int64(-BAD_LENGTH)
+    return elements, at
+
+
+@kernel(
+    types.int64(
+        U8_IN,  # data
+        types.int64,  # where the record's values begin
+        types.int64,  # where it ends
+        _NODES,
+        types.boolean,  # fill
+        U8,  # heap
+        I32,  # the same heap
+        I64,  # the same heap
+        I64,  # frames: (node, elements left) of each open array
+    )
+)
+def _decode_record(
+    data: Any, at: Any, end: Any, nodes: Any, fill: bool, heap: Any, heap32: Any, heap64: Any, frames: Any
+) -> Any:
+    """The place behind the record's last value, or minus the fault."""
+    number = np.int64(0)
+    open_frames = 0
+    while True:
+        # Behind the last node of an open array's element: the next element, the next run of elements, or its end.
+        while open_frames > 0 and number == nodes[frames[2 * open_frames - 2]]["end"]:
+            array = frames[2 * open_frames - 2]
+            left = frames[2 * open_frames - 1] - 1
+            if left <= 0:
+                left, at = _read_run(data, at, end)
+                if at < 0:
+                    return at
+                if left == 0:
+                    slot = nodes[array]["length"]
+                    nodes[array]["length"] = slot + 1
+                    if fill:
+                        elements = nodes[array + 1]["length"]
+                        heap32[nodes[array]["values_at"] // 4 + slot + 1] = np.int32(elements)
+                    open_frames -= 1
+                    continue
+            frames[2 * open_frames - 1] = left
+            number = array + 1
+        if number == len(nodes):
+            return at
+        node = nodes[number]
+        kind, null_branch = node["kind"], node["null_branch"]
+        if null_branch != NO_UNION:
+            branch, at = read_number(data, at, end)
+            if at < 0:
+                return at
+            if branch < 0 or branch > (0 if null_branch == -1 else 1):
+                return np.int64(-BAD_BRANCH)
+            if branch == null_branch:
+                if fill:
+                    _fill_nulls(nodes, number, heap, heap32, heap64)
+                below, number = number, node["end"]
+                while below < number:
+                    nodes[below]["length"] += 1
+                    below = nodes[below]["end"] if nodes[below]["kind"] == REPEATED else below + 1
+                continue
+        if fill:
+            heap[node["valid_at"] + node["length"]] = 1
+        if kind == REPEATED:
+            # One element less than one: the loop above reads the first run.
+            frames[2 * open_frames] = number
+            frames[2 * open_frames + 1] = 1
+            open_frames += 1
+            number = node["end"]
+            continue
+        if kind in (LONG, INT):
+            at = _read_integer(data, at, end, node, fill, heap32, heap64)
+        elif kind == BYTES:
+            at = _read_bytes(data, at, end, node, fill, heap, heap32)
+        elif kind in (DOUBLE, FLOAT):
+            at = _read_float(data, at, end, node, fill, heap)
+        elif kind == BOOLEAN:
+            at = _read_boolean(data, at, end, node, fill, heap)
+        elif kind in (DECIMAL_FIXED, DECIMAL_BYTES):
+            at = _read_decimal(data, at, end, node, fill, heap)
+        # A record needs nothing but its validity; its fields come next.
+        if at < 0:
+            return at
+        node["length"] += 1
+        number += 1
+
+
 @kernel(
     types.void(
         U8_IN,  # data
         types.int64,  # records_max
-        I64_IN,  # kinds
-        I64_IN,  # null_branches
-        I64_IN,  # ends
-        I64_IN,  # sizes
+        _NODES,
         types.boolean,  # fill
-        I64,  # lengths: values per node so far
-        I64,  # byte_lengths: string bytes per node so far
-        I64_IN,  # places: 3 per node
         U8,  # heap
         I32,  # the same heap
         I64,  # the same heap
@@ -243,26 +459,15 @@ class _Columns:
 def _decode(
     data: Any,
     records_max: int,
-    kinds: Any,
-    null_branches: Any,
-    ends: Any,
-    sizes: Any,
+    nodes: Any,
     fill: bool,
-    lengths: Any,
-    byte_lengths: Any,
-    places: Any,
     heap: Any,
     heap32: Any,
     heap64: Any,
     frames: Any,
     result: Any,
 ) -> None:
-    nodes = len(kinds)
     data_end = np.int64(len(data))
-    if fill:
-        for node in range(nodes):
-            if kinds[node] == BYTES or kinds[node] == REPEATED:
-                heap32[places[3 * node + 1] // 4] = 0
     start = np.int64(0)
     records = 0
     while records < records_max and start + 4 <= data_end:
@@ -272,179 +477,15 @@ def _decode(
             | (np.int64(data[start + 2]) << np.int64(8))
             | np.int64(data[start + 3])
         )
-        at = start + 4
         if record_length >= np.int64(0x80000000):
             result[0], result[2] = records, BAD_LENGTH
             return
-        end = at + record_length
+        end = start + 4 + record_length
         if end > data_end:
             break
-        node = 0
-        open_frames = 0
-        while True:
-            # Behind the last node of an open array's element: the next element, the next run of elements, or its end.
-            while open_frames > 0 and node == ends[frames[2 * open_frames - 2]]:
-                array = frames[2 * open_frames - 2]
-                left = frames[2 * open_frames - 1] - 1
-                if left <= 0:
-                    left, at = read_number(data, at, end)
-                    if at < 0:
-                        result[0], result[2] = records, -at
-                        return
-                    if left < 0:
-                        # A negative count is followed by the run's bytes, which only serve skipping.
-                        if left < at - end:
-                            result[0], result[2] = records, BAD_LENGTH
-                            return
-                        left = -left
-                        _skipped, at = read_number(data, at, end)
-                        if at < 0:
-                            result[0], result[2] = records, -at
-                            return
-                    if left < 0 or left > end - at:
-                        result[0], result[2] = records, BAD_LENGTH
-                        return
-                    if left == 0:
-                        slot = lengths[array]
-                        lengths[array] = slot + 1
-                        if fill:
-                            heap32[places[3 * array + 1] // 4 + slot + 1] = np.int32(lengths[array + 1])
-                        open_frames -= 1
-                        continue
-                frames[2 * open_frames - 1] = left
-                node = array + 1
-            if node == nodes:
-                break
-            kind = kinds[node]
-            slot = lengths[node]
-            null_branch = null_branches[node]
-            is_null = False
-            if null_branch != NO_UNION:
-                branch, at = read_number(data, at, end)
-                if at < 0:
-                    result[0], result[2] = records, -at
-                    return
-                if branch < 0 or branch > (0 if null_branch == -1 else 1):
-                    result[0], result[2] = records, BAD_BRANCH
-                    return
-                is_null = branch == null_branch
-            if is_null:
-                below = node
-                subtree_end = ends[node]
-                while below < subtree_end:
-                    below_kind = kinds[below]
-                    below_slot = lengths[below]
-                    lengths[below] = below_slot + 1
-                    if fill:
-                        heap[places[3 * below] + below_slot] = 0
-                        values_at = places[3 * below + 1]
-                        if below_kind == BYTES:
-                            heap32[values_at // 4 + below_slot + 1] = np.int32(byte_lengths[below])
-                        elif below_kind == REPEATED:
-                            heap32[values_at // 4 + below_slot + 1] = np.int32(lengths[below + 1])
-                        elif below_kind == BOOLEAN:
-                            heap[values_at + below_slot] = 0
-                        elif below_kind in (INT, FLOAT):
-                            heap32[values_at // 4 + below_slot] = 0
-                        elif below_kind in (LONG, DOUBLE):
-                            heap64[values_at // 8 + below_slot] = 0
-                        elif below_kind in (DECIMAL_FIXED, DECIMAL_BYTES):
-                            heap64[values_at // 8 + 2 * below_slot] = 0
-                            heap64[values_at // 8 + 2 * below_slot + 1] = 0
-                    below = ends[below] if below_kind == REPEATED else below + 1
-                node = subtree_end
-                continue
-            if fill:
-                heap[places[3 * node] + slot] = 1
-            values_at = places[3 * node + 1]
-            if kind == REPEATED:
-                # One element less than one: the loop above reads the first run.
-                frames[2 * open_frames] = node
-                frames[2 * open_frames + 1] = 1
-                open_frames += 1
-                node = ends[node]
-                continue
-            lengths[node] = slot + 1
-            if kind in (LONG, INT):
-                number, at = read_number(data, at, end)
-                if at < 0:
-                    result[0], result[2] = records, -at
-                    return
-                if kind == INT:
-                    if number < -2147483648 or number > 2147483647:
-                        result[0], result[2] = records, INT_RANGE
-                        return
-                    if sizes[node] > 0 and (number < 0 or number >= sizes[node]):
-                        result[0], result[2] = records, BAD_SYMBOL
-                        return
-                    if fill:
-                        heap32[values_at // 4 + slot] = np.int32(number)
-                elif fill:
-                    heap64[values_at // 8 + slot] = number
-            elif kind == BYTES:
-                length = sizes[node]
-                if length == 0:
-                    length, at = read_number(data, at, end)
-                    if at < 0:
-                        result[0], result[2] = records, -at
-                        return
-                if length < 0 or length > end - at:
-                    result[0], result[2] = records, BAD_LENGTH
-                    return
-                used = byte_lengths[node]
-                byte_lengths[node] = used + length
-                if fill:
-                    target = places[3 * node + 2] + used
-                    for index in range(length):
-                        heap[target + index] = data[at + index]
-                    heap32[values_at // 4 + slot + 1] = np.int32(used + length)
-                at += length
-            elif kind in (DOUBLE, FLOAT):
-                width = 8 if kind == DOUBLE else 4
-                if end - at < width:
-                    result[0], result[2] = records, CUT_SHORT
-                    return
-                if fill:
-                    # Little-endian in Avro as in Arrow.
-                    for index in range(width):
-                        heap[values_at + slot * width + index] = data[at + index]
-                at += width
-            elif kind == BOOLEAN:
-                if at >= end:
-                    result[0], result[2] = records, CUT_SHORT
-                    return
-                if data[at] > 1:
-                    result[0], result[2] = records, BAD_BOOLEAN
-                    return
-                if fill:
-                    heap[values_at + slot] = data[at]
-                at += 1
-            elif kind in (DECIMAL_FIXED, DECIMAL_BYTES):
-                width = sizes[node]
-                if kind == DECIMAL_BYTES:
-                    width, at = read_number(data, at, end)
-                    if at < 0:
-                        result[0], result[2] = records, -at
-                        return
-                    if width < 1 or width > 16:
-                        result[0], result[2] = records, BAD_DECIMAL
-                        return
-                if end - at < width:
-                    result[0], result[2] = records, CUT_SHORT
-                    return
-                if fill:
-                    # Big-endian of any width becomes 16 bytes little-endian; the sign fills the rest.
-                    target = values_at + 16 * slot
-                    for index in range(width):
-                        heap[target + index] = data[at + width - 1 - index]
-                    sign = np.uint8(255) if data[at] >= 128 else np.uint8(0)
-                    for index in range(width, 16):
-                        heap[target + index] = sign
-                at += width
-            # A record needs nothing but its validity; its fields come next.
-            node += 1
+        at = _decode_record(data, start + 4, end, nodes, fill, heap, heap32, heap64, frames)
         if at != end:
-            result[0], result[2] = records, LEFT_OVER
+            result[0], result[2] = records, -at if at < 0 else LEFT_OVER
             return
         records += 1
         start = end
