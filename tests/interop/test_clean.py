@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.explained import Explained
+from lakeward.cli.explain_command import explanation_of
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.metadata.log_file import metadata_blocks
 from lakeward.services.clean.plan.storage_states import FileState
@@ -96,7 +96,7 @@ def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compact
     config.write_text('[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n')
 
     def verdicts(names: set[str]) -> dict[str, FileExplanation]:
-        explained = Explained(open_table(str(table.path), config, timezone="UTC"))
+        explained = explanation_of(open_table(str(table.path), config, timezone="UTC"))
         return {name: explained.file(name) for name in names}
 
     files = data_files(table.path)

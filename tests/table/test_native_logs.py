@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import UsageError
-from lakeward.cli.explained import find_path
 from lakeward.protocol.refusals.eligibility import find_all_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences
+from lakeward.services.together.explaining.table_explanation import find_path
 from lakeward.storage.local import LocalStorage
 from lakeward.table.damaged_file import DamageKind
 from lakeward.table.file_system_view import sort_files

@@ -24,17 +24,15 @@ from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import watched_tables
 from lakeward.config.file import load_settings
-from lakeward.config.settings import Settings
+from lakeward.config.settings import LockSettings, Settings, TableSettings
 from lakeward.config.short_name import find_by_short_name, names_of
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.listing_source import listing_source
 from lakeward.table.not_a_table import check_is_table
-from lakeward.table.snapshot import take_snapshot
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
 
 if TYPE_CHECKING:
-    from lakeward.config.settings import LockSettings, TableSettings
     from lakeward.storage.storage import Storage
-    from lakeward.table.snapshot import TableSnapshot
 
 TABLE_PANEL = "The table"
 

@@ -6,6 +6,7 @@ Touches: stdout; the table and the store, reading only.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +17,10 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
 from lakeward.base.quantities import format_iso_time, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.explained import Explained, JudgedBy
 from lakeward.cli.options.plan_options import StatedPlan
 from lakeward.cli.plan_command import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
 from lakeward.cli.result import NOTHING_EXIT, Result
+from lakeward.cli.serviced import judge_of
 from lakeward.cli.services.clean_view import keeper_as_json
 from lakeward.cli.services.savepoint_commands import explain_pinned, savepoints_as_json
 from lakeward.cli.terminal import Rendered, Terminal
@@ -27,15 +28,18 @@ from lakeward.config.permitted_services import standing_of
 from lakeward.config.settings import Writers
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
+from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.storage_states import StorageStates
+from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, instant_in_sentences
+from lakeward.services.together.explaining.table_explanation import JudgedBy, TableExplanation
+from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
-    from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 
 
@@ -73,23 +77,49 @@ def explain(
     return _explain_file(opened, file) if file is not None else _explain_instant(opened, instant or "")
 
 
+def explanation_of(opened: ConfiguredTable, snapshot: TableSnapshot | None = None) -> TableExplanation:
+    """The table as its configuration judges it.
+
+    Args:
+        snapshot: one that was taken just now; else one is taken.
+    """
+    table = opened.table
+    return TableExplanation(
+        judge_of(opened, opened.locks),
+        snapshot or opened.snapshot(),
+        clean=table.section(CleanSettings),
+        archive=table.section(ArchiveSettings),
+        as_hudi_has_it=table.as_hudi_has_it,
+    )
+
+
+def _from_here(given: str, base_path: str) -> str | None:
+    """The path below a table of the file system that a path from the current folder is; None where it is not below."""
+    if os.path.isabs(given) or "://" in given or not base_path.startswith("/"):
+        return None
+    # Links are followed in both, but for that of the file itself: a table holds none.
+    folder, name = os.path.split(os.path.join(os.getcwd(), given))
+    path, root = os.path.join(os.path.realpath(folder), name), os.path.realpath(base_path)
+    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None
+
+
 def _explain_file(opened: ConfiguredTable, given: str) -> Result:
-    explained = Explained(opened)
-    found = explained.file(given)
+    explained = explanation_of(opened)
+    found = explained.file(given, from_here=_from_here(given, opened.base_path))
     sentences = explain_in_sentences(found, now=SystemClock().now(), zone=explained.snapshot.zone.zone)
     is_known = found.verdict is not Gone.UNKNOWN
     return _sentences_result(explained, file_as_json(found), sentences, is_known=is_known)
 
 
 def _explain_instant(opened: ConfiguredTable, time: str) -> Result:
-    explained = Explained(opened)
+    explained = explanation_of(opened)
     found = explained.instant(time)
     sentences = instant_in_sentences(found, explained.snapshot, now=SystemClock().now())
     return _sentences_result(explained, instant_as_json(found), sentences, is_known=found.is_known)
 
 
 def _sentences_result(
-    explained: Explained, document: dict[str, Any], sentences: Sequence[str], *, is_known: bool
+    explained: TableExplanation, document: dict[str, Any], sentences: Sequence[str], *, is_known: bool
 ) -> Result:
     def render(console: Terminal) -> None:
         for sentence in (*sentences, explained.judged_by.sentence):
@@ -114,7 +144,7 @@ def _explain_table(opened: ConfiguredTable, stated: StatedPlan) -> Result:
         if not stated.is_silent or standing.may(TableService.COMPACTION) or not standing.may(TableService.CLEANING):
             raise  # there is nothing else that could be said
     standing = standing_of(opened.table, snapshot, beside_writers=beside_writers)
-    explained = Explained(opened, snapshot=snapshot)
+    explained = explanation_of(opened, snapshot)
     states, archiving, now = explained.storage_states, explained.archiving, SystemClock().now()
     pinned = explained.pinned
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -45,9 +45,6 @@ from lakeward.table.metadata.compact_after import MetadataCompactAfter
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.timeline.timeline import load_timeline
-
-if TYPE_CHECKING:
-    pass
 
 
 def engine_rule_of(opened: ConfiguredTable, stated: StatedPlan) -> EngineRule:

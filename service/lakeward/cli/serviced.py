@@ -30,6 +30,7 @@ from lakeward.config.settings import LockSettings, Writers
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
+from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.table.listing_source import listing_source
 
@@ -80,6 +81,13 @@ def interruptible() -> Iterator[Guard]:
     finally:
         if is_ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def judge_of(opened: ConfiguredTable, locks: LockSettings) -> Judge:
+    """Decides which pending services are dead."""
+    stopped = locks.writers is Writers.STOPPED
+    place = (opened.storage, opened.base_path, SystemClock(), Processes())
+    return Judge(*place, opened.table.silent_after, writers_stopped=stopped)
 
 
 def compaction_options(opened: ConfiguredTable, locks: LockSettings) -> CompactionOptions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,16 +23,13 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.parquet.columns import read_columns
 from lakeward.protocol.table_birth import TableThere, check_is_free, create_table
-from lakeward.storage.storage import join
+from lakeward.storage.storage import Storage, join
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.new_keys import KeyGeneratorKind
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
 from lakeward.write.keys.key_generator import key_generator
-
-if TYPE_CHECKING:
-    from lakeward.storage.storage import Storage
 
 FOOTERS_MAX = 1000
 """Base files whose rows are counted for a message."""

@@ -7,6 +7,7 @@ Keeps:   1. nothing is written without a statement about the table's other write
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from lakeward.base.quantities import format_instant, format_size, parse_memory, 
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.bloom_filter import StatedBloomFilter, bounded_filters
-from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.store import AWAY
@@ -43,12 +44,8 @@ from lakeward.write.whole_write import WriteReport, known_schema, preview_rows, 
 from lakeward.write.write_start import timeline_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
 
-    from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.cli.options.engine import CommandEngines
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.write.flow.flow import Flow

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel, SecretStr
@@ -25,10 +25,6 @@ from lakeward.config.places import find_missing, where_of
 from lakeward.config.reference import given_keys, kind_of, write_key, write_value
 from lakeward.config.settings import KeyPath, Settings, TableSettings
 from lakeward.storage.storage_of_url import open_storage
-
-if TYPE_CHECKING:
-    from lakeward.config.file import Reading
-
 
 FileArgument = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The TOML file, unless --config names it.")]
 SetOption = Annotated[

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,8 +31,6 @@ from lakeward.state.records import (
 from lakeward.storage.storage_of_url import open_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakeward.config.settings import Settings
     from lakeward.state.store import Store
 

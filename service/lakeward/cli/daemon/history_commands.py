@@ -5,8 +5,9 @@ Touches: stdout; the store, reading only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -25,10 +26,6 @@ from lakeward.state.records import (
     CleanerProgress,
     JobRecord,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, the newest first.")]
 

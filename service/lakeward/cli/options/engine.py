@@ -14,7 +14,7 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.printable import printable_url
 from lakeward.cli.options.values import parse_pairs
-from lakeward.engine.dispatch.engine_rule import EngineSetting, StatedSetting, rule_of_commands
+from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, StatedSetting, rule_of_commands
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
 from lakeward.engine.dispatch.spark import SparkDispatcher
@@ -24,7 +24,6 @@ from lakeward.protocol.progress import Engine
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings, SparkSettings
     from lakeward.engine.dispatch.dispatcher import Dispatcher
-    from lakeward.engine.dispatch.engine_rule import EngineRule
 
 
 ENGINE_PANEL = "Where work runs"

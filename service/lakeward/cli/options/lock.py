@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -17,14 +17,11 @@ from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.values import parse_option
 from lakeward.config.lock_provider import LockProvider
-from lakeward.config.settings import LOCK_WAIT_SECONDS, Writers
+from lakeward.config.settings import LOCK_WAIT_SECONDS, LockSettings, Writers, ZooKeeperSettings
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.lock_choice import SHARING_OPTIONS, provider_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
-
-if TYPE_CHECKING:
-    from lakeward.config.settings import LockSettings, ZooKeeperSettings
 
 STOPPED = "stopped"
 WRITERS_PANEL = "The table's other writers"

@@ -15,14 +15,13 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.values import parse_pairs
 from lakeward.services.compaction.plan.compaction_type import CompactionType
-from lakeward.services.compaction.plan.planner import merge_settings, planner_of
+from lakeward.services.compaction.plan.planner import Planner, merge_settings, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter, matches
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 
 if TYPE_CHECKING:
     from lakeward.config.settings import TableSettings
     from lakeward.services.compaction.plan.decision import PlanOutcome
-    from lakeward.services.compaction.plan.planner import Planner
     from lakeward.services.compaction.plan.trigger import Trigger
 
 

@@ -32,17 +32,14 @@ from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.together.versions.plan.layout_change import Layout
 from lakeward.services.together.versions.run.layout_step import LayoutWork, change_layout, preview_layout_change
-from lakeward.services.together.versions.run.version_step import change_version, preview_version_change
+from lakeward.services.together.versions.run.version_step import Compact, change_version, preview_version_change
 from lakeward.table.damaged_file import damaged_error
 from lakeward.write.file_sort import sort_slices
 from lakeward.write.handles.handle import sort_target_at
 
 if TYPE_CHECKING:
-    from lakeward.cli.configured_table import ConfiguredTable
-    from lakeward.cli.options.engine import CommandEngines
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.services.together.versions.plan.change_step import ChangeStep
-    from lakeward.services.together.versions.run.version_step import Compact
 
 
 _SHOWN = 20

@@ -7,6 +7,7 @@ Keeps:   1. a partition that matches nothing is an error;
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,8 +38,6 @@ from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.selection import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lakeward.format.timeline.clean_plan import CleanPlan
     from lakeward.services.clean.plan.options import CleanOptions
     from lakeward.table.snapshot import TableSnapshot

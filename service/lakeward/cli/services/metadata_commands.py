@@ -18,26 +18,22 @@ from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTab
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
-from lakeward.cli.serviced import compaction_options, interruptible
+from lakeward.cli.serviced import compaction_options, interruptible, judge_of
 from lakeward.cli.services.metadata_view import metadata_done_as_json, metadata_headlines
 from lakeward.cli.terminal import Rendered, Terminal
-from lakeward.config.settings import Writers
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.dead_slices import file_names
 from lakeward.services.metadata.plan.due_before_writers import MetadataService
 from lakeward.services.metadata.run.indexing_abort import abort_indexing as abort
 from lakeward.services.metadata.run.indexing_abort import preview_aborting
-from lakeward.services.metadata.run.metadata_round import MetadataServices
-from lakeward.services.metadata.run.removal import preview_removal, remove_metadata
+from lakeward.services.metadata.run.metadata_round import MetadataServices, MetadataWork
+from lakeward.services.metadata.run.removal import Removal, preview_removal, remove_metadata
 from lakeward.storage.storage import join
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings
-    from lakeward.services.metadata.run.metadata_round import MetadataWork
-    from lakeward.services.metadata.run.removal import Removal
 
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
@@ -135,14 +131,7 @@ def abort_indexing(
     stays. It counts as gone with --writers stopped, or once nothing of it has changed for rollback.silent_after.
     """
     locks = stated.over(opened, dry_run=dry_run)
-    judge = Judge(
-        opened.storage,
-        opened.base_path,
-        SystemClock(),
-        Processes(),
-        opened.table.silent_after,
-        writers_stopped=locks.writers is Writers.STOPPED,
-    )
+    judge = judge_of(opened, locks)
     zone = opened.table.timezone
     if dry_run:
         done = preview_aborting(judge, instant, timezone=zone)

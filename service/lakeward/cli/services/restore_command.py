@@ -20,11 +20,10 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.config.settings import Writers
-from lakeward.services.together.restore.run.restore import preview_restore
+from lakeward.services.together.restore.run.restore import Restored, preview_restore
 from lakeward.services.together.restore.run.restore import restore as restore_table
 
 if TYPE_CHECKING:
-    from lakeward.services.together.restore.run.restore import Restored
     from lakeward.services.together.restore.run.restore_preparation import PlannedRestore, Undone
 
 

@@ -30,7 +30,6 @@ from lakeward.services.rollback.run.roll_back import (
 )
 
 if TYPE_CHECKING:
-    from lakeward.protocol.pending.rollback import RollbackDecision
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.table.timeline.timeline import Timeline
 

@@ -54,7 +54,6 @@ from lakeward.services.rollback.run.roll_back import find_decisions, preview, ro
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
-    from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.services.compaction.plan.decision import Reason
     from lakeward.table.file_system_view import GroupId

@@ -9,7 +9,7 @@ See:     docs/decisions/0009-plans-expire.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,16 +18,12 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
-from lakeward.protocol.pending.pending_work import pending_work
+from lakeward.protocol.pending.pending_work import PendingWork, pending_work
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import label
 from lakeward.protocol.transition import ServiceAction
-from lakeward.services.compaction.run.unschedule import Hindrance, StillScheduled, preview_unscheduling
+from lakeward.services.compaction.run.unschedule import Hindrance, StillScheduled, Unscheduled, preview_unscheduling
 from lakeward.services.compaction.run.unschedule import unschedule as unschedule_plan
-
-if TYPE_CHECKING:
-    from lakeward.protocol.pending.pending_work import PendingWork
-    from lakeward.services.compaction.run.unschedule import Unscheduled
 
 
 def unschedule(

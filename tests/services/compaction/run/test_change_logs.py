@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.explained import Explained
+from lakeward.cli.explain_command import explanation_of
 from lakeward.format.file_name import CDC_SUFFIX, parse_any_data_file
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
@@ -132,7 +132,7 @@ def test_a_report_tells_it_from_logs_of_rows(base: Path) -> None:
 
 def test_explain_names_it_among_the_files_of_its_compaction(base: Path, instants: tuple[str, str, str]) -> None:
     """It is told from logs of rows there."""
-    explained = Explained(open_table(str(base), None, timezone="UTC"))
+    explained = explanation_of(open_table(str(base), None, timezone="UTC"))
     files = {file.path: file for file in explained.instant(instants[2]).facts.files}
     assert files.keys() == of(base, instants[2])
     assert [file.is_change_log for path, file in sorted(files.items())] == [True, False]

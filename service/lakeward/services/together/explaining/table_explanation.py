@@ -6,23 +6,17 @@ Touches: the table, reading only: a scan, one read for each clean and each savep
 
 from __future__ import annotations
 
-import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lakeward.base.clock import SystemClock
 from lakeward.base.errors import NotFound, Refused, UsageError
-from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.config.settings import Writers
 from lakeward.format.file_name import check_relative_path, parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
-from lakeward.protocol.owner import Processes
-from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.read.slice_input import MERGED_BY_KEY
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
@@ -38,7 +32,7 @@ from lakeward.services.savepoint.run import find_pinned
 from lakeward.services.savepoint.savepoint_plan import Pinned
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
-from lakeward.storage.storage import is_absolute, join
+from lakeward.storage.storage import join
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import HOODIE_FOLDER, timeline_folder
@@ -68,42 +62,47 @@ class JudgedBy:
         )
 
 
-class Explained:
+class TableExplanation:
     def __init__(
         self,
-        opened: ConfiguredTable,
+        judge: Judge,
+        snapshot: TableSnapshot,
         *,
-        snapshot: TableSnapshot | None = None,
+        clean: CleanSettings,
+        archive: ArchiveSettings,
+        as_hudi_has_it: Mapping[str, str],
     ) -> None:
         """
         Args:
-            snapshot: one that was taken just now; else one is taken.
+            as_hudi_has_it: what other services are given, by Hudi's keys.
         """
-        self._opened = opened
-        self.snapshot = snapshot or opened.snapshot()
+        self._judge = judge
+        self._storage = judge.storage
+        self._base_path = judge.base_path
+        self.snapshot = snapshot
+        self._clean = clean
+        self._archive = archive
+        self._as_hudi_has_it = as_hudi_has_it
 
     @cached_property
     def clean(self) -> CleanOutcome:
         """A clean of the whole table as it would be planned now; by Hudi's default where it is unknown how much the
         table's writers keep, and none is planned.
         """
-        opened = self._opened
-        options = replace(opened.table.section(CleanSettings).options, policy=self.judged_by.clean)
-        return CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock()).outcome(self.snapshot)
+        options = replace(self._clean.options, policy=self.judged_by.clean)
+        return CleanChoice(self._storage, self._base_path, options, clock=self._judge.clock).outcome(self.snapshot)
 
     @cached_property
     def judged_by(self) -> JudgedBy:
         """The settings: of the configuration, key by key; what it does not say is as for commands without options."""
-        opened, table = self._opened, self._opened.table
-        clean, archive = table.section(CleanSettings), table.section(ArchiveSettings)
-        kept = find_retention(opened.storage, self.snapshot, clean.options)
-        because = "the configuration says so" if clean.is_given else kept.why
-        beside = table.as_hudi_has_it
+        kept = find_retention(self._storage, self.snapshot, self._clean.options)
+        because = "the configuration says so" if self._clean.is_given else kept.why
+        beside = self._as_hudi_has_it
         return JudgedBy(
             kept.policy or CleanPolicy(),
             because if kept.policy is not None else f"that is Hudi's default, and {because}",
-            archive.chosen(beside),
-            "the configuration says so" if archive.by_hudis_keys(beside) else "that is Hudi's default",
+            self._archive.chosen(beside),
+            "the configuration says so" if self._archive.by_hudis_keys(beside) else "that is Hudi's default",
         )
 
     @cached_property
@@ -112,20 +111,23 @@ class Explained:
 
     @cached_property
     def pinned(self) -> list[Pinned]:
-        return find_pinned(self._opened.storage, self._opened.base_path, self.snapshot)
+        return find_pinned(self._storage, self._base_path, self.snapshot)
 
     @cached_property
     def archiving(self) -> ArchivePlan | None:
         """What the archiver would do now; None where it is refused."""
-        opened = self._opened
         try:
-            options = self.judged_by.archive
-            return archive_plan_of(opened.storage, opened.base_path, self.snapshot, options, clock=SystemClock())
+            options, clock = self.judged_by.archive, self._judge.clock
+            return archive_plan_of(self._storage, self._base_path, self.snapshot, options, clock=clock)
         except (Refused, NotFound):
             return None  # what is not found, an archiver that is at work took just now
 
-    def file(self, given: str) -> FileExplanation:
-        """Raises `UsageError`."""
+    def file(self, given: str, *, from_here: str | None = None) -> FileExplanation:
+        """Raises `UsageError`.
+
+        Args:
+            from_here: see `find_path`.
+        """
         facts = FileFacts(
             cleans=self._cleans,
             planned_deletions=self._planned_deletions(),
@@ -134,17 +136,10 @@ class Explained:
         )
         if (name := parse_any_data_file(posixpath.basename(given), native=True)) is not None:
             facts = replace(facts, committed=_paths(self._commit(name.instant)))
-        opened = self._opened
-        path = find_path(
-            given,
-            base_path=opened.base_path,
-            snapshot=self.snapshot,
-            facts=facts,
-            from_here=_from_here(given, opened.base_path),
-        )
+        path = find_path(given, base_path=self._base_path, snapshot=self.snapshot, facts=facts, from_here=from_here)
         if not any(path == known for files in self.snapshot.files for known, _ in files.sizes):
             # What no listing has may be there all the same, in a folder that is no partition.
-            status = opened.storage.stat(join(opened.base_path, path))
+            status = self._storage.stat(join(self._base_path, path))
             is_file = status is not None and not status.is_folder
             facts = replace(
                 facts, rolled_back=self._rolled_back(), unlisted_size=status.size if status and is_file else None
@@ -159,14 +154,14 @@ class Explained:
                 why="That is digits alone, as at the beginning of the names of the timeline's files.",
                 remedy="`lakeward inspect` shows the timeline; --file explains a data file.",
             )
-        opened, timeline = self._opened, self.snapshot.timeline
+        timeline = self.snapshot.timeline
         commit = self._commit(time)
         rolled_back = self._rolled_back()
         facts = FileFacts(cleans=self._cleans, quarantine=self._quarantine, rolled_back=rolled_back)
         explainer = FileExplainer(self.snapshot, self.clean, facts)
         archived: str | None = None
         if timeline.find(time) is None:
-            times = load_archived_times(opened.storage, opened.base_path, self.snapshot.config, {time})
+            times = load_archived_times(self._storage, self._base_path, self.snapshot.config, {time})
             archived = times.completion_times.get(time)
         target = self.snapshot.rollback_targets.get(time)
         return explain_instant(
@@ -181,43 +176,28 @@ class Explained:
                 rolled_back_by=rolled_back.get(time),
                 rolls_back=[*(done for done, by in rolled_back.items() if by == time), *([target] if target else [])],
                 archiving=self.archiving,
-                decision=next((each for each in self._decisions() if each.instant == time), None),
+                decision=next((each for each in self._judge.services(self.snapshot) if each.instant == time), None),
             ),
         )
 
-    def _decisions(self) -> tuple[RollbackDecision, ...]:
-        """What a rollback would do to each pending service."""
-        opened = self._opened
-        judge = Judge(
-            opened.storage,
-            opened.base_path,
-            SystemClock(),
-            Processes(),
-            opened.table.silent_after,
-            writers_stopped=opened.locks.writers is Writers.STOPPED,
-        )
-        return judge.services(self.snapshot)
-
     @cached_property
     def _quarantine(self) -> Quarantine:
-        return load_quarantine(self._opened.storage, self._opened.base_path)
+        return load_quarantine(self._storage, self._base_path)
 
     @cached_property
     def _cleans(self) -> tuple[Clean, ...]:
-        opened = self._opened
-        return read_cleans(opened.storage, opened.base_path, self.snapshot.config, self.snapshot.timeline)
+        return read_cleans(self._storage, self._base_path, self.snapshot.config, self.snapshot.timeline)
 
     @cached_property
     def _contents(self) -> InstantContents:
-        opened = self._opened
-        return InstantContents(opened.storage, opened.base_path, self.snapshot.config, self.snapshot.timeline)
+        return InstantContents(self._storage, self._base_path, self.snapshot.config, self.snapshot.timeline)
 
     def _planned_deletions(self) -> dict[str, frozenset[str]]:
         """Paths that each pending clean is going to delete; a plan that is gone says nothing."""
         found = {}
         root, folder = (
-            clean_plan_root(self._opened.base_path),
-            timeline_folder(self._opened.base_path, self.snapshot.config),
+            clean_plan_root(self._base_path),
+            timeline_folder(self._base_path, self.snapshot.config),
         )
         for each in self.snapshot.timeline.instants:
             if each.action != "clean" or each.state is not State.REQUESTED or each.time not in self._pending_cleans:
@@ -236,16 +216,16 @@ class Explained:
 
     def _commit(self, time: str) -> CommitMetadata | None:
         """What a completed write of the active timeline says; None where there is none, or it cannot be read."""
-        opened, timeline = self._opened, self.snapshot.timeline
+        timeline = self.snapshot.timeline
         found = timeline.find_write(time)
         if found is None or found.state is not State.COMPLETED:
             return None
-        return TimelineReader(opened.storage, opened.base_path, self.snapshot.config, timeline).commit_metadata(found)
+        return TimelineReader(self._storage, self._base_path, self.snapshot.config, timeline).commit_metadata(found)
 
     def _rolled_back(self) -> dict[str, str]:
         """Maps what the rollbacks and restores on the timeline took off it to these."""
         readers = {"rollback": read_rolled_back, "restore": read_restored}
-        folder = timeline_folder(self._opened.base_path, self.snapshot.config)
+        folder = timeline_folder(self._base_path, self.snapshot.config)
         found = {}
         for each in self.snapshot.timeline.completed:
             if (read := readers.get(each.action)) is None:
@@ -324,16 +304,6 @@ def _known_paths(snapshot: TableSnapshot, facts: FileFacts) -> Iterator[str]:
     for run in facts.quarantine.runs:
         yield from (file.path for file in run.files)
     yield from facts.committed
-
-
-def _from_here(given: str, base_path: str) -> str | None:
-    """The path below a table of the file system that a path from the current folder is; None where it is not below."""
-    if is_absolute(given) or not base_path.startswith("/"):
-        return None
-    # Links are followed in both, but for that of the file itself: a table holds none.
-    folder, name = os.path.split(os.path.join(os.getcwd(), given))
-    path, root = os.path.join(os.path.realpath(folder), name), os.path.realpath(base_path)
-    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None
 
 
 def _paths(commit: CommitMetadata | None) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakeward.base.errors import LakewardError
-from lakeward.cli.explained import find_path
 from lakeward.services.together.explaining.file_explanation import FileFacts
+from lakeward.services.together.explaining.table_explanation import find_path
 from tests.services.clean.plan.clean_cases import path_of, read_table
 
 
