@@ -44,7 +44,10 @@ PHRASES = {
 # A phrase may go over the end of a line: of a comment, or of a string that the next line continues.
 GAP = r'(?:[\s#]|"\s*f?")+'
 FOUND = re.compile(
-    "|".join(rf"(?P<p{n}>\b{phrase}\b)".replace(" ", GAP) for n, phrase in enumerate(PHRASES.values())), re.IGNORECASE
+    "|".join(
+        rf"(?P<p{n}>(?<![\w-])(?:{phrase})(?![\w-]))".replace(" ", GAP) for n, phrase in enumerate(PHRASES.values())
+    ),
+    re.IGNORECASE,
 )
 
 

@@ -4,7 +4,7 @@ They are compiled for any processor of an architecture, so that a kernel that wa
 Code for the machine's own processor is faster by less than a tenth (`benchmarks/portable_kernels.py`).
 
 Touches: Numba's settings, of this process alone; the folder; a process that builds kernels where none are found.
-Keeps:   a process that Numba's own variables tell of a processor or of a place goes by them.
+Keeps:   Numba's own variables, where a process has them, decide about the processor and the place.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _ASSIGNED = re.compile(
 )
 
 _SHORTEST = 4
-"""Hiding every `a` would tell more than it hides."""
+"""Hiding every `a` would reveal more than it hides."""
 _WORKING_FOLDERS = frozenset({"PWD", "OLDPWD"})
 """Every shell sets them; a PWD in a connection string is a password."""
 

@@ -1,7 +1,7 @@
 """Processes of Lakeward do without pandas, also where it is installed.
 
 PyArrow imports it, if it can, with the first array that it makes: a quarter of a second of CPU and 30 MB for each
-process. Of what we use only Spark Connect needs it, which takes this back.
+process. Here only Spark Connect needs it, and it takes this back.
 
 Touches: what this process can import.
 """

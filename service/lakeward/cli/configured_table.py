@@ -125,7 +125,7 @@ def open_table(text: str, config: Path | None, *, timezone: str | None = None) -
     given = settings or Settings()
     table = given.table(given.name_of(base_path), base_path)
     if settings is None:
-        table = table.model_copy(update={"objective": None})  # it is a daemon's promise, and nothing tells of a daemon
+        table = table.model_copy(update={"objective": None})  # it is a daemon's promise, and no daemon is known here
     if timezone is not None:
         table = table.model_copy(update={"timezone": timezone})
     return ConfiguredTable(config, storage, base_path, given, table)

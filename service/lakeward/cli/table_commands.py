@@ -131,7 +131,7 @@ def create(
         has_metadata_table=stated.has_metadata_table,
         is_lsm_tree=layout is NewLayout.LSM_TREE,
     )
-    # What `lakeward write` could not make keys of is told now.
+    # Refuses now what `lakeward write` could not make keys from.
     key_generator(TableConfig(new.properties), names_single_field=True)
     try:
         if dry_run:

@@ -159,7 +159,7 @@ class Leases:
         for lease in (*self._store.leases.held(now), *self._store.leases.expired(now)):
             if lease.holder in dead:
                 self._store.leases.release(lease)
-        for holder in sorted(dead):  # last, since only its row tells that it is dead
+        for holder in sorted(dead):  # last, since only its row says that it is dead
             self._store.daemons.leave(holder)
 
     def _is_provably_dead(self, daemon: DaemonRecord) -> bool:
@@ -175,7 +175,7 @@ class Leases:
         for table in (held.lease.table for held in due):
             with self._lock:
                 if table not in self._held:
-                    continue  # it expired while the store was asked; the loop was told so
+                    continue  # it expired while the store was asked; the loop knows
                 if table in kept:
                     self._held[table] = kept[table]
                     continue

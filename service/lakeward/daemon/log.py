@@ -183,7 +183,7 @@ class _QuietHandler(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:
         kind = sys.exc_info()[0]
-        with suppress(OSError, ValueError):  # then there is no stream left to tell
+        with suppress(OSError, ValueError):  # then there is no stream left to write to
             self.stream.write(f"an event of {record.name} was lost: {kind.__name__ if kind else 'error'}\n")
 
 

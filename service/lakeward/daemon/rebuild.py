@@ -50,7 +50,7 @@ _COMPANIONS = ("", "-journal", "-wal", "-shm")
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """Move a damaged SQLite store away, and take from it what no timeline can tell again."""
+    """Move a damaged SQLite store away, and take from it what no timeline can replace."""
 
     kept_as: Path
     """The file under its new name."""

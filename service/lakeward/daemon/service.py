@@ -177,8 +177,8 @@ class DaemonLoop:
         self._discovered_once = False
         self._leases_kept_once = False
         self._watching_leases = False
-        """True while daemons are watched that may have died; what they held will soon be this daemon's, or is still
-        theirs.
+        """True while daemons are watched that may have died; what they held will soon be this daemon's, or they
+        still hold it.
         """
         self.jobs = JobRegistry()
         self._controls = ControlRegistry(foreign_seen=self._foreign_seen)
@@ -371,7 +371,7 @@ class DaemonLoop:
         )
 
     def read_controls(self) -> None:
-        """Hear what operators said; and tell the store again what it has not taken."""
+        """Read what operators ordered, and send the store again what it has not taken."""
         self._recorder.send(again=True)
         if self._controls_reading.begin():
             self._recorder.ask_for_controls(self._controls_read, self._controls_not_read)
@@ -419,7 +419,7 @@ class DaemonLoop:
         self._dead_locks.free(table for name, table in self._tables.items() if name not in self._leases.held)
 
     def _short_name(self, name: str) -> str:
-        """Free among all tables that are there, and among those that keep theirs."""
+        """Free among all tables that are there, and among those that keep their short name."""
         short = short_name(name, self._found)
         taken = {OTHER, *(table.shown_as for table in self._tables.values())}
         return name if short in taken else short

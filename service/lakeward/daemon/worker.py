@@ -11,7 +11,7 @@ done next. What one call leaves for the next is in two places: the watcher's vie
 
 One at a time, unless a caller takes long: for work that needs much memory for a moment.
 
-When several tables are polled for the first time, or planned, at once, what each leaves for good comes to lie
+When several tables are polled for the first time, or planned, at once, what each leaves for good lies
 between what all of them need for a moment only, and the process never gets that memory back: with a hundred tables
 of a thousand file groups it was twice as large. Python computes one at a time anyway. What is waited for is the
 storage, and one that hangs is not to hold up other tables, so a thread waits for as long as turns are short, and goes

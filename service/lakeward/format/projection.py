@@ -1,4 +1,4 @@
-"""Rows of an older schema in the table's schema: columns go by name, and values are promoted where types differ.
+"""Rows of an older schema in the table's schema: columns match by name, and values are promoted where types differ.
 
 Rows that were written before a field was added have in it what Hudi's own compaction gives them, which is not what one
 would think (docs/decisions/0049-what-a-column-holds-before-it-was-added.md has what each of Hudi's readers does):
@@ -84,7 +84,8 @@ class _Promotion:
         if pa.types.is_struct(target) and pa.types.is_struct(source):
             return self._struct(array, target, path)
         if pa.types.is_list(target) and pa.types.is_list(source):
-            # The element goes by place, not by name: it is `element` in 3-level lists and `array` in 2-level ones.
+            # The element is matched by place, not by name: it is `element` in 3-level lists and `array` in 2-level
+            # ones.
             return _with_children(array, target, [self._inside(array.values, target.value_type, f"{path}.element")])
         if pa.types.is_map(target) and pa.types.is_map(source):
             keys = self._inside(array.keys, target.key_type, f"{path}.key")
@@ -186,7 +187,7 @@ class _Promotion:
 def _by_digits(floats: pa.Array) -> pa.Array:
     """Floats as doubles of the same digits: 1.1f becomes 1.1, not 1.10000002384185791015625.
 
-    Hudi takes the digits that Java writes. From Java 19 on these are the fewest that mean the float, as ours are;
+    Hudi takes the digits that Java writes. From Java 19 on these are the fewest that mean the float, as here;
     before, Java writes 3.3554448E7 where 3.355445E7 would do. Where the two differ readers of one table see different
     doubles, and so there is no right one: ArrowInvalid. (Java before 19: FloatingDecimal, held against Java 17.)
     """

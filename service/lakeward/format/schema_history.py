@@ -67,7 +67,7 @@ def read_schema_version(text: str, *, where: str) -> SchemaVersion:
 
 def find_change_of_names(versions: Sequence[SchemaVersion]) -> str | None:
     """Why columns of files that these versions were written by must not be matched by name, in a few words; None where
-    that comes to the same as matching them by id."""
+    that is the same as matching them by id."""
     names: dict[int, str] = {}
     ids: dict[str, int] = {}
     for version in reversed(versions):

@@ -1,7 +1,7 @@
 """What a build of an index of Lakeward's own reads of its table, and how far it is: by what lies in its folder.
 
 No process says that it builds, so none that died is believed to: of a build it is known which file groups are read, and
-when the last of them was. Here are no kernels: the daemon tells of builds by itself.
+when the last of them was. Here are no kernels: the daemon itself reports builds.
 
 Touches: storage, reading: a listing of the folder.
 See:     docs/decisions/0085-builds-that-go-on.md

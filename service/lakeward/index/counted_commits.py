@@ -5,7 +5,7 @@
     archived                           counts, since the completion time that the history knows
     nowhere                            does not: it was rolled back
 
-Rollbacks and restores are commits of an index, too: what they brought back is told with them.
+Rollbacks and restores are commits of an index, too: what they brought back is recorded with them.
 
 Touches: storage, reading: the history of the timeline, for commits that are not on the active one.
 """

@@ -124,7 +124,7 @@ class WritableIndex(FollowingIndex, Protocol):
     """Changed by one process at a time: the table's lock, or the daemon's lease, is its caller's."""
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
-        """Take in what one commit did to the places of keys, whole or not at all. Done again, it comes to the same.
+        """Take in what one commit did to the places of keys, whole or not at all. Idempotent.
         Lookups find it from then on, if it counts. While `changes` are read, the index is looked into.
 
         Args:

@@ -2,8 +2,8 @@
 
     <index>/building/<digest>.<rows>.keys     the keys of one slice; the digest is of what they were read from
 
-    magic | frame | frame | … | end           frame: length, length before it was compressed, CRC-32 of all from the
-                                              first frame on, and keys as an Arrow record batch, by zstd
+    magic | frame | frame | … | end           frame: length, length before it was compressed, CRC-32 of everything from
+                                              the first frame on, and keys as an Arrow record batch, by zstd
                                               end: a frame with the number of keys, whose lengths are 0
 
 A slice whose files are the same, by name and size, has the same keys, whatever was committed meanwhile to others: its

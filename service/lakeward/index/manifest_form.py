@@ -2,8 +2,8 @@
 
     <index>/manifest-<20 digits>.json    {"crc32": …, "manifest": {"version": …, …}}, created once, never changed
 
-What none names is no part of the index. So a change is there whole or not at all, and of two processes that make the
-next manifest one is told that it exists.
+What none names is no part of the index. So a change is there whole or not at all, and where two processes make the
+next manifest, one gets the error that it exists.
 
 Touches: storage, reading.
 Keeps:   a manifest that is not whole, or of another version than this release reads, is refused.

@@ -1,4 +1,4 @@
-"""Whether an index was found to be wrong, so that nothing of Lakeward goes by it.
+"""Whether an index was found to be wrong, so that nothing in Lakeward uses it.
 
     <table>/.hoodie/.lakeward/index/metadata.out-of-use      one sentence: what was found, and when
                                     record.out-of-use

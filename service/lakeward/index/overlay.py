@@ -2,7 +2,7 @@
 
     the commits put the key somewhere    there, unless one of them took it from there afterwards
     they took it from a file group       nowhere, if the index says that it is there; what the index says otherwise
-    they read a file group again          what the index says of it does not count: all of its keys were told
+    they read a file group again          what the index says of it does not count: all of its keys were read
     they say nothing                     what the index says
 
 A location whose file group is not live is none, whatever says it.
@@ -12,7 +12,7 @@ A writer puts its own commit into the index, which then has it and may lack comm
     t10 Hudi puts k into A; t20 a write of Lakeward, which saw that, deletes k, and the index has that; the commit of
     t10 is not indexed. Laid over the index it alone would say that k is in A.
 
-So what the index has of commits that completed after the first one that it lacks is told once more, in its order.
+So what the index has of commits that completed after the first one that it lacks is read once more, in its order.
 
 Touches: storage, reading: what those commits wrote, up to a bound.
 Keeps:   a lookup is right as of the snapshot, or it is refused.
@@ -94,7 +94,7 @@ class Overlay:
         return found.filter(pc.and_not(mask, pc.is_in(location_names(found), self._gone)))
 
     def own(self, keys: pa.Array | None, partitions: Collection[str] | None) -> pa.Table:
-        """The places of these keys that the commits tell; None: of all."""
+        """The places of these keys by the commits; None: of all."""
         there = self._there
         if keys is not None:
             there = there.filter(pc.is_in(there.column(RECORD_KEY), keys.cast(pa.string())))
@@ -151,7 +151,7 @@ def fold(commits: Iterable[FoldedCommit], *, is_global: bool, live: Iterable[Gro
 def _folded(
     rows: pa.Table, scope: Sequence[str], instants: Sequence[str], anew: Mapping[GroupId, int]
 ) -> tuple[pa.Table, pa.Table]:
-    """The places in the end of keys of which the commits told them, and what is gone of others."""
+    """The last place of each key that the commits moved, and what is gone of others."""
     if rows.num_rows == 0:
         return LOCATIONS.empty_table(), LOCATIONS.empty_table()
     begins = np.flatnonzero(np.logical_or.reduce([differs(rows.column(name)) for name in scope]))
@@ -266,7 +266,7 @@ class OverlaidHashed:
         return [_HashedPart(number, part, frozenset(partitions)) for number, part in enumerate(parts)]
 
     def effort(self, part: int | _HashedPart) -> PartEffort:
-        """The files of the index's part; what the commits tell is in memory."""
+        """The files of the index's part; what the commits say is in memory."""
         return self.index.effort(part.part if isinstance(part, _HashedPart) else part)
 
     def look_up(self, storage: Storage, part: int | _HashedPart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""What an index has seen of a timeline of layout 1, whose instants do not tell when they completed.
+"""What an index has seen of a timeline of layout 1, whose instants do not say when they completed.
 
 There a write may begin before another one and complete after it, and no time up to which an index has all says that it
 lacks the first. So the index knows each instant that it has.

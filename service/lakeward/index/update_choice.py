@@ -2,7 +2,7 @@
 
     against it     the settings say so, nothing may be written, it is out of use, what it lacks cannot be known
     due            by the age of what it lacks, by commits, by bytes; or its files wait for a merge, which writers that
-                   tell it of their own commits leave to the next update
+                   add their own commits leave to the next update
     not yet        what it lacks is young and little: it waits, so that one update takes several commits in
 
 A lookup covers what an index lacks (`index/overlay`), so that nothing is wrong while it waits.

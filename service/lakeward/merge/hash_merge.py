@@ -11,8 +11,8 @@ Keeps:   1. rows out = base rows + inserted - deleted;
          2. where a key is in several base rows the first of them meets the logs, and the others stay as they are, where
             they are: so do Hudi's readers;
          3. no output batch holds more than one base batch and the log rows for it;
-         4. who asks for changes is told, beside each batch, of every key whose row a log record replaced, added or
-            removed, and of no other.
+         4. a caller that asks for changes gets, beside each batch, every key whose row a log record replaced, added or
+            removed, and no other.
 """
 
 from __future__ import annotations

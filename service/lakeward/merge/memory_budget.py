@@ -102,7 +102,7 @@ class MemoryBudget:
 
     @property
     def footer(self) -> int:
-        """Ten kilobytes for each column of each row group: where no log touches them nothing else of theirs is held."""
+        """Ten kilobytes for each column of each row group: where no log touches them nothing else is held."""
         return self.rows // 4
 
 

@@ -22,8 +22,8 @@ Keeps:   1. rows out = base rows + inserted - deleted - folded, in the order of 
          4. of a key with any number of records no more than two are held beside a window, and those base rows that
             wait for the first one, which are refused where they take too much;
          5. the result is the same however the records of the logs are cut into runs;
-         6. who asks for changes is told, beside each batch, of every key whose row a log record replaced, added or
-            removed, and of no other.
+         6. a caller that asks for changes gets, beside each batch, every key whose row a log record replaced, added or
+            removed, and no other.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ class SortedMerge:
 
 
 def _changed(records: _Records, kept: npt.NDArray[np.bool_]) -> _Changed:
-    """What whole groups came to: each keeps one record, and has one base row, or none, or several versions of one."""
+    """The changes of whole groups: each keeps one record, and has one base row, or none, or several versions of one."""
     group = np.cumsum(records.order.joins == 0) - 1
     winner = np.flatnonzero(kept)
     base = np.full(len(winner), -1, dtype=np.int64)

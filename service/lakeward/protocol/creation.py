@@ -2,7 +2,7 @@
 
 Touches: the file that is created, and nothing that was there before.
 Keeps:   1. a create that ended in anything but success is read before anything else happens;
-         2. a file that stands there with other content is never taken for ours.
+         2. a file that exists with other content is never taken for the one written here.
 """
 
 from __future__ import annotations

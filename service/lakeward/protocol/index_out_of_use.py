@@ -18,7 +18,7 @@ from lakeward.storage.storage import Storage, parent
 def take_out_of_use(
     storage: Storage, base_path: str, type_: IndexType, why: str, record: RecordOptions | None = None
 ) -> bool:
-    """Nothing of Lakeward goes by the index from here on; False where that was so already.
+    """Make Lakeward use the index no more; False where that was so already.
 
     Args:
         why: a sentence for operators.

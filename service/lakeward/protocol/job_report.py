@@ -82,7 +82,7 @@ class JobFigures:
     """Rows and entries of indexes that were held against each other."""
     index_keys_wrong: int = 0
     tee_keys_compared: int = 0
-    """Keys of commits for which an index on trial was asked beside the one that writes go by."""
+    """Keys of commits for which an index on trial was asked beside the one that writes use."""
     tee_keys_wrong: int = 0
 
     @property

@@ -63,14 +63,15 @@ class ServiceRun(Protocol):
         """Do of the commit what needs no lock."""
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
-        """What is still right, with its commit staged. Under the lock, with the attempt ours. Raises `Conflict`."""
+        """What is still right, with its commit staged. Under the lock, while the attempt is still alive. Raises
+        `Conflict`."""
 
     def check_intent(self) -> None:
         """Raise `Conflict` where what the attempt, or a dead one at its instant, is about to publish fits no more."""
 
 
 def run_attempt(table: ServicedTable, service: ServiceRun) -> str | None:
-    """Returns the completion time; None where nothing of the plan is right any more, and the attempt is still ours."""
+    """Returns the completion time; None where nothing of the plan is right any more, and the attempt is still alive."""
     attempt = service.attempt
     try:
         with Renewal(attempt.beat, interval_seconds=INTERVAL_SECONDS):
@@ -105,7 +106,7 @@ def settle(
     """Roll attempts at an instant back; or forward, where one has stated its intent, which gives False. Under the lock.
 
     Args:
-        judged: whose heartbeats go with them, beside ours (None: another engine's).
+        judged: whose heartbeats go with them, beside this process's (None: another engine's).
     """
     if not attempt.fence_off():
         check_intent()

@@ -39,7 +39,8 @@ class CompactionOptions:
     only where no other process writes."""
     timezone: str | None = None
     listing: ListingSource = ListingSource.STORAGE
-    """What tells the files of the whole table. Those that are merged are listed in the storage in any case."""
+    """The source of the list of the whole table's files. Those that are merged are listed in the storage in any
+    case."""
     codec: str = "zstd"
     bloom_bytes_max: int = ROW_BYTES_MAX
     """What the bits of a base file's bloom filter may take."""
@@ -49,7 +50,7 @@ class CompactionOptions:
     memory_bytes: int = 512 * 1024 * 1024
     """Peak memory of one operation."""
     inline_changes: bool = False
-    """A FULL tells what it changes in an inline log, also where the table's version has native ones: on the way to a
+    """A FULL writes what it changes into an inline log, also where the table's version has native ones: on the way to a
     version that has none."""
     accept_damaged_logs: bool = False
     """Go on, as Hudi's readers do, where logs are gone, cut or torn: their rows are lost for good, and the commit says

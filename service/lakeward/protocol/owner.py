@@ -128,7 +128,7 @@ def _find(pid: int) -> _Found | None:
 
 def _answers(pid: int) -> bool:
     # Where /proc hides the processes of other users (hidepid, systemd's ProtectProc), a live one looks as if it were
-    # not there. A signal that is never sent tells: a hidden process refuses it, a dead one is not found.
+    # not there. A signal that is never sent decides: a hidden process refuses it, a dead one is not found.
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -33,11 +33,11 @@ def check_metadata_table(table: ServicedTable, snapshot: TableSnapshot) -> None:
         take_metadata_snapshot(table.storage, snapshot, clock=table.clock)
 
 
-def check_writers_stopped(before: Timeline, now: Timeline, *, ours: str, meanwhile: str) -> None:
-    """Hold the operator's word that no writer is at work against the timeline; `ours` is our instant. Raises
+def check_writers_stopped(before: Timeline, now: Timeline, *, own: str, meanwhile: str) -> None:
+    """Check the operator's word that no writer is at work on the timeline; `own` is this process's instant. Raises
     `Conflict`."""
     known = {(instant.time, instant.action) for instant in before.instants}
-    new = {(each.time, each.action) for each in now.instants if each.time != ours} - known
+    new = {(each.time, each.action) for each in now.instants if each.time != own} - known
     if new:
         time, action = min(new)
         raise Conflict(

@@ -1,4 +1,4 @@
-"""What a long piece of work tells its watcher: where it is, how long its parts took, and what went wrong.
+"""What a long piece of work reports to its watcher: where it is, how long its parts took, and what went wrong.
 
 Touches: nothing; `Silent` drops everything, the command line draws it, the daemon counts it.
 """
@@ -138,8 +138,8 @@ class Merged:
 RATE_SECONDS = 10.0
 """The rate is that of the last so many seconds: what is slow now is not hidden by what was fast before."""
 LEFT_SECONDS = 300.0
-"""The time left goes by the rate of the last so many seconds: a slice is read, then written and verified, so that in
-ten seconds of it nothing may be read."""
+"""The time left follows from the rate of the last so many seconds: a slice is read, then written and verified, so that
+in ten seconds of it nothing may be read."""
 _SAMPLE_SECONDS = 0.2
 _SPAN_SECONDS_MIN = 3.0
 """A rate over less says little of what is to come."""

@@ -159,7 +159,7 @@ def begin_undo(storage: Storage, base_path: str, run: str, instant: str) -> None
 
 
 def end_undo(storage: Storage, base_path: str, run: str, instant: str) -> None:
-    """Say that an undo came to nothing."""
+    """Record that an undo was given up."""
     storage.delete(join(run_folder(base_path, run), f"{UNDO}{instant}"))
 
 
@@ -171,7 +171,7 @@ def bring_back(storage: Storage, base_path: str, run: str, files: Iterable[Quara
 
 
 def set_aside_again(storage: Storage, base_path: str, run: str, files: Iterable[QuarantinedFile]) -> None:
-    """Move the files of a run aside that an undo had brought back before it came to nothing."""
+    """Move the files of a run aside that an undo had brought back before it was given up."""
     fencing_of(storage).move_files(
         [(join(base_path, file.path), quarantined_path(base_path, run, file.path)) for file in files]
     )

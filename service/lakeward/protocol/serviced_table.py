@@ -7,8 +7,8 @@ The *guard* is how the work is stopped from outside: a daemon whose lease ended,
 at every fence, while waiting, and with every report of progress, and stops by raising an error of Lakeward.
 
 Touches: the table's lock; reads the table.
-Keeps:   1. nothing is published past a fence, and a fence is the proof of the lock and the word of the guard;
-         2. rolling back asks no guard: a process that was told to stop must still be able to clean up;
+Keeps:   1. nothing is published past a fence, and a fence is the proof of the lock and the consent of the guard;
+         2. rolling back asks no guard: a process that has to stop must still be able to clean up;
          3. the wait for a calm moment is short, and rolling back does not wait for one.
 """
 
@@ -61,7 +61,7 @@ class ServicedTable:
     clock: Clock
     processes: Processes
     owner: Owner
-    """The process whose heartbeats and locks are ours."""
+    """The process that heartbeats and locks are written for: this one."""
     observer: Observer
     guard: Guard
     cache: SnapshotCache
@@ -108,7 +108,7 @@ class ServicedTable:
                 listed in the storage, whatever else the table is listed by.
             partitions: the partitions that matter, where `only` names no groups.
             service: what the snapshot is for, and may be refused.
-            listing: what tells the files of the whole table, whatever the options say.
+            listing: where the files of the whole table are listed, whatever the options say.
         """
         with self.measured(Phase.SCAN):
             snapshot = take_snapshot(
@@ -206,7 +206,7 @@ class ServicedTable:
         return read_liveness(self.storage, self.base_path, instant, clock=self.clock, processes=self.processes)
 
     def watch(self, instants: Iterable[str]) -> None:
-        """Wait until `liveness` can tell of each of them. Not under the lock."""
+        """Wait until `liveness` can decide for each of them. Not under the lock."""
 
         def on_wait(what: str, seconds: float) -> None:
             self.guard()
@@ -254,7 +254,7 @@ class ServicedTable:
         return Minter(self.storage, self.base_path, seen, zone=zone, clock=self.clock)
 
     def attempt(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> Attempt:
-        """Ours at a plan of the table, and what there may be of others at it."""
+        """This process's attempt at a plan of the table, and what there may be of others at it."""
         config = snapshot.config
         timeline, native = timeline_folder(self.base_path, config), config.version.has_native_logs
         metadata = DeltaCommit(self.storage, self.base_path, instant, self.clock)
@@ -270,7 +270,7 @@ class ServicedTable:
         return Attempt(place, instant, action, self.owner, participants=(metadata,))
 
     def write_attempt(self, snapshot: TableSnapshot, instant: str, action: WriteAction) -> Attempt:
-        """Ours at a write of rows, and what there may be of others at it."""
+        """This process's attempt at a write of rows, and what there may be of others at it."""
         config = snapshot.config
         timeline, native = timeline_folder(self.base_path, config), config.version.has_native_logs
         metadata = DeltaCommit(self.storage, self.base_path, instant, self.clock)

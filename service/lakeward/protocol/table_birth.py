@@ -1,4 +1,4 @@
-"""A table comes to be: its folders, its metadata table, and last of all its `hoodie.properties`, which is created once.
+"""A table is created: its folders, its metadata table, and last of all its `hoodie.properties`, which is created once.
 
     an empty or missing folder
         -> .hoodie with empty folders
@@ -8,8 +8,8 @@
 
 A process that dies before the last step leaves what is no table, and the next one that is asked for the same table goes
 on with it: all files follow from the table and the time in the claim, and each is created once or is there already. One
-that is asked for another table is refused, so parts of two are never mixed. Of two processes at once one creates the
-last file, and the other is told that there is a table.
+that is asked for another table is refused, so parts of two are never mixed. When two processes create it at once, one
+creates the last file, and the other gets the error that there is a table.
 
 What a dead process had begun to write has a temporary name of Lakeward, and goes: in a partition of the metadata table
 readers would look at it. Where its process lives, that fails, and this one creates the file.

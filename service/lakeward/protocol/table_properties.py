@@ -17,7 +17,7 @@ which goes back to an older version.
 Touches: `hoodie.properties` and its backup, under the table lock, which the caller holds.
 Keeps:   1. at every moment one of the two files is whole;
          2. keys that are not changed keep their values, also those that we do not know;
-         3. nothing is deleted before the fence said that the lock is ours.
+         3. nothing is deleted before the fence proved that the lock is held.
 """
 
 from __future__ import annotations

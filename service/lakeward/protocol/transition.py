@@ -53,7 +53,7 @@ class TimelineAction(Enum):
     @property
     def stays_begun(self) -> bool:
         """Whether `.inflight` stays when an attempt is rolled back: what a clean has deleted does not come back, so the
-        next attempt, Hudi's or ours, goes on with it."""
+        next attempt, Hudi's or Lakeward's, goes on with it."""
         return self.pending == "clean"
 
 

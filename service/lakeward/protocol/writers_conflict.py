@@ -105,7 +105,7 @@ class Writes:
 
     live: tuple[LiveWrite, ...] = ()
     completed: Mapping[str, str] = field(default_factory=dict)
-    """Completion times of completed writes, ours among them, by requested time."""
+    """Completion times of completed writes, this one among them, by requested time."""
     newest_commit: str | None = None
     """The greatest completion time of a writer's."""
     newest_commit_age: float | None = None

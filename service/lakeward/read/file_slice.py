@@ -88,7 +88,7 @@ from lakeward.storage.storage import Storage
 
 def rules_of_ranks(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> MergeRules:
     """The rules by which the scan's blocks are merged: the table's, or those of the layout `default`, where they are
-    not to be merged by rank or it comes to the same.
+    not to be merged by rank or the result is the same.
 
     Args:
         schema: the table's, meta columns first.
@@ -98,8 +98,8 @@ def rules_of_ranks(storage: Storage, base_path: str, scan: LogScan, rules: Merge
     Whether a slice of a table of the layout `lsm_tree` must be merged by the ranks of its files, record by record.
 
     Hudi's reader of that layout folds the records of a key in the order of their files, and the base row is the oldest
-    of them; elsewhere the logs are folded first, and what is left meets the base row (`merge/rules/winner`). Both come
-    to the same where no delete is unconditional. So logs without such deletes are folded in memory, as ever.
+    of them; elsewhere the logs are folded first, and what is left meets the base row (`merge/rules/winner`). Both give
+    the same rows where no delete is unconditional. So logs without such deletes are folded in memory, as ever.
     """
     if rules.base_is_first and scan.by_rank and _may_delete_all(storage, base_path, scan, rules, schema):
         return rules
@@ -314,7 +314,7 @@ class MergedSlice:
         """Choose the row groups that no log touches (`merge/copy_through`) and that a file of this form can take over.
 
         They are left out of `batches`, and `parts` has them as they are stored. Returns what the base file says of its
-        keys where that spares decoding theirs.
+        keys where their keys need no decoding then.
 
         Args:
             bloom_bytes_max: what the bits of that file's bloom filter may take.
@@ -359,7 +359,7 @@ class MergedSlice:
                 yield part
 
     def _spot_check(self, base: BinaryIO, sealed: SealedKeys) -> None:
-        """Check all keys of one of the row groups that are left out, another one at another instant."""
+        """Check all keys in one row group that is left out, another one at another instant."""
         group = self._left_out[crc32(self._input.instant.encode()) % len(self._left_out)]
         name = self._input.base_file or ""
         for keys in next(self._keys_of(base, [group])):
@@ -575,7 +575,7 @@ def open_slice(
         by_places: merge by the places that logs name in the base file, also where one name for each key in a block does
             not ask for it.
         query: what of the slice is wanted.
-        on_changes: is told of every key that the logs change, while the batches are read.
+        on_changes: is called with every key that the logs change, while the batches are read.
         incoming: records of no log, which are merged as those of a log behind all others are.
     """
     if slice_input.base_file is not None:

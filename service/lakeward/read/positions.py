@@ -4,7 +4,7 @@ Writers that looked their keys up in the base file say in each block at which pl
 then merge by places: of rows with one key each meets the records that name its place. One block without places, or with
 those of another base file, and they use keys, where the first of such rows meets all records.
 
-Where no key is there twice the two come to the same, so everything is merged by keys here, until the logs tell: they
+Where no key is there twice both give the same rows, so everything is merged by keys here, until the logs
 name several places for a key in one block. Then the place goes into the key on both sides, which makes keys that are
 there once, and out of the rows that come out.
 

@@ -39,7 +39,7 @@ class SliceInput:
     widens_nested_floats: bool = True
     """False where the table's readers make another double of a float in a list than we would (version 8)."""
     committed: CommittedWrites | None = None
-    """The writes whose blocks count, where the file-system view cannot tell their files (version 6)."""
+    """The writes whose blocks count, where the file-system view does not know their files (version 6)."""
     superseded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
     key_fields: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class MergedBy(StrEnum):
     SORTING_AFTER_ORDER = "sorting-after-order"
     RANKS = "ranks"
     """All records of a key in the order of their files, the base file's first: in the layout `lsm_tree`, where that
-    may come to another row than the logs among themselves do."""
+    may give another row than the logs among themselves do."""
     OUT_OF_RANKS = "out-of-ranks"
     """The table has that layout, and a file of the slice is none of it: a log is inline, holds partial updates or is
     from before the table got the layout, and the slice was merged as in the layout `default`; or a file is not in the
@@ -115,7 +115,7 @@ class MergeCounts:
 
     @property
     def changes(self) -> int:
-        """How many keys a log of changes tells of."""
+        """How many keys a log of changes names."""
         return self.inserted + self.updated + self.deleted
 
 

@@ -1,4 +1,4 @@
-"""The record keys of files and slices, and nothing else of their rows: base files, logs, and what both come to.
+"""The record keys of files and slices, and nothing else of their rows: base files, logs, and both merged.
 
 Touches: base files, of which the column of record keys is read, and logs; spill files of merges.
 Keeps:   1. the keys of a slice are those of the rows that a query finds, in no order that is promised;

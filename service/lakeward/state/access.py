@@ -1,4 +1,4 @@
-"""How every subject of the store reaches the database: one transaction a call, timed and told about.
+"""How every subject of the store reaches the database: one transaction a call, timed and reported.
 
 Touches: the database, through `Database`.
 Keeps:   1. each call is one transaction and may come from any thread;

@@ -167,7 +167,7 @@ class Database:
         return self._until_done(lambda: self._once(work_once, begin="BEGIN IMMEDIATE", isolation=isolation))
 
     def repeat(self, work: Callable[[Connection], R]) -> R:
-        """One transaction of work that comes to the same done again: it may have taken effect when it is."""
+        """One transaction of idempotent work: it may have taken effect when it is repeated."""
         return self._until_done(lambda: self._once(work, begin="BEGIN IMMEDIATE", isolation="READ COMMITTED"))
 
     def alone(self, work: Callable[[Connection], R], *, lock_key: int, seconds: float) -> R:

@@ -311,8 +311,8 @@ class IndexEntries:
             ) from error
 
     def take_place_of(self, name: str) -> None:
-        """Be the index of this name from now on; of the one that had it nothing is left. Done again, it comes to the
-        same. Raises `TryLater` where another process dropped this one."""
+        """Be the index of this name from now on; of the one that had it nothing is left. Idempotent.
+        Raises `TryLater` where another process dropped this one."""
 
         def replace(connection: Connection) -> None:
             cursor = _cursor(connection)

@@ -40,7 +40,7 @@ SLOT_SECONDS = 600.0
 
 
 class Observations:
-    """What the timelines and the next planning tell again, and since when a table is watched and serviced, which they
+    """What the timelines and the next planning show again, and since when a table is watched and serviced, which they
     do not. No decision about a file group reads any of it."""
 
     def __init__(self, access: StoreAccess) -> None:
@@ -209,7 +209,7 @@ class Observations:
         return tuple(StorageRecord(row.at, row.bytes) for row in self._access.rows("storage", query))
 
     def clear(self) -> None:
-        """Empty what the timelines and the next planning tell again; everything else stays."""
+        """Empty what the timelines and the next planning show again; everything else stays."""
 
         def work(connection: Connection) -> None:
             for table in (plannings, decisions, observed_plans, observed_operations):

@@ -67,7 +67,7 @@ class ObservedOperation:
 
 @dataclass(frozen=True, slots=True)
 class ObservedPlan:
-    """A plan that stood on the timeline and was not carried out yet, ours or another service's."""
+    """A plan that stood on the timeline and was not carried out yet, Lakeward's or another service's."""
 
     instant: str
     action: str

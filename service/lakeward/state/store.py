@@ -315,7 +315,7 @@ class Store:
         return self._access.read("index_watermarks", lambda connection: read_watermarks(connection, base_path))
 
     def trim(self, now: float) -> Trimmed:
-        """Drop what is old (`Retention`). Nothing that runs, is in force or is still on a timeline goes by age."""
+        """Drop what is old (`Retention`). Age removes nothing that runs, is in force or is still on a timeline."""
         keep = self._retention
 
         def older(column: ColumnElement[Any], days: float) -> ColumnElement[bool]:
@@ -364,7 +364,7 @@ class Store:
         in_force: Sequence[ControlRecord],
         parked: Sequence[ParkedRecord],
     ) -> None:
-        """Become the successor of a store that is given up: with its identity, and what no timeline tells."""
+        """Become the successor of a store that is given up: with its identity, and what no timeline has."""
         if store_id is not None:
             statement = update(store_identity).values(store_id=store_id)
             self._access.write("adopt", lambda connection: execute(connection, statement))

@@ -1,7 +1,7 @@
 """Who we are to an object store: said in the environment, else shown by the machine's own address for that.
 
     said      AWS_ACCESS_KEY_ID, a web identity, a container's; GOOGLE_APPLICATION_CREDENTIALS; AZURE_…_KEY, …
-    told      http://169.254.169.254, where machines and containers of a cloud are told their role
+    asked     http://169.254.169.254, where machines and containers of a cloud get their role
 
 Off a cloud nothing is at that address, and the clients of object stores ask it again and again for a minute before
 they say so. So it is asked once, for a second, and only where nothing is said.

@@ -1,4 +1,4 @@
-"""A storage that counts what is read through it: files and bytes, as they are asked for; and tells it, as it is read.
+"""A storage that counts the files and bytes that are read through it, and reports them as they are read.
 
 Touches: what the storage below it does.
 """
@@ -18,7 +18,7 @@ class MeteredStorage:
     def __init__(self, storage: Storage, *, on_read: Callable[[int], None] = lambda size: None) -> None:
         """
         Args:
-            on_read: told how many bytes were read, after each reading.
+            on_read: called after each reading with the number of bytes.
         """
         self._storage = storage
         self._on_read = on_read

@@ -6,7 +6,7 @@
     Azure    AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, AZURE_CLIENT_ID, …; else the machine's identity
 
 There are two for each bucket. One tries again by itself, which is right for what may be done twice. The other does not:
-of a conditional write that was sent twice it could not tell which of the two was refused.
+it could not know which of two sends of a conditional write was refused.
 
 Touches: environment variables, and the machine's metadata address where those name no credentials (`credentials`);
          nothing is sent to a store before the first request.

@@ -6,8 +6,8 @@ the condition that it is still the one that was read. So two who create or repla
 A conditional write whose reply is lost leaves the question who was it. Each of Lakeward carries a random mark in the
 object's metadata, and the answer is read from there before anything is sent again.
 
-    send --ok--> done       send --refused--> ours by the mark? done : refused
-                            send --no answer--> read: ours? done; another? refused; none: send again
+    send --ok--> done       send --refused--> has our mark? done : refused
+                            send --no answer--> read: our mark? done; another? refused; none: send again
 
 Touches: the bucket; the object, through the function it is given.
 Keeps:   1. `create` and `replace` say yes or no and are right; where they cannot know they raise `OSError`;

@@ -121,7 +121,7 @@ class Version:
 
     e_tag: str | None
     generation: str | None
-    """The generation, of stores that count; some tell it with one answer and not with another."""
+    """The generation, of stores that count; some return it with one answer and not with another."""
 
     def is_same(self, other: Version) -> bool:
         if self.e_tag is not None and other.e_tag is not None:
@@ -159,7 +159,7 @@ def is_absolute(path: str) -> bool:
 def is_of_storage(error: BaseException) -> bool:
     """True for what a storage failed with, which says nothing about the file and may be over the next time.
 
-    Arrow tells of bytes that it cannot make sense of by errors of the same class; those have no number.
+    For bytes that it cannot make sense of Arrow raises errors of the same class; those have no number.
     """
     return isinstance(error, OSError) and error.errno is not None
 

@@ -49,7 +49,7 @@ def open_root(location: str) -> tuple[Storage, str]:
 
 def _path_of_file_url(location: str, rest: str) -> str:
     """What follows `file:` as a path. Everywhere else `%20` in a URL is a space; to Hadoop, and so to Hudi's writers,
-    it is part of the name, as `#` and `?` are. What is there tells which of the two is meant."""
+    it is part of the name, as `#` and `?` are. What exists decides which of the two is meant."""
     if rest.startswith("//"):
         host, _, below = rest[2:].partition("/")
         if host not in ("", "localhost"):

@@ -75,7 +75,7 @@ class FileSlice:
 
     @property
     def row_logs(self) -> tuple[LogFile, ...]:
-        """The logs of rows and deletes. Logs of changes tell how the base file came to be, and are not merged."""
+        """The logs of rows and deletes. Logs of changes describe how the base file was made, and are not merged."""
         return tuple(log for log in self.log_files if not log.name.is_cdc)
 
     @property

@@ -1,6 +1,6 @@
 """From files to file groups and slices: which base file and which logs make up what a reader sees.
 
-Layout 1 (table version 6) puts a log into the slice whose base instant its name carries. Layout 2 goes by time:
+Layout 1 (table version 6) puts a log into the slice whose base instant its name carries. Layout 2 uses time:
 a log belongs to the newest slice that began before the log's commit completed. So a commit that started before a
 compaction was planned and completed after it lands on top of the new base:
 
@@ -165,8 +165,8 @@ def _is_acceptable(file: DamagedFile) -> bool:
 def sort_files(
     partition_path: str, files: Iterable[FileStatus], *, extension: str = PARQUET, native: bool = False
 ) -> PartitionFiles:
-    """Tell base files and logs by their names. Hudi takes any name with the base format's extension in it for a
-    base file, so such a name that fits no grammar is worth reporting; everything else is not Lakeward's to judge.
+    """Distinguish base files and logs by their names. Hudi takes any name with the base format's extension in it for a
+    base file, so such a name that fits no grammar is worth reporting; Lakeward does not judge anything else.
 
     Args:
         native: the table's version has native logs; in others they are reported.

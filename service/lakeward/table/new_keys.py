@@ -1,4 +1,4 @@
-"""How a new table makes record keys and partition paths: which key generator, and what it is told.
+"""How a new table makes record keys and partition paths: which key generator, and its options.
 
     none is named: without partition field NON_PARTITION, of one key and one partition field SIMPLE, all else COMPLEX
 
@@ -53,7 +53,7 @@ class TimestampType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTimestamps:
-    """What TIMESTAMP is told; the patterns are Joda-Time's, the zones Java's."""
+    """The options of TIMESTAMP; the patterns are Joda-Time's, the zones Java's."""
 
     type: TimestampType
     output_format: str

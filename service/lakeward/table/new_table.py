@@ -2,7 +2,7 @@
 
 Beside them stands the schema, as `CREATE TABLE` has it, and what is asked of the writers: by which index they find
 keys, and which indexes the metadata table has. Hudi has these as options of each write and of no table; but its Spark
-writers take what the properties say where they are told nothing, and refuse where they are told otherwise. Without that
+writers take what the properties say where they have no option, and refuse where they have another one. Without that
 a write with Hudi's defaults would put rows where no bucket is, or drop the record index.
 
 Touches: nothing.
@@ -128,7 +128,7 @@ class NewTable:
     key_generator_kind: KeyGeneratorKind | None = None
     """None stands for the one that follows from the fields."""
     timestamps: NewTimestamps | None = None
-    """What the key generator TIMESTAMP is told."""
+    """The options of the key generator TIMESTAMP."""
     indexes: NewIndexes = field(default_factory=NewIndexes)
     has_metadata_table: bool = True
     is_lsm_tree: bool = False

@@ -247,8 +247,8 @@ class TableConfig:
 
     @property
     def has_log_compaction(self) -> bool:
-        """A log may hold what others came to. Where rows are filled, what they come to hangs on all rows of a key; and
-        readers of `lsm_tree` read what a log stands for all the same, so that it would save them nothing."""
+        """A log may hold the merged records of others. Where rows are filled, that result depends on all rows of a key;
+        and readers of `lsm_tree` read what a log stands for all the same, so that it would save them nothing."""
         return self.version.has_log_compaction and self.partial_update_mode is None and not self.is_lsm_tree
 
     @property
@@ -294,7 +294,7 @@ class TableConfig:
         """The index by which all writers find keys, in Hudi's words: BUCKET, SIMPLE, one of `RECORD_INDEX_TYPES`, ….
 
         It is an option of writers, and None where the table leaves it to them. Spark's take what the table says, and
-        refuse to write where they were told another one (HoodieWriterUtils.validateTableConfig of 1.0 and later).
+        refuse to write where they were given another one (HoodieWriterUtils.validateTableConfig of 1.0 and later).
         """
         found = self.get(INDEX_TYPE)
         return None if found is None else found.upper()

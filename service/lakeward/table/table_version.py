@@ -114,7 +114,7 @@ class TableVersion:
 
     @property
     def widens_floats_alike(self) -> bool:
-        """Readers make of a float the double of the same digits, wherever it lies.
+        """Readers convert a float to the double with the same digits, wherever it lies.
 
         Those of Hudi 1.0 and older make the nearest one of it in lists and maps of Parquet files, and in Avro logs in
         which no column has a change that Avro does not know (docs/decisions/0049).

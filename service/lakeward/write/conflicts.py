@@ -1,17 +1,17 @@
-"""Which writes that landed since ours began meet it, by Hudi's rules: then ours fails, and nothing of it stays.
+"""Which writes landed since a write began and meet it, by Hudi's rules: then the write fails, and nothing of it stays.
 
 A write remembers two things when it begins: *last*, of the completed writes the one with the greatest requested time,
 and what was pending. When it commits, candidates are
 
     (a) completed writes with a requested time after *last*; on a table that is merged on read no compaction
-    (b) pending clusterings, and other pending replacecommits that were requested after ours
+    (b) pending clusterings, and other pending replacecommits that were requested after the write
     (c) what was pending then, and is completed now
 
-A candidate meets ours where both name a file group, by what they wrote and what they replaced; of buckets, where both
-name the bucket, whatever the group's id. A compaction that was requested before ours meets nothing.
+A candidate meets the write where both name a file group, by what they wrote and what they replaced; of buckets, where
+both name the bucket, whatever the group's id. A compaction that was requested before the write meets nothing.
 
 New groups meet none, so two writers that insert one new key at a time leave two rows of it, as Hudi's do, unless
-buckets or the record index tell them.
+buckets or the record index place it.
 
 Touches: nothing.
 Keeps:   1. what completed since the write began, and names a file group that it names, is found;
@@ -80,11 +80,11 @@ def find_conflict(
     by_bucket: bool,
     touched: Callable[[Instant], Touched],
 ) -> WriteConflict | None:
-    """The first that meets ours; None where none does.
+    """The first that meets this write; None where none does.
 
     Args:
-        timeline: as it is under the lock, with ours pending.
-        groups: what ours wrote to or replaced.
+        timeline: as it is under the lock, with this write pending.
+        groups: what this write wrote to or replaced.
         by_bucket: groups are distinguished by their buckets.
         touched: reads what a candidate touched.
     """

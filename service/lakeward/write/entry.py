@@ -96,7 +96,7 @@ def write(
         retries: how often to begin again where another writer wrote to the same file group.
         verify: read every new file back before it is published.
         memory_bytes: peak memory of one task, at least 300 MiB.
-        timezone: of the table's instants, where these do not tell it.
+        timezone: of the table's instants, where these do not show it.
     """
     storage, base_path = open_storage(table)
     options = CompactionOptions(

@@ -1,27 +1,27 @@
 """The part of a write in an index of Lakeward's by which it goes: what it does to keys is there with its commit.
 
-    work         targets say which keys came to them and which went (`handles/key_changes`)
+    work         targets say which keys they gained and which they lost (`handles/key_changes`)
     no lock      the index takes that in, under the instant of the write, and does not count it: the instant is pending
     lock         the commit is completed; with it, and by nothing else, the entries count
     failure      once the instant is on the timeline no more, the index forgets it
 
 An index is changed by others while a write is at work, merged, grown or rebuilt, and what the write had opened may
-be gone. Then it is opened again, and asked or told again, a few times.
+be gone. Then it is opened again, and asked or written again, a few times.
 
-    t10 the entries are there; t20 the process dies. The instant is rolled back by the writer that comes next, one of
-    ours or of Hudi's, which knows of no index; the entries never count, and `tidy` removes them.
+    t10 the entries are there; t20 the process dies. The instant is rolled back by the writer that comes next,
+    Lakeward's or Hudi's, which knows of no index; the entries never count, and `tidy` removes them.
 
 So no log of what was begun is needed: the timeline of the table is it. Of an index that has the commit nothing more is
 asked: the next lookup does not read the commit's files.
 
-Updates in place move no key and are not told, nor are the keys of file groups that were replaced: a location whose file
-group is not live is none.
+Updates in place move no key and are not written, nor are the keys of file groups that were replaced: a location whose
+file group is not live is none.
 
 Touches: the index; reads what the targets said, from the attempt's folder.
 Keeps:   1. entries are there, whole, before the commit that they belong to can be completed;
          2. the index forgets a write only once its instant is on the timeline no more: of one that is complete after
             all it would lose the keys;
-         3. where it cannot be known from what the targets say which keys went, the index is told nothing: it is behind
+         3. where it cannot be known from what the targets say which keys went, the index gets nothing: it is behind
             by this commit, which lookups cover;
          4. of an index that moved a write asks, or updates, the next one, `AGAIN_MAX` times, and then fails.
 Memory:  one batch of changes.
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 def while_index_moves(act: Callable[[], T]) -> T:
-    """What this returns, which opens an index and asks or tells it; it is done again where that was another one by
+    """What this returns, which opens an index and reads or writes it; it is done again where that was another one by
     then. Raises `IndexMoved` where that goes on."""
     for _ in range(AGAIN_MAX):
         try:

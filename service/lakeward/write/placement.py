@@ -11,7 +11,7 @@
     bulk_insert           new base files alone; a bucket takes it as above
     insert_overwrite      new base files alone; the groups of the partitions that are written, or of all, go
 
-Which group takes new keys goes by sizes, as Hudi has it: base files below a limit are filled up to another one. In its
+Sizes decide which group takes new keys, as in Hudi: base files below a limit are filled up to another one. In its
 row writer's bulk_insert Hudi opens a second group in a bucket, after which it refuses the partition; that is not done
 here, and buckets that have two are refused.
 
@@ -95,7 +95,7 @@ def place(
 
 
 def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> int | None:
-    """How large a row is in a base file: what the newest commit tells whose base files are large enough together; None
+    """How large a row is in a base file: by the newest commit whose base files are large enough together; None
     where there is none.
 
     Args:

@@ -33,7 +33,7 @@ class WriteOperation(StrEnum):
 
     @property
     def replaces(self) -> bool:
-        """Whether whole file groups go by it."""
+        """Whether it takes whole file groups away."""
         return self in (self.INSERT_OVERWRITE, self.INSERT_OVERWRITE_TABLE, self.DELETE_PARTITION)
 
     @property

@@ -59,9 +59,9 @@ class WriteTarget:
     """For MERGE: rows are added to the base file's, and none takes another's place."""
     counts_as_updates: bool = False
     """For APPEND into a bucket that has a group: Hudi looks for no key there, and counts every row as an update. Keys
-    may be new, and the record index is told of all of them."""
+    may be new, and the record index gets all of them."""
     beneath: SliceNames | None = None
-    """For APPEND, where the table captures changes: what the logs come to lie on. Their stats name it, and readers of
+    """For APPEND, where the table captures changes: what the logs lie on. Their stats name it, and readers of
     changes look there for the rows before."""
     rolls_over: bool = True
     """For CREATE: False for a bucket, however large its file grows: Hudi refuses a bucket with two file groups."""

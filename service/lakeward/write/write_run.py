@@ -105,7 +105,7 @@ def read_touched(contents: InstantContents, config: TableConfig, instant: Instan
         inflight = _name(config, instant, State.INFLIGHT)
         return _written(contents, config, inflight) if contents.read(inflight) else Touched(frozenset())
     except NotFound:
-        return Touched(frozenset())  # it does not know yet what it will replace, and will meet ours
+        return Touched(frozenset())  # it does not know yet what it will replace, and will meet this write
 
 
 def _written(contents: InstantContents, config: TableConfig, name: str) -> Touched:
@@ -267,7 +267,7 @@ class WriteRun:
         self.attempt.check_ours()
         if table.options.writers_stopped:
             check_writers_stopped(
-                begun.snapshot.timeline, snapshot.timeline, ours=begun.instant, meanwhile=f"{self.name} ran"
+                begun.snapshot.timeline, snapshot.timeline, own=begun.instant, meanwhile=f"{self.name} ran"
             )
         self._check_conflicts(snapshot)
         self._check_slices(snapshot)

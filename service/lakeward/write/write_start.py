@@ -30,7 +30,7 @@ from lakeward.write.request import WriteOperation, WriteRequest
 
 @dataclass(frozen=True, slots=True)
 class BegunWrite:
-    """An instant that is ours: our heartbeat beats, our attempt's folder and `.requested` exist."""
+    """An instant of this process: its heartbeat beats, its attempt's folder and `.requested` exist."""
 
     request: WriteRequest
     attempt: Attempt

@@ -89,7 +89,7 @@ def migrate(
         own_index(opened, target, url, keys_per_second) as place,
         work_watched() as on_step,
     ):
-        open_source(take())  # one that the table has not, or that is out of use, is told before anything is made
+        open_source(take())  # refuses an index that is missing or out of use before anything is made
         if place.is_there():
             check_not_built(place.open(take()).indexed())
         beside = place.beside()

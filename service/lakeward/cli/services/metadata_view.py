@@ -1,4 +1,4 @@
-"""The services of the metadata table, as JSON and as lines: whether they are due, and what became of them.
+"""The services of the metadata table, as JSON and as lines: whether they are due, and what they did.
 
 Touches: a console.
 """

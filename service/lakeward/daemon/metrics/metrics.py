@@ -105,7 +105,7 @@ class Metrics:
         self.registry = registry
         self._labels = _TableLabels(tables_max)
         self._gauges = _StatusCollector(self._labels)
-        # First of all: a scrape prepares the series of new tables before it comes to the counters.
+        # First of all: a scrape prepares the series of new tables before it reads the counters.
         registry.register(self._gauges)
         self._made: dict[str, Counter | Histogram] = {spec.name: _make(spec, registry) for spec in EVENT_METRICS}
         for change in ("gained", "lost"):

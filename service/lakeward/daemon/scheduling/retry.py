@@ -242,7 +242,7 @@ def _react(table: TrackedTable, service: JobKind, problem: WorkProblem, now: flo
         table.failures += 1
         if table.failures >= table.schedule.failures_max:
             return [_park(table, f"{table.failures} failures in a row; the last: {problem.text}", now)]
-    # Also where the group is parked already: a fault that is ours and not the group's would otherwise send job after
+    # Also where the group is parked already: a fault of Lakeward and not of the group would otherwise send job after
     # job against one group after the other.
     _back_off(table, problem.text, now, chance)
     return []

@@ -33,7 +33,7 @@ class Denial(Enum):
 @dataclass(frozen=True, slots=True)
 class AccessRules:
     hosts: frozenset[str] | None = None
-    """Names that are ours, in lower case; None: any is."""
+    """Names of this host, in lower case; None: any name."""
     token: str | None = None
 
     def refusal(self, path: str, headers: Mapping[str, str]) -> Denial | None:

@@ -32,7 +32,7 @@ _CONNECTIONS_MAX = 64
 _CONNECTIONS_MIN = 4
 _SHARE_OF_DESCRIPTORS = 16
 # Connections that the kernel keeps until they are taken. The loop would also take so many at a time, each with a
-# descriptor; so it is told less, and the kernel afterwards.
+# descriptor; so it gets a smaller number, and the kernel this one afterwards.
 _QUEUE = 1024
 
 _log = structlog.stdlib.get_logger(__name__)

@@ -7,7 +7,7 @@ The path is as /proc/self/cgroup says it, and each that is above it counts, too.
 there, and its own limits are at the root.
 
 Touches: those files, reading only.
-Keeps:   no more is told than any of these limits allows; a limit that cannot be read is none.
+Keeps:   no more is reported than any of these limits allows; a limit that cannot be read is none.
 Source:  Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
 """
 

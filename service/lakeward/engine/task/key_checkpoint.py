@@ -9,7 +9,7 @@ Touches: the slice's files, reading; the folder of the build; spill files.
 Keeps:   1. a file has the name of a checkpoint only when it is whole;
          2. memory is bounded: what merging the slice takes, and in place of the rows that a merge would write a run of
             keys to sort;
-         3. no more is read in a second than the task is told.
+         3. no more is read in a second than the task may read.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
         |                       hashes of each --> of the winners  == must be ==  those of what reads back
         +-- row groups that no log touches ------------- byte by byte -----------------+
 
-Where the table captures changes, those go into a log beside the base file as the merge tells of them
+Where the table captures changes, those go into a log beside the base file as the merge reports them
 (`engine/task/change_log_output.py`).
 
 A LOG operation is `engine/task/log_operation.py`'s. These modules and `read` are all that travels to executors, so they
@@ -17,8 +17,8 @@ Keeps:   1. a result is returned only for a file that reads back as what was mer
          2. where a base file's footer is wrong about its order, or only in the midst of a merge it shows that places
             count, what was written by then is no result, and the slice is merged once more without relying on any
             order, or by places;
-         3. a log of changes belongs to the result only if it reads back as what the merge told, and has as many changes
-            as it counted.
+         3. a log of changes belongs to the result only if it reads back as what the merge reported, with as many
+            changes as it counted.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def merge_slice(
         by_order: rely on the order of a base file whose footer says that it is sorted.
         by_places: merge by the places that logs name in the base file.
         incoming: records of no log, which are merged as those of a log behind all others are.
-        watch: is told of every key that was changed.
+        watch: is called with every key that was changed.
     """
     started = time.monotonic()
     memory = PeakMemory()
@@ -173,7 +173,7 @@ def merge_slice(
 
 
 def _to_all(told: Sequence[Callable[[ChangedRows], object]]) -> Callable[[ChangedRows], object] | None:
-    """None where there is none to tell: then the merge need not know what it changes."""
+    """None where nothing listens: then the merge need not know what it changes."""
 
     def tell(changes: ChangedRows) -> None:
         for each in told:

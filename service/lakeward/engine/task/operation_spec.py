@@ -127,7 +127,7 @@ class OperationResult:
     """Peak of the process that ran it, interpreter included; 0 where it is unknown. The peak of what the process did
     before is in it where the system does not let a process reset its peak."""
     column_stats: tuple[ColumnStatsRecord, ...] = ()
-    """Statistics of the columns that the operation was told."""
+    """Statistics of the columns that the operation was given."""
     damage: tuple[DamagedFile, ...] = ()
     """Corrupt blocks that were accepted, and are not in the result."""
     change_log: ChangeLog | None = None

@@ -7,7 +7,7 @@
 Like `engine/task/operation.py` this travels to executors and knows neither SQL nor Spark.
 
 Touches: reads the slice's files, and once more what may hold the sampled keys; writes nothing.
-Keeps:   1. a problem is told only of what was read; what this release cannot merge is no problem but is said;
+Keeps:   1. a problem is reported only in what was read; what this release cannot merge is no problem but is said;
          2. memory holds eight bytes a row beside what the merge needs.
 """
 
@@ -69,7 +69,7 @@ def _check_files(storage: Storage, check: SliceCheck) -> Iterator[str]:
 
 
 class _FirstMerge:
-    """Everything that one pass over the merged rows can tell."""
+    """Everything that one pass over the merged rows finds out."""
 
     def __init__(self, storage: Storage, slice_input: SliceInput) -> None:
         hashes: list[npt.NDArray[np.uint64]] = []

@@ -86,7 +86,7 @@ def decode_records(
         if found.records == 1:
             raise TooLarge(size)
         records_max = found.records // 2
-    # Arrow's memory: what is held of it is told from what was given back, and is given back to the system.
+    # Arrow's memory: Arrow counts what is held apart from what was given back, and returns it to the system.
     heap = np.frombuffer(pa.allocate_buffer(size + HEAP_TO_SPARE), dtype=np.uint8)
     found.fill(places, heap)
     reader = _Columns(program, heap, found.lengths, found.byte_lengths, places)

@@ -7,7 +7,7 @@ they are. Filling a column is then a short loop over its tokens, whose type it d
                                                       valid    node 0: 1 ...    node 1:     1         0   ...
 
 Touches: nothing but the arrays it is given.
-Keeps:   1. nothing is told of bytes outside of a record's own, and each record is used up to its last byte;
+Keeps:   1. nothing is read from bytes outside of a record, and each record is used up to its last byte;
          2. the walk has checked everything, so filling cannot fail;
          3. tokens take no more than `_TOKENS_BYTES`, or those of one record.
 See:     decoder.py, which decodes the same of any schema, in twice the time and more

@@ -337,6 +337,6 @@ _LOGICAL = {
 def keeping_nested_floats(schema: pa.Schema) -> pa.Schema:
     """The schema for a table whose readers widen floats in lists and maps of Parquet files to the nearest double.
 
-    So do those of Hudi 1.0 (version 8); those of 1.1 and later go by the digits, as floats elsewhere do in all of them.
+    So do those of Hudi 1.0 (version 8); those of 1.1 and later use the digits, as all of them do for floats elsewhere.
     """
     return pa.schema([each.with_metadata({**(each.metadata or {}), NESTED_FLOATS_KEY: b""}) for each in schema])

@@ -16,7 +16,7 @@ All integers are big-endian:
 What we write for Hudi has no checksums and a bytesPerChecksum of 0x7FFFFFFF, so one stretch: readers up to Hudi 1.2.0
 take four bytes for each stretch off the end of the decompressed payload, where the checksums are not, and lose the
 entries that lie in them. Four bytes are less than any entry. The four zeros on disk are wanted by HBase's reader. Files
-that no reader but ours opens (`index/record`) have one CRC32 in those four bytes.
+that only Lakeward opens (`index/record`) have one CRC32 in those four bytes.
 
 Touches: the range it is given, by reading; encoding gives bytes.
 Keeps:   1. the payload's length is the header's word for it and nothing else's, so the last entry is never lost;

@@ -11,7 +11,7 @@
 
 How many entries a root index has stands in the trailer; behind those of a root above other indexes are 16 bytes, the
 place of the file's middle key. HBase may put a made-up key into an index, greater than the last one of the block before
-and not greater than the block's first. Hudi's writer, and ours, writes a single root level.
+and not greater than the block's first. Hudi's writer and this one write a single root level.
 
 Touches: nothing.
 Keeps:   1. entries lie inside of the block, and their blocks follow each other in the file;

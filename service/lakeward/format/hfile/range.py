@@ -74,5 +74,5 @@ class HFileRange:
         )
 
     def _place(self, offset: int) -> int:
-        # An offset found in a broken file may be any number; the nearest place that exists is told instead.
+        # An offset found in a broken file may be any number; the nearest place that exists is returned instead.
         return self._offset + min(max(offset, 0), self.length)

@@ -399,7 +399,7 @@ def parquet_extent(
 
 
 def repeated_in_block(file: BinaryIO, block: LogBlock) -> frozenset[str]:
-    """Columns of strings of a Parquet block that have few and short values. Of a block of few rows none is told."""
+    """Columns of strings of a Parquet block that have few and short values. None in a block of few rows."""
     _check_plain(file, block)
     try:
         section = cast(BinaryIO, _Section(file, block))

@@ -5,7 +5,7 @@ column. Where they are there and can be trusted, we do the same. Where not, Hudi
 chunk without a range counts as the range from 0 to 0, one without statistics as nothing but nulls, and queries then
 skip files that hold what they look for. In these places the column chunk is read instead:
 
-    a range is missing            Parquet writers leave it out where values are long; not ours (`long_values`)
+    a range is missing            Parquet writers leave it out where values are long; Lakeward does not (`long_values`)
     the type is float or double   all writers but Java's leave NaN out of the range; Spark's NaN is above all numbers
     text cannot be decoded        it was cut within a character
 

@@ -159,7 +159,7 @@ class NativeMetadataDeletes:
 
 
 def empty_metadata_log(instant: str) -> bytes:
-    """The log by which a file group of the metadata table comes to be: a block that deletes nothing."""
+    """The log that begins a file group of the metadata table: a block that deletes nothing."""
     head = block_head(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, len(_NO_DELETES))
     return head + _NO_DELETES + struct.pack(">iq", 0, len(head) + len(_NO_DELETES) + 4)
 

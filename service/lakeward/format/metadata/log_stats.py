@@ -10,9 +10,9 @@ Hudi's own log compaction (1.2.0, table version 9) writes into the partitions of
                         streaming writes of the metadata table off
     secondary_index_*   nothing
 
-The deletions in the record index are not for us to write. The index was told when each delete was written; since then
-the key may have come back in another file group. Deleting it once more hides the row that is there, and Hudi's next
-upsert of the key makes a second one, as it does after Hudi's own log compaction.
+The deletions in the record index are not for us to write. The index learned of each delete when it was written; since
+then the key may have come back in another file group. Deleting it once more hides the row that is there, and Hudi's
+next upsert of the key makes a second one, as it does after Hudi's own log compaction.
 
 A log file of deletes alone has records without a type, range or row.
 

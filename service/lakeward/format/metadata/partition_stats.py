@@ -9,9 +9,9 @@ latest merged slice of each file group of the partition, as the table is with th
     * no file of a file group that was replaced, and none of an instant that is pending, but for the commit's own.
 
 A write brings values, so its record must hold whatever else is there. Where it may not say that its range is exact it
-gives the range of its own files, not tight, and readers take the one over both records. A column that came to the table
-later than some of the files has no record of those: they have nulls there, and count as such (Hudi leaves them out, and
-its record says that there are none).
+gives the range of its own files, not tight, and readers take the one over both records. A column that was added to the
+table later than some of the files has no record of those: they have nulls there, and count as such (Hudi leaves them
+out, and its record says that there are none).
 
 Rows are not looked at, so the counts are those of the files: a row of a base file that a log updates counts twice.
 

@@ -272,7 +272,7 @@ class BaseFileWriter:
         self._pending_bytes += size_bytes
         self._taken_bytes += size_bytes
         self._rows += batch.num_rows
-        # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
+        # Where wide rows come after narrow ones, their pages may be as large as the row group.
         is_wide = self._pending_bytes > self._pending_rows * (PAGE_BYTES // _VALUES_AT_ONCE_MAX)
         bytes_max = self._row_group_bytes // 2 if is_wide else self._row_group_bytes
         if self._pending_bytes >= bytes_max:

@@ -66,5 +66,5 @@ class Ahead:
                 waiting = self._thread.submit(next, items, None)
 
     def close(self) -> None:
-        """Let the item that is being made come to its end; no other is made."""
+        """Wait for the item that is being made; no other is made."""
         self._thread.shutdown(wait=True, cancel_futures=True)

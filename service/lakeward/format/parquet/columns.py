@@ -1,8 +1,8 @@
 """The columns of a Parquet file of another program, as an Arrow schema and as Spark takes them.
 
 Whatever the file says of nulls, each value may be one, inside of others too.
-Spark and others write moments as INT96 unless told otherwise, of which the library makes nanoseconds without a zone;
-they are microseconds in UTC, which is what these programs meant and read.
+Spark and others write moments as INT96 unless configured otherwise, of which the library makes nanoseconds without a
+zone; they are microseconds in UTC, which is what these programs meant and read.
 
 Touches: the file.
 Keeps:   a column of INT96, inside of others too, is a timestamp in UTC, and no other column is another one for it;

@@ -63,4 +63,4 @@ class CountedSink:
         return False
 
     def close(self) -> None:
-        """Arrow closes what it wrote to; the sink is not ours to close."""
+        """Arrow closes what it wrote to; the sink stays open for its owner."""

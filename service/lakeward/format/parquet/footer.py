@@ -1,7 +1,7 @@
 """A Parquet footer, read without a Parquet library: is the file encrypted, or would the library end the process?
 
 An encrypted footer shows in the magic (`PARE`). With a plain footer and encrypted columns only field 8 of the
-footer's Thrift structure tells (`encryption_algorithm`), and pyarrow 26 does not raise but ends the process when
+footer's Thrift structure says so (`encryption_algorithm`), and pyarrow 26 does not raise but ends the process when
 it meets the metadata of such a column. So the structure is walked here, skipping all but its field numbers. It
 ends the process too where a damaged footer has histograms of levels that a column does not have, or fewer columns than
 the schema.

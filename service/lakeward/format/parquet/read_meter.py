@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ReadMeter:
-    """One for a read, or for several that are told together."""
+    """One for a read, or for several that are reported together."""
 
     rows: int = 0
     """Rows that were decoded, of base files and of logs, whatever happened to them."""

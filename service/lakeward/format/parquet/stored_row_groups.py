@@ -113,7 +113,7 @@ class StoredRowGroup:
 
     @property
     def has_gaps(self) -> bool:
-        """Between its columns are bytes that are none of theirs."""
+        """There are bytes between its columns that belong to none of them."""
         places = [_place(chunk) for chunk in self.description.get(_CHUNKS).values]
         return sum(end - start for start, end in places) != self.extent.end - self.extent.start
 

@@ -1,6 +1,6 @@
 """The smallest and largest value of columns, and how many nulls, over rows that come batch by batch.
 
-What a Parquet footer cannot tell is taken from the rows here: log files have no footer, and where a file's writer
+What a Parquet footer does not say is taken from the rows here: log files have no footer, and where a file's writer
 left a range out, or NaN out of a range, the range is made again. Dates, times and points in time come out as ints in
 the unit of their Arrow type, which is the unit of their Avro and Parquet type too.
 
@@ -131,8 +131,8 @@ def greatest(one: StatsValue | None, other: StatsValue | None) -> StatsValue | N
 def is_less(one: StatsValue, other: StatsValue) -> bool:
     """The order of two values of one type.
 
-    Hudi merges ranges by Java's order instead, in which bytes have a sign and text goes by UTF-16 units; queries by
-    Spark do not. A range that Java calls joined may then leave out values that Spark looks for, so the order here is
+    Hudi merges ranges by Java's order instead, in which bytes have a sign and text is compared in UTF-16 units; queries
+    by Spark do not. A range that Java calls joined may then leave out values that Spark looks for, so the order here is
     Spark's. Between U+E000 and U+FFFF and in bytes of 0x80 and more the two differ.
     """
     if isinstance(one, float) and isinstance(other, float) and (one != one or other != other):

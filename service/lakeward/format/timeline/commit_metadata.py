@@ -256,7 +256,7 @@ def _sizes(stats: list[RecordFields]) -> dict[str, int | None]:
     sizes: dict[str, int | None] = {}
     for stat in stats:
         if path := stat.text("path"):
-            # Where a log is appended to, a stat tells the bytes of that time; Flink adds them up before it commits
+            # Where a log is appended to, a stat gives the bytes of that time; Flink adds them up before it commits
             # (WriteStatMerger, Hudi 1.x). What names a file twice all the same does not say how long it is.
             sizes[check_relative_path(path)] = None if path in sizes else stat.integer("fileSizeInBytes") or None
     return sizes

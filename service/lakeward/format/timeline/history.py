@@ -35,7 +35,7 @@ _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class HistoryFile:
-    """A file of rows, as its name tells."""
+    """A file of rows, as its name describes it."""
 
     first: str
     last: str

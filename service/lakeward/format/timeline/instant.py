@@ -63,7 +63,7 @@ _MILLISECONDS_OF_LEGACY = "999"
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """One state of one instant, as one file name tells it."""
+    """One state of one instant, as one file name describes it."""
 
     time: str
     action: str

@@ -96,7 +96,7 @@ class UndoneInstants:
     """What a completed rollback or restore undid."""
 
     instants: Mapping[str, str]
-    """Their actions; an empty text where none is told."""
+    """Their actions; an empty text where none is given."""
     groups: frozenset[tuple[str, str]]
     """Partition path and file id of the file groups that it took files from."""
 

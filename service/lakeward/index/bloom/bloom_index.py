@@ -48,7 +48,7 @@ from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_
 from lakeward.table.snapshot import TableSnapshot
 
 _SAMPLED: Final = 256
-"""Files by whose ranges in the metadata table it is told whether ranges separate."""
+"""Files whose ranges in the metadata table are compared to see whether ranges separate."""
 _FILTERS_AT_ONCE: Final = 16
 """Filters that are held while those of the metadata table are asked."""
 
@@ -69,7 +69,7 @@ class MetadataFilters:
     that counts nulls, of which record keys have none: Hudi counts as such the rows of row groups whose keys are too
     long for Parquet's statistics, and their keys are not in the range.
 
-    What is not there, deleted, or no range or filter, is not known; what cannot be read is told in the log, and not
+    What is not there, deleted, or no range or filter, is not known; what cannot be read is logged, and not
     known.
     """
 

@@ -6,8 +6,8 @@
 What the manifest says of it has the place and the checksum of the entries, an entry those of its filter: the ranges of
 many base files are one read, and a filter is read only where the range leaves a key possible.
 
-`cached_keys` puts one together and reads filters of it. Here are no kernels: how much of a table the cache has, the
-daemon tells by itself.
+`cached_keys` puts one together and reads filters of it. Here are no kernels: the daemon itself reports how much the
+cache has of the table.
 
 Touches: storage, reading.
 Keeps:   what is read is what was added, or an error.

@@ -87,7 +87,7 @@ class FilterCache:
 
 
 def usable_cache(storage: Storage, base_path: str) -> FilterCache | None:
-    """The cache, for lookups; None where there is none that can be used, which the log tells."""
+    """The cache, for lookups; None, with a line in the log, where there is none that can be used."""
     try:
         why = why_out_of_use(storage, base_path, IndexType.BLOOM)
         if why is not None:

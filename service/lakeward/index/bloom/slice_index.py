@@ -6,7 +6,7 @@
 
 What is known of a log's keys the cache says (`filter_cache`), where it was built with logs; a log that it lacks may
 have every key. Hudi's writers with a bloom index look into no logs; so the writes of Lakeward that use `bloom` do not
-go by this one.
+use this one.
 
 Touches: file slices, of which some are merged; what `bloom_index` does.
 Keeps:   what it finds of a slice's keys are those of its rows, whatever the cache has.

@@ -43,7 +43,7 @@ class EntryStore(Protocol):
         completion time, where that was known when it was written."""
 
     def seen(self) -> Mapping[str, Any] | None:
-        """What was told with the last commit that is settled."""
+        """What was given with the last commit that is settled."""
 
     def begin(self, instant: str, *, beside_others: bool = False) -> int:
         """Another try at a commit; what tries before it left is no entry and goes.
@@ -57,7 +57,7 @@ class EntryStore(Protocol):
         """The commits of writers of which there are tries that did not finish."""
 
     def put(self, attempt: int, changes: pa.RecordBatch) -> None:
-        """Entries of the attempt, as `LOCATIONS` has them. Done again, it comes to the same."""
+        """Store entries of the attempt, as `LOCATIONS` has them. Idempotent."""
 
     def finish(self, attempt: int, completed: str | None) -> None: ...
 

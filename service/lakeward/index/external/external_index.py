@@ -1,19 +1,19 @@
 """An index of Lakeward in a store outside of the table: which of a key's entries is the answer.
 
-    entries of a key                            the answer
+    entries for a key                           the answer
     settled, of T1                              T1's
     settled, of T1; of T2, which counts         T2's
     settled, of T1; of T2, which was rolled     T1's: the location before is still there
       back, failed or is pending
     of T2, gone                                 none
 
-Of those that count, the one whose commit became visible last is the answer, whatever the instants. A location whose
+The answer is the entry that counts whose commit became visible last, whatever the instants. A location whose
 file group is not live is none: of groups that were replaced nothing is taken in, so that their keys' entries stay, and
 a writer that went by one would write to where no reader looks.
 
 Hudi's index in HBase holds one entry a key: one of a commit that does not count leaves a key that was located before
-without any location, unless rollbacks are told to write the older version back. Here both stay until the timeline has
-decided.
+without any location, unless rollbacks are configured to write the older version back. Here both stay until the timeline
+has decided.
 
 Touches: the store, which only the process that plans and commits may use.
 See:     docs/decisions/0077-an-index-in-postgresql.md

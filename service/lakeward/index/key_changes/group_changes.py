@@ -1,4 +1,5 @@
-"""What is read to tell what commits did to the keys of each file group: commits and the table's files in, a choice out.
+"""What is read to find out what commits did to the keys of each file group: commits and the table's files in, a choice
+out.
 
     a base file onto another         the keys of both: what came, what went
     a new file group                 the keys of its base file: all came
@@ -25,8 +26,8 @@ does it, so that in the end each key is where the last commit put it; but what t
 not exact, and after a restore all that was undone is read again, indexed or not.
 
 Touches: nothing.
-Keeps:   1. a slice as of a commit is told from files that no clean can have begun to take away;
-         2. a commit of a file group that is not live tells nothing of it.
+Keeps:   1. a slice as of a commit is made of files that no clean can have begun to take away;
+         2. a commit of a file group that is not live says nothing about it.
 See:     docs/decisions/0075-an-index-follows-its-table.md
 """
 
@@ -66,7 +67,7 @@ class KeysOfLogs:
     after: FileSlice
     """The slice that decides of keys where there may be deletes."""
     only_with_deletes: bool = False
-    """They tell nothing where the slice has no delete."""
+    """They add nothing where the slice has no delete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ class KeyReader:
         """In `CHANGES`, by keys. Raises `Unsupported`, `BrokenFile`, and `NotFound` where a clean was faster.
 
         Args:
-            located: of an index that is changed; None: of file groups that are read again just the keys are told that
-                they have.
+            located: of an index that is changed; None: file groups that are read again yield just the keys
+                that they have.
         """
         for by_order in (True, False):
             with MarkedKeys(is_global=is_global, folder=self.spill_folder) as keys:

@@ -1,4 +1,4 @@
-"""Keys with what was found of them in each file group, sorted, and what that comes to: which came, which went.
+"""Keys with what was found of them in each file group, sorted, and what follows: which came, which went.
 
     mark       the key is
     BEFORE     in the file group before the commit
@@ -63,7 +63,7 @@ _NOTHING, _GONE, _STAYS, _CAME = -1, 0, 1, 2
 
 
 def _what_became() -> npt.NDArray[np.int8]:
-    """What each set of marks comes to."""
+    """What each set of marks means."""
     found = np.full(32, _NOTHING, np.int8)
     for marks in range(32):
         if marks & Mark.TOUCHED:
@@ -145,9 +145,9 @@ class _Places:
 
 
 def _chosen(became: npt.NDArray[np.int8], begins: Ints) -> Ints:
-    """Which entries tell what happened to their keys, each of which begins at one of `begins`.
+    """Which entries say what happened to their keys, each of which begins at one of `begins`.
 
-    Where a key came to a file group that is told, and no other. Where it stays in one and went from another, that it
+    Where a key arrived in a file group, that one alone. Where it stays in one and left another, that it
     stays. Otherwise each group that it went from.
     """
     best = np.maximum.reduceat(became, begins)

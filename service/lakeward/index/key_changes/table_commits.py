@@ -161,7 +161,7 @@ def seconds_since(snapshot: TableSnapshot, time: str, *, clock: Clock) -> float:
 def known_undone(commits: Iterable[TableCommit], indexed: Indexed) -> frozenset[str]:
     """The instants that were undone and that the index may have something of.
 
-    What a restore undoes had completed: it is in the index, or commits that were indexed since may have been told from
+    What a restore undoes had completed: it is in the index, or commits that were indexed since may have been read from
     slices that it was in. A write that failed is in none, and is what a rollback undoes; but where it began before the
     last indexed commit completed, nothing tells it apart from one that had completed.
     """

@@ -13,7 +13,7 @@ Readers take what is older than the first completed write for completed, so that
 that failed, and that no rollback found:
 
     t1 a write dies, and a rollback misses its block in a log; t2 an index is built, without it; t3 the commits around
-    t1 are archived: to Hudi's readers, and to ours, the block counts from now on
+    t1 are archived: to Hudi's readers and Lakeward's the block counts from now on
 
 So whenever the first completed write is another one, slices with logs that are older than it are read again, too.
 
@@ -35,8 +35,8 @@ from lakeward.table.snapshot import TableSnapshot
 def changes_since(
     snapshot: TableSnapshot, table: TableFiles, unseen: UnseenCommits, seen: SeenTimeline, newest: TableCommit
 ) -> CommitChanges:
-    """What is read for these commits, as one. Raises `Refused` where a file group is touched whose slices cannot be
-    told.
+    """What is read for these commits, as one. Raises `Refused` where a file group is touched whose slices are not
+    known.
 
     Args:
         newest: stands for all of them.

@@ -1,5 +1,5 @@
 """Which commits of a table of version 6 an index has not seen: by their instants alone, since its timeline, of layout
-1, does not tell in which order they completed.
+1, does not say in which order they completed.
 
     on the timeline, and not seen    it is one
     archived, and not seen           it is one: the archive says what it said
@@ -11,7 +11,7 @@ without a word.
 
 A table that was upgraded since goes on so once more, for its indexes; then they follow its commits one by one.
 
-Touches: storage, reading: the timeline's files of these commits, and what came to the archive.
+Touches: storage, reading: the timeline's files of these commits, and what was archived.
 Keeps:   1. no completed instant is passed over, in whichever order they completed and wherever they are by now;
          2. where what was seen may be undone, nothing that the index has is relied on;
          3. an index that followed the commits of a table is refused once that is of version 6.
@@ -52,7 +52,7 @@ NOTHING_SEEN = SeenTimeline()
 
 
 def seen_of(snapshot: TableSnapshot) -> SeenTimeline | None:
-    """What an index has seen that is as of this snapshot; None of a table whose timeline tells completion times."""
+    """What an index has seen that is as of this snapshot; None for a table whose timeline has completion times."""
     if snapshot.config.layout >= 2:
         return None
     timeline = snapshot.timeline

@@ -97,7 +97,7 @@ class BucketFile:
         """
         Args:
             length: of the HFile, which starts at `offset` of the file.
-            name: how errors call the file, and the cache tells it from others.
+            name: the file's name in errors and in the cache.
             instant: of all its entries, where the file has no table of instants.
             cache: for decoded blocks; None: none is kept.
         """

@@ -117,7 +117,7 @@ def _place_codes(file: BucketFile, places: CodeTable) -> Codes:
 
 
 def _instant_codes(file: BucketFile, instants: CodeTable, unsettled: Collection[str] | None) -> Codes:
-    """The new code of each code of the file's; of a file of one commit the one for all."""
+    """The new code for each code of the file; a file of one commit has one for all."""
     kept = [(each if unsettled is None or each in unsettled else None,) for each in file.instants.to_pylist()]
     codes = instants.intern(kept)
     return np.concatenate([[SETTLED], codes]).astype(np.int32) if file.has_instants else codes

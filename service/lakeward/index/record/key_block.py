@@ -178,7 +178,7 @@ def _first_key_not_below(starts: Any, keys: Any, low: Any, high: Any, address: A
 def _search_prefixes(
     headers: Any, offsets: Any, data: Any, rows: Any, numbers: Any, first: Any, end: Any, prefixes: Any, places: Any
 ) -> None:
-    """Tell of the items from `first` to before `end` the prefix, and the place of the first key that has none before
+    """Find the prefix of the items from `first` to before `end`, and the place of the first key that has none before
     it; or -1 and that place where what the block's keys begin with decides."""
     base = np.int64(data.ctypes.data)
     previous, place = np.int64(-1), np.int64(0)

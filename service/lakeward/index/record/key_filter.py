@@ -38,7 +38,7 @@ def key_hashes(keys: pa.Array, ends: npt.NDArray[np.int64] | None = None) -> Has
     """The hash of each record key.
 
     Args:
-        ends: how many bytes of each are the record key; None: all.
+        ends: how many bytes of each entry are the record key; None: all.
     """
     offsets, data = byte_buffers(keys)
     out = np.empty(len(keys), dtype=np.uint64)

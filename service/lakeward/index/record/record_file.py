@@ -49,7 +49,7 @@ class RecordFile:
     instant: str
     """The commit of a delta; of others the last one that is in it."""
     completed: str | None
-    """When that commit became visible: told of a delta once it is settled, of others always."""
+    """When that commit became visible: known for a delta once it is settled, for others always."""
     instants: tuple[str, ...] = ()
     """The commits that entries of a merged file or a base file name, which were not settled when it was made."""
     offset: int = 0
@@ -57,7 +57,7 @@ class RecordFile:
 
     @property
     def stretch(self) -> tuple[str, int]:
-        """What tells it from others, which may lie in the same file."""
+        """Its identity among others, which may lie in the same file."""
         return self.path, self.offset
 
     @property

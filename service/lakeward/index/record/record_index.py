@@ -21,7 +21,7 @@ Keeps:   1. a key is found where the newest commit that counts put it, and is no
          2. it travels to tasks without what it has in memory;
          3. no more than `OPEN_MAX` buckets are open, and blocks are held up to a bound;
          4. asked as of a moment, it answers as of that, or refuses;
-         5. files that went because the index is another one by now are told from files that are lost.
+         5. files that went because the index is another one by now do not count as lost files.
 See:     docs/decisions/0080-the-table-of-the-record-index.md
 Source:  RFC-08
 """

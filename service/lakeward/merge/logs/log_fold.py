@@ -1,6 +1,6 @@
 """Fold the log records of a slice among themselves, oldest first: at most one record per key is left.
 
-Hudi folds the logs before it looks at the base file, and by event time the order of the two matters. Of each key we
+Hudi folds the logs before it looks at the base file, and by event time the order of the two matters. For each key we
 keep a state: which record won so far, whether it is a delete, and its ordering value as a code. `merge/rules/winner`
 has the rules for a new record over a state, and for a folded record over a base row.
 
@@ -99,7 +99,7 @@ class LogFold:
     ) -> None:
         """
         Args:
-            watches_blocks: it is told whether a key came more than once in one block.
+            watches_blocks: it notes whether a key came more than once in one block.
         """
         self._memory_bytes = memory_bytes
         self._rules = rules

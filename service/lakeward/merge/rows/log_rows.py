@@ -5,7 +5,7 @@ are sealed.
 
 Touches: nothing.
 Keeps:   1. `take` returns the rows of the given positions in the given order;
-         2. `drop_others` keeps the rows' order, so that it is enough to tell new positions from old ones;
+         2. `drop_others` keeps the rows' order, so that it is enough to map old positions to new ones;
          3. no segment is larger than `SEGMENT_BYTES` unless one batch was, so that few bytes are copied to make one;
          4. joining batches never holds more than a segment twice.
 """

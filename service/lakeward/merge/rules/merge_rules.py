@@ -62,9 +62,9 @@ class MergeRules:
     partial_updates: PartialUpdates | None = None
     unavailable: str | None = None
     takes_operations: bool = False
-    """What log records with a kind of change beside them come to in this table is known."""
+    """How log records with a kind of change beside them are merged in this table is known."""
     takes_partial_blocks: bool = False
-    """What log blocks with some of the columns come to in this table is known."""
+    """How log blocks with some of the columns are merged in this table is known."""
     in_part: tuple[frozenset[str], ...] = ()
     """With KEEP_VALUES: the columns of each kind of partial block, of which rows bring the number along, from 1 on."""
     by_rank: bool = False
@@ -76,7 +76,7 @@ class MergeRules:
 
     @property
     def base_is_first(self) -> bool:
-        """The base row takes part in the fold of the logs. By commit time that comes to the same, the last one wins."""
+        """The base row takes part in the fold of the logs. By commit time the result is the same, the last one wins."""
         return self.by_rank and self.mode is MergeMode.EVENT_TIME_ORDERING
 
     @property

@@ -149,7 +149,7 @@ def _codes(values: pa.Array, kind: pa.DataType) -> npt.NDArray[np.int64]:
         plain = values.cast(pa.int64())
     else:
         plain = values
-    # The copy is ours to write to: what Arrow hands out is read-only.
+    # A copy that can be written to: what Arrow hands out is read-only.
     return np.array(plain.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 

@@ -4,7 +4,7 @@ Hudi compares ordering values as Java objects. Two facts follow for us: a missin
 Integer 0 (the *default*), so in an int column 0 and null are the default; and values of different classes are never
 compared, Java throws.
 
-Where several columns order a table, an ordering value is a struct of theirs, compared field by field (ArrayComparable).
+Where several columns order a table, an ordering value is a struct of them, compared field by field (ArrayComparable).
 A null in it is Integer 0, too, and meets with the same two facts; but the struct as a whole is never the default, which
 only a delete block's delete can have.
 

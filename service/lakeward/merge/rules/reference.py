@@ -1,4 +1,4 @@
-"""The merge of one key, slow and obvious: what `log_fold` and `hash_merge` must come to, row by row in Python.
+"""The merge of one key, slow and obvious: the result that `log_fold` and `hash_merge` must have, row by row in Python.
 
 Verification merges a sample of keys again with it, and the tests compare the two over random records. It shares no code
 with the fast merge and takes no shortcut; where a rule has an exception in Hudi, it is written out here.

@@ -360,8 +360,8 @@ def fold_filled_groups(
 ) -> int:
     """Fold groups as `fold_groups` does, where a row that wins takes from the one that loses what it lacks itself.
 
-    What two rows came to goes on with the winner's ordering value; a delete on either side leaves the winner as it is.
-    So a group comes to a list of rows, the winner first: a row that wins is put before it, one that loses behind it.
+    The result of two rows goes on with the winner's ordering value; a delete on either side leaves the winner as it is.
+    So a group becomes a list of rows, the winner first: a row that wins is put before it, one that loses behind it.
     `ranks` orders the rows of each list, and is `NO_RANK` for other records. Of an open group all rows of its list are
     marked in `kept`, and the base row, which is not in it yet.
     """

@@ -361,7 +361,7 @@ class LoserTree:
     def pop(self, spans: Spans) -> int:
         """Append rows to `spans` as long as there is room and no run is at the end of its batch.
 
-        Returns the run whose next batch, or end, the keys are to be told before the next call; or `DONE`, or `FULL`.
+        Returns the run whose next batch, or end, the keys need before the next call; or `DONE`, or `FULL`.
         """
         keys = self._keys
         count, why = _pop(

@@ -1,7 +1,7 @@
 """The keys that sorted runs stand at: compared by eight bytes, and by all of them only on a tie.
 
-Of each run the keys of one batch are here, copied one after the other, and the position of the *head*, the next row to
-come out. Of each head a *prefix* is at hand: the eight bytes behind those that all keys have in common (`skip`), as one
+For each run the keys of one batch are here, copied one after the other, and the position of the *head*, the next row to
+come out. Each head has a *prefix*: the eight bytes behind those that all keys have in common (`skip`), as one
 unsigned number, big-endian, padded with zeros. Keys of other shapes than one text do not exist: Hudi writes a composite
 record key as one.
 

@@ -16,7 +16,7 @@ What differs between services else is where they work and what they publish:
                    metadata table Hudi's writers carry out at once every plan that they find, so the plan comes with the
                    result and goes with the attempt. And there every result is staged, because a base file hides from
                    readers what completes after it, unless its instant is pending or completed
-    participants   other timelines that get a commit of the same instant, complete before ours: that of the metadata
+    participants   other timelines that get a commit of the same instant, complete before this one: that of the metadata
                    table, for attempts on the table (`protocol/metadata/delta_commit.py`)
 
 The heartbeats are always those of the table, not of its metadata table: by one there Hudi's writers would fail for two
@@ -26,7 +26,7 @@ Touches: the heartbeat, the timeline, and files of the instant, through the othe
 Keeps:   1. an attempt that was fenced off publishes nothing, and says that it is lost;
          2. a commit intent is rolled forward by its one name, and never rolled back;
          3. nothing is rolled back while a commit of the instant exists or might exist;
-         4. a participant's commit is complete before ours, and is never left with an instant that is gone.
+         4. a participant's commit is complete before the table's, and is never left with an instant that is gone.
 See:     docs/decisions/0023-one-attempt-protocol.md
 """
 
@@ -92,7 +92,7 @@ class AttemptPlace:
 
 
 class Participant(Protocol):
-    """A timeline beside ours that gets a commit of the same instant."""
+    """A timeline beside the attempt's that gets a commit of the same instant."""
 
     def roll_back(self, *, by: int, fence: Fence) -> bool:
         """Remove what is there of the instant. False where nothing was. Raises `Conflict` where it must stay."""
@@ -128,7 +128,7 @@ class Publication:
 
 
 class Attempt:
-    """Ours at `instant`, and what there may be of others at the same."""
+    """This process's attempt at `instant`, and what there may be of others at the same."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Attempt:
                     self.files.roll_back()
                     raise self._lost(None)
         except (AlreadyExists, AttemptLost) as error:
-            # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins, or
+            # t0 we prove that we hold the lock and are stopped; t1 it runs out, and another process begins, or
             # unschedules the plan, so that no process would look for our heartbeat any more; t2 we wake up.
             self._heartbeat.end()
             raise AttemptLost(
@@ -205,10 +205,10 @@ class Attempt:
     def _check_requested(self) -> None:
         if self.is_ours():
             return
-        # t0 we prove the lock ours and are stopped; t1 another process removes what it takes for a dead attempt that
-        # said nothing yet; t2 we wake up. A clean may stay, the next process ends it. A compaction would be carried
-        # out by Hudi's next writer, as of a time long past, and a write would hold others up without a heartbeat that
-        # says it is dead; one that was completed already is left alone.
+        # t0 we prove that we hold the lock and are stopped; t1 another process removes what it takes for a dead attempt
+        # that said nothing yet; t2 we wake up. A clean may stay, the next process ends it. A compaction would be
+        # carried out by Hudi's next writer, as of a time long past, and a write would hold others up without a
+        # heartbeat that says it is dead; one that was completed already is left alone.
         goes = self.action is MetadataAction.COMPACTION or isinstance(self.action, WriteAction)
         if goes and self.files.find_completed() is None:
             self.files.roll_back()
@@ -229,7 +229,7 @@ class Attempt:
             fence()
             self._fencing.bring_in(self._place.root, self.folder, publication.winners)
             self._delete_losers(publication, fence)
-        # One for each participant, and the greatest for ours.
+        # One for each participant, and the greatest for the table's own commit.
         times = publication.mint(1 + len(publication.participants))
         names = [each.completed_name(time) for each, time in zip(publication.participants, times, strict=False)]
         fence()
@@ -245,10 +245,10 @@ class Attempt:
         return times[-1]
 
     def clear(self, *judged: Owner | None) -> None:
-        """Remove what is no longer needed: after the commit, ours or one that was rolled forward.
+        """Remove what is no longer needed: after the commit, this attempt's or one that was rolled forward.
 
         Args:
-            judged: whose heartbeat it may be but ours.
+            judged: whose heartbeat it may be but this process's.
         """
         delete_staged(self._storage, Fate.COMPLETED, find_staged(self._storage, self._place.root, self.instant))
         self._heartbeat.remove(*judged)
@@ -324,8 +324,8 @@ class Attempt:
         return named.completion_time or named.time
 
     def end(self, *judged: Owner | None) -> None:
-        """Attempts at the instant were rolled back: ours, or those that were judged dead (None: another engine's). An
-        intent that was stated stays, for the next process to complete."""
+        """Attempts at the instant were rolled back: this one, or those that were judged dead (None: another engine's).
+        A written intent stays, for the next process to complete."""
         if self._place.keeps_plans:
             self._heartbeat.end(*judged)
         elif find_intent(self._storage, self._place.base_path, self.instant) is None:

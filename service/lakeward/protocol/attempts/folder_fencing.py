@@ -48,7 +48,7 @@ class FolderFencing:
         try:
             if parse_owner(self._storage.read(path)) not in owners:
                 return
-            # t0 we see that it is still ours and are stopped; t1 another process takes our attempt over, and its
+            # t0 we see that we still hold it and are stopped; t1 another process takes our attempt over, and its
             # heartbeat beats; t2 we wake up. So it is renamed, and deleted only if it is the one that was meant.
             aside = f"{parent(path)}/.{path.rpartition('/')[2]}.{ENDED}{by.attempt}{TEMPORARY_SUFFIX}"
             self._storage.rename(path, aside)
@@ -123,8 +123,8 @@ class FolderFencing:
         except AlreadyExists as error:
             raise _lost(folder) from error  # it was not there under the lock, which is another's by now
         if not self.holds(folder):
-            # t0 we prove the lock ours and are stopped; t1 another process takes our attempt over; t2 we wake up. If
-            # it goes on with the plan it removes what we just made; if it took the plan back nothing else would.
+            # t0 we prove that we hold the lock and are stopped; t1 another process takes our attempt over; t2 we wake
+            # up. If it goes on with the plan it removes what we just made; if it took the plan back nothing else would.
             if not is_pending():
                 files.roll_back()
                 files.unschedule()

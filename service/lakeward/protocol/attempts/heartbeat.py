@@ -43,7 +43,7 @@ WATCH_FOREIGN_SECONDS = 75.0
 """Hudi's interval and a quarter."""
 
 WATCH_SECONDS_MAX = 160.0
-"""Twice the longer one: what is still not told by then beats, by a clock that runs behind ours."""
+"""Twice the longer one: what is still undecided by then beats, by a clock that is behind this one."""
 
 _POLL_SECONDS = 1.0
 
@@ -98,7 +98,7 @@ def watch(
     processes: Processes,
     on_wait: Callable[[str, float], None],
 ) -> None:
-    """Poll these heartbeats until `read_liveness` can tell of each whether its attempt is alive. Returns at once,
+    """Poll these heartbeats until `read_liveness` knows of each whether its attempt is alive. Returns at once,
     unless one is too old and nothing else proves its death. No lock should be held meanwhile."""
     started = clock.monotonic()
     unsure = set(instants)

@@ -218,7 +218,7 @@ class IntentFencing:
 
     def find_staged(self, root: str, instant: str) -> list[str]:
         # File by file: what an attempt stages that begins later has other names, and a folder would take it along. The
-        # attempts' folders come last, because they are the mark by which the rest is known to be ours.
+        # attempts' folders come last, because they are the mark that the rest is this process's.
         temp = temp_folder(root, instant)
         return sorted(_files_below(self._storage, temp), key=lambda path: path.startswith(f"{temp}/{ATTEMPT}"))
 

@@ -1,9 +1,9 @@
 """The next choice of a table's indexes, and what a comparison found of them: manifests, created once.
 
-Of two processes that change the same one is told: what it uses is not what holds any more.
+When two processes change the same choice, one gets an error: what it uses is not what holds any more.
 
 Touches: the folder of `index/tee`.
-Keeps:   1. of two processes that choose at once one does, and the other one is told;
+Keeps:   1. when two processes choose at once, one does, and the other one gets an error;
          2. a choice is never taken back by deleting: it is followed by another one;
          3. what was compared is put upon what it was compared of, or not at all.
 """

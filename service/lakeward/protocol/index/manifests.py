@@ -91,7 +91,7 @@ def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None
 def _check_follows(storage: Storage, folder: str, before: int) -> None:
     """Raises `IndexMoved` where the manifest that was made is not the next one."""
     # t0 we read manifest 7, and sleep; t1 others make 8 to 40, and after an hour 7 to 36 are deleted; t2 we make 8,
-    # that nothing uses. Manifests are deleted from the first one on: where 7 is there, no 8 was before ours.
+    # that nothing uses. Manifests are deleted from the first one on: where 7 is there, there was no 8 before.
     if storage.stat(manifest_path(folder, before)) is None:
         raise IndexMoved(
             "The index is not changed: the attempt took longer than manifests are kept.",

@@ -7,8 +7,8 @@
     tidy        what was rolled back goes, what was archived settles, files are merged (`index/record/merge_choice`),
                 full buckets grow (`scaling`), what no manifest names is deleted
 
-Merged is what completed up to where the index goes: with a later commit in, that of a writer which told of itself, one
-in between that comes after it would be taken for the older one. Buckets grow only when it is known of each commit
+Only what completed up to where the index goes is merged: with a later commit in, that of a writer which added itself,
+one in between that comes after it would be taken for the older one. Buckets grow only when it is known of each commit
 whether it counts, and all of them completed up to there: what comes afterwards goes to the new files, and is newer.
 
 *Stopped anywhere*, files lie there that no manifest names.
@@ -70,7 +70,7 @@ class _Sorted:
 
 
 class RecordIndexWriter:
-    """One process at a time writes what completed; writers that tell of commits that they have yet to complete may come
+    """One process at a time writes what completed; writers that add commits that they have yet to complete may come
     between."""
 
     can_index_log_files = True

@@ -1,15 +1,15 @@
 """The table lock as files of the table: Hudi's file-system lock provider, spoken by its rules.
 
 Spark's default path is `.hoodie/lock`, Flink's `.hoodie/.aux/lock`. We take the first, then the second, and
-release them in reverse. A lock is a file created where there is none. Hudi's own files are empty; ours hold one
+release them in reverse. A lock is a file created where there is none. Hudi's own files are empty; Lakeward's hold one
 line that names the process, so that a lock of a process of Lakeward that died is freed at once.
 
-    free --create--> ours --release--> free      ours --(release fails and fails again)--> ours and provably dead
-    foreign --(we wait)--> foreign      foreign --(expired by --lock-expire, or ours and provably dead)--> free
+    free --create--> held --release--> free      held --(release fails and fails again)--> held and provably dead
+    foreign --(we wait)--> foreign      foreign --(expired by --lock-expire, or provably dead)--> free
 
 The age of a lock is the difference of two wall clocks. So one that expires by it must also stay as it is while we look
-on, for longer than we renew ours and than a live writer needs for most of what it does under the lock: after a step of
-the clock it is renewed, or released, by then.
+on, for longer than our interval of renewal and than a live writer needs for most of what it does under the lock: after
+a step of the clock it is renewed, or released, by then.
 
 A release that fails is tried again for a while, for every writer of the table waits; a process that lives on would
 otherwise hold the lock until it ends.

@@ -1,4 +1,4 @@
-"""Which lock a table has: what an operator says of its writers, as options, and the lock that they come to.
+"""Which lock a table has: what an operator says of its writers, as options, and the lock that follows.
 
     --writers stopped     a file or object of the table, which keeps our own processes apart
     --lock filesystem     files of the table, Spark's and Flink's

@@ -5,16 +5,17 @@
 Every change is a conditional write, so the store itself says who came first. No process waits for a holder that died:
 its lock ends by the clock. The object stays for ever; the holder that releases it says that it is expired.
 
-    free | expired --write if it is what we read--> ours --renew each 30 s--> ours --write expired--> free
-                                                    ours --(nothing renewed for 5 minutes)--> free
+    free | expired --write if it is what we read--> held --renew each 30 s--> held --write expired--> free
+                                                    held --(nothing renewed for 5 minutes)--> free
 
-That time is told by the holder's wall clock, and that it is over by another one. When one of them is set, or the
+The holder's wall clock sets that time, and another one decides that it is over. When one of them is set, or the
 machine sleeps, a live holder's time is over until it renews; so where nothing else says that it is gone, the object
 must also stay as it is for longer than an interval of renewal, while we look on. For the same reason a holder counts
 its time on the monotonic clock, too, and uses what is less.
 
-Ours holds more than Hudi asks for, which Hudi skips: which process of Lakeward holds it, so that one that died keeps
-none of us waiting. The owner is another one with each holding, so a write whose reply was lost is known by it.
+Lakeward's object holds more than Hudi asks for, which Hudi skips: which process of Lakeward holds it, so that one that
+died keeps none of us waiting. The owner is another one with each holding, so a write whose reply was lost is known by
+it.
 
 The fence reads the object again. It also renews, where little of its time is left: what is published right after the
 fence must have arrived before another process can think that the lock is free.
@@ -25,7 +26,7 @@ Hudi's audit of its storage-based lock: who held a table's lock, and when, where
     .hoodie/.locks/audit/<start, epoch ms>_<owner>.jsonl       one line each for START, every RENEW, and END
 
 Touches: the lock object; where the operator turned Hudi's audit on, one file for each holding beside it.
-Keeps:   1. the lock is ours only until the time in the object, by our clock, less what clocks may differ by, and no
+Keeps:   1. the lock is held only until the time in the object, by our clock, less what clocks may differ by, and no
             longer than it was taken for on a clock that is never set;
          2. nothing is written over an object that is not the one we read;
          3. no lock is kept where the store does not refuse what it must; that is tried before the first one counts;
@@ -68,7 +69,8 @@ VALIDITY_SECONDS = 300.0
 RENEW_SECONDS = 30.0
 """Hudi's default (hoodie.write.lock.storage.renew.interval.secs)."""
 WATCH_SECONDS = 45.0
-"""For so long a lock whose time is over must not change: Hudi's interval of renewal, and ours, and a half."""
+"""For so long a lock whose time is over must not change: Hudi's interval of renewal, which is Lakeward's too, and a
+half."""
 CLOCK_BUFFER_SECONDS = 0.5
 """What two clocks may differ by; a constant of Hudi's."""
 FENCE_SECONDS_MIN = 150.0
@@ -282,7 +284,7 @@ class StorageLock(TableLock):
         asked_at = self._clock.monotonic()
         ours = LockFile(False, self._now_ms() + int(VALIDITY_SECONDS * 1000), str(uuid.uuid4()), self._process)
         with self._guard:
-            # Ours from before it is written: `release` takes back also what was written without an answer.
+            # Set before it is written: `release` takes back also what was written without an answer.
             self._ours, self._version, self._asked_at = ours, None, asked_at
             try:
                 self._version = self._storage.replace(self._path, ours.to_json(), expected=version)
@@ -321,7 +323,7 @@ class StorageLock(TableLock):
         self._record(AuditState.RENEW)
 
     def _expire(self) -> Exception | None:
-        """What went wrong in the end; nothing when the lock is not ours any more."""
+        """What went wrong in the end; nothing when the lock is not held any more."""
         failure: Exception | None = None
         for pause in (*RELEASE_PAUSES_SECONDS, None):
             try:
@@ -332,7 +334,7 @@ class StorageLock(TableLock):
                 self._storage.replace(self._path, freed.to_json(), expected=self._version)
                 return None
             except (LockLost, VersionChanged, NotFound):
-                return None  # what we held is gone, and what is there is not ours
+                return None  # what we held is gone, and what is there is another's
             except (LakewardError, OSError) as error:
                 failure = error
                 self._version = None

@@ -1,7 +1,7 @@
 """The one lock of a table, as those see it who hold it; who keeps it is a provider's business.
 
-    free --acquire--> ours --release--> free
-                      ours --(its time ran out, its session ended, it was removed)--> lost, and `fence` raises
+    free --acquire--> held --release--> free
+                      held --(its time ran out, its session ended, it was removed)--> lost, and `fence` raises
 
 Held with `with lock:`; not reentrant. While it is held a thread renews it, where its provider's locks run out.
 
@@ -11,8 +11,8 @@ A failed renewal does not stop the work: the work that relies on the lease prove
 shorter than the lease does no harm. What went wrong is kept for the error message.
 
 Touches: what the provider touches.
-Keeps:   1. once `fence` has returned, the lock was still ours after it was called; what cannot be proved raises;
-         2. `release` gives back what is ours and nothing else, also when `acquire` raised, also twice.
+Keeps:   1. once `fence` has returned, the lock was still held after it was called; what cannot be proved raises;
+         2. `release` gives back what this process holds and nothing else, also when `acquire` raised, also twice.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Renewal:
 
 
 OnWait = Callable[[str, float], None]
-"""Told again and again what is waited for ("the table lock … is held") and for how many seconds by now; may raise."""
+"""Called again and again with what is waited for ("the table lock … is held") and the seconds so far; may raise."""
 
 Guard = Callable[[], None]
 """Returns, or raises an error of Lakeward (`Cancelled`, `LeaseLost`) that stops the work."""
 
 Fence = Callable[[], None]
-"""Returns while the table lock is proved to be ours, and raises otherwise."""
+"""Returns while it is proved that the table lock is held, and raises otherwise."""
 
 
 def wait_silently(what: str, seconds: float) -> None:
@@ -82,11 +82,11 @@ class TableLock(ABC):
 
     @abstractmethod
     def fence(self) -> None:
-        """Raise `LockLost` unless it is proved that the lock is ours."""
+        """Raise `LockLost` unless it is proved that the lock is held."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give back what is ours of it."""
+        """Give back what is held of it."""
 
     @abstractmethod
     def renew(self) -> None:

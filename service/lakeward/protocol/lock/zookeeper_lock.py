@@ -2,21 +2,21 @@
 
 Every one who wants the lock makes an ephemeral, numbered node below the lock's own; the lowest number has the lock,
 and each of the others watches the one before it. Curator orders *all* nodes there by what follows the last `lock-` in
-their names, so ours are named and ordered the same way. What Hudi calls the lock's place:
+their names, so Lakeward's are named and ordered the same way. What Hudi calls the lock's place:
 
     ZookeeperBasedLockProvider                    <base_path>/<lock_key>; the key is the table's name unless given
     ZookeeperBasedImplicitBasePathLockProvider    /tmp/<hash of the table's base path>/lock_key
 
 A lock is one session: it begins with `acquire` and ends with `release`, and if we die the server ends it for us.
 
-    away --connect--> queued --(all before us gone)--> ours --release--> away
-                      queued --(session lost)--> connect again      ours --(session lost)--> lost: `fence` raises
+    away --connect--> queued --(all before us gone)--> held --release--> away
+                      queued --(session lost)--> connect again      held --(session lost)--> lost: `fence` raises
 
 The fence is a write to our own node. A read could be answered by a server that is behind and has not heard of the
 end of our session; a write is answered by the quorum, and only if the node is there.
 
 Touches: the nodes of the lock; the table's properties, for its name.
-Keeps:   1. who has the lock is told by the server alone; nothing is concluded from a connection that looks well;
+Keeps:   1. only the server says who has the lock; nothing is concluded from a connection that looks well;
          2. a place that Hudi's implicit provider would have made is never made by us: if it is missing, our idea of
             the table's base path is not the writers', or no writer uses that provider.
 """
@@ -110,7 +110,7 @@ class ZooKeeperLock(TableLock):
         self._place = ""
         """The node of the lock; those who want it are below."""
         self._node = ""
-        """Ours there: its name; empty before there is one."""
+        """The name of this process's node; empty before there is one."""
 
     def acquire(self) -> None:
         self._place = self._find_place()
@@ -302,5 +302,5 @@ def _end(client: KazooClient) -> None:
         client.stop()
         client.close()
     except WriterNotClosedException as error:
-        # Its thread is stuck. It has been told to stop, and the server ends a session of which it hears nothing.
+        # Its thread is stuck. It has been asked to stop, and the server ends a session of which it hears nothing.
         _LOG.warning("a ZooKeeper client did not stop: %s", error)

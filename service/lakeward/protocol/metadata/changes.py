@@ -92,7 +92,8 @@ class DeletedFile:
 def files_records(
     files: Iterable[NewFile], deleted: Iterable[DeletedFile] = (), *, of_write: bool = False
 ) -> dict[str, MetadataRecord]:
-    """Records of the partition `files`, by key; of a write the record of all partitions, even if it touches none."""
+    """Records of the partition `files`, by key; for a write also the record of all partitions, even if it touches
+    none."""
     by_partition: dict[str, dict[str, FileEntry]] = {}
     for file in files:
         assert file.size > 0, "a file without a byte is no data file"
@@ -137,7 +138,8 @@ def bloom_filter_sources(files: Iterable[NewFile]) -> dict[str, NewFile]:
 
 
 def by_file_group(entries: Mapping[str, T], count: int) -> dict[int, list[tuple[str, T]]]:
-    """The entries of each of the partition's `count` file groups that has some, in the order of their keys' bytes."""
+    """The entries by file group, for those of the partition's `count` that have some, in the order of their keys'
+    bytes."""
     keys = sorted(entries, key=str.encode)
     groups: dict[int, list[tuple[str, T]]] = {}
     for key, group in zip(keys, file_group_indexes(keys, count).tolist(), strict=True):

@@ -6,7 +6,7 @@
         <file id>_<token>_<instant>_1.log.hfile ... _<n>.log.hfile, _<n>.deletes.hfile, _<n + 1>.deletes.hfile ...
 
 As a rule that is one of each, with one version, as Hudi's writer makes of one flush. Readers take files of one instant
-by their versions and of one version the entries first, so what is deleted comes last, as in a file of blocks.
+by their versions, and within a version the entries first, so what is deleted comes last, as in a file of blocks.
 
 Touches: the attempt's folder.
 Keeps:   1. no file is without an entry or a deleted key;

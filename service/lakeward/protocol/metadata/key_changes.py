@@ -1,13 +1,13 @@
 """Which keys the record index learns of by a write, and where they are now.
 
-    what targets say             each key that came to a file group with its place, each that is gone
+    what targets say             each key that arrived in a file group with its place, each that is gone
     file groups that go whole    the keys of their rows, as a query finds them; they are gone unless they were written
 
 Updates in place are not in it, nor keys of rows that a log deleted before: Hudi names those once more, without effect.
 
 What a write brings to the metadata table beside its files: keys that came and went, file groups that it replaced.
 
-    the record index     a record for each key that came to a file group, a deletion of each key that is gone
+    the record index     a record for each key that arrived in a file group, a deletion of each key that is gone
     secondary indexes    the same of pairs of a value and a key (`secondary_pairs.py`)
     partition_stats      what is known of partitions that were deleted goes
     index definitions    columns that the table has from this write on are indexed from it on
@@ -53,8 +53,8 @@ class WriteChanges:
     schema: str
     """Avro JSON without meta columns: the table's from this write on."""
     keys: tuple[ChangedKeys, ...] = ()
-    """Updates in place are not in them. A key that is gone in one file group and came to another one stays,
-    where it came to."""
+    """Updates in place are not in them. A key that is gone in one file group and arrived in another one stays,
+    in the new one."""
     replaced: tuple[GroupId, ...] = ()
     """The file groups that go as a whole, those of deleted partitions too."""
     deleted_partitions: tuple[str, ...] = ()

@@ -7,8 +7,8 @@ file group and key and spilled as one run, then the next part; a log file has a 
     written  of one file group and run: keys with their places, ascending, each once
     gone     of one file group: keys that nothing was written for
 
-A key is gone in one file group and came to another one: two targets say so, in any order, and it is written. So what is
-gone is held against what was written in every run, by the first and last key of each spilled batch.
+A key is gone in one file group and arrived in another one: two targets say so, in any order, and it is written. So what
+is gone is held against what was written in every run, by the first and last key of each spilled batch.
 
 Touches: temporary files of its own.
 Keeps:   1. a key that was written is not gone, whichever came first;

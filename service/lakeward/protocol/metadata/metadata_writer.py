@@ -154,7 +154,7 @@ class DeltaCommitWriter:
 
                 `snapshot` is that of the table before the write, and shows the partitions of what is replaced whole,
                 too. Raises `Refused` where the table has an index that we cannot write: `check_rows_can_be_written`
-                tells so before anything is written.
+                says so before anything is written.
         """
         metadata = self._take(snapshot, write)
         self._write_logs(metadata, snapshot, files, deleted, write)
@@ -254,7 +254,7 @@ class DeltaCommitWriter:
         self._prepared = _shape(metadata, snapshot, files, deleted, write)
 
     def _write_keys(self, metadata: MetadataSnapshot, snapshot: TableSnapshot, write: WriteChanges) -> None:
-        """A log file for each file group of the record index that a key came to or went from: where the keys are that
+        """A log file for each file group of the record index that a key entered or left: where the keys are that
         came, and behind that which are gone."""
         zone = snapshot.zone.zone
         assert zone is not None or not snapshot.timeline.completed, "eligibility refuses a table whose zone is unknown"
@@ -417,7 +417,7 @@ class DeltaCommitWriter:
     def _ranges_of(
         self, metadata: MetadataSnapshot, instants: Collection[str], keys: Collection[str]
     ) -> dict[str, PartitionStatsRecord]:
-        """What the logs of these instants alone come to."""
+        """The statistics of the logs of these instants alone."""
         if not instants or not keys:
             return {}
         slices = tuple(
@@ -433,7 +433,7 @@ class DeltaCommitWriter:
         return {key: record for key, record in found if isinstance(record, PartitionStatsRecord)}
 
     def _check_not_overtaken(self, metadata: MetadataSnapshot, ranges: Mapping[str, MetadataRecord]) -> None:
-        """Logs are read in the order of their instants, so a range that a later write stated holds, not ours.
+        """Logs are read in the order of their instants, so a range that a later write set holds, not this one.
 
         t10 we begin; t20 a writer begins, and commits with the range of all files that it sees; t30 we commit: what
         we brought is in no range, and queries skip the partition until the next commit there.

@@ -1,6 +1,6 @@
 """What a write changes in a secondary index: pairs of a value and a record key that came, and pairs that are gone.
 
-Of each file group that the write adds a file to, the pairs of its rows as a query finds them before and after: what is
+For each file group that the write adds a file to, the pairs of its rows as a query finds them before and after: what is
 in one alone has gone or come. A row whose value stays is in both; one that moved to another file group is gone here and
 comes there, and then it came. All rows of a group that is replaced are gone.
 

@@ -1,9 +1,9 @@
 """Choose what to roll back: what is pending on a timeline in, a decision with its reason for each instant out.
 
     a pending write     rolled back where its writer is dead; one whose heartbeat beats never is
-    a pending rollback  ended where it is ours, or where the operator says that no writer is at work: it may be another
-                        engine's that is just deleting, and has no heartbeat. One whose plan cannot be read no engine
-                        can end, Hudi neither: on the same word it goes, and its write is a failed one as before
+    a pending rollback  ended where it is Lakeward's, or where the operator says that no writer is at work: it may be
+                        another engine's that is just deleting, and has no heartbeat. One whose plan cannot be read no
+                        engine can end, Hudi neither: on the same word it goes, and its write is a failed one as before
     anything else       `protocol/pending/stuck.py`
 
 The writer of a write is dead when its heartbeat is too old and stayed as it was for longer than an interval (decision

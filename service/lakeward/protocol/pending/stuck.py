@@ -2,7 +2,7 @@
 instants of a timeline that are no writes, with what is known of their processes, in; a decision with its reason out.
 
     compaction          released: what its dead attempt left goes, its plan stays, and the next compaction carries it
-                        out, Hudi's or ours. For writers have opened file slices by the plan
+                        out, Hudi's or Lakeward's. For writers have opened file slices by the plan
     log compaction      unscheduled: its plan goes too, since another one is made of the logs as they are then
     clustering          rolled back as a write is, with its plan: it has replaced nothing, and holds its file groups
     clean               left to the next clean, which ends it: what it deleted stays so

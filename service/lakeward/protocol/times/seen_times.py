@@ -8,10 +8,10 @@ become valid with the next plan of the same time. So what was minted is remember
                                                    which there is none greater, so that each is read once
 
 Two files are there for a moment, and after a crash: the greater name counts. The file lies beside the timeline, so a
-copy of the table takes it along; no program but ours reads it, and only the next mint deletes it (`instant_time`).
+copy of the table takes it along; no program but Lakeward reads it, and only the next mint deletes it (`instant_time`).
 
 Touches: reads the timelines of the table and of its metadata table, new files of both archives, and the folder above.
-Keeps:   1. the greatest is that of all that the timelines, the archives and the file tell, in whatever state;
+Keeps:   1. the greatest time is the greatest in the timelines, the archives and the file, in whatever state;
          2. an archive that cannot be read stops no service of a table whose zone is known: its times are past.
 See:     docs/decisions/0092-instants-without-a-zone.md
 """

@@ -10,7 +10,7 @@ wins over it, a delete block's deletes excepted; then it does make one:
 
 Touches: the log files, by reading block heads and the deletes.
 Keeps:   1. a run is said to fold by itself only where no record could come out otherwise by `merge/rules/reference`;
-         2. what heads do not tell is taken for the worst: a column that deletes, a block that is damaged.
+         2. what heads do not say is taken for the worst: a column that deletes, a block that is damaged.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Keeps:   1. records are folded oldest first, as the blocks that count come out o
          3. a row that says that it is in another partition is never merged;
          4. a query leaves records out by their keys alone, data and deletes alike;
          5. in the layout `lsm_tree` the order of each log is checked as it is read; one that is out of order changes no
-            row, and is told of.
+            row, and is reported.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class LogRun:
             by_order: logs that are sorted may be merged straight out of their files.
             ahead: reads such logs.
             sample: takes a few keys, where the query asks for it.
-            watched_base: a base file; where all blocks name places in it, `records` tell whether a key came more than
+            watched_base: a base file; where all blocks name places in it, `records` say whether a key came more than
                 once in one block.
             by_places: the blocks name places in the base file, which go into the keys (`read/positions`).
         """

@@ -9,7 +9,7 @@ an uncommitted instant does not occur: the file-system view has left its file ou
 other's logs, and blocks are judged one by one (`read/logs/committed_writes.py`); a rollback command counts at any rate,
 also one that is newer than the query's instant: it says of blocks before it that they never counted (HUDI-8248).
 
-Blocks of changes (CDC) are passed over: what they tell of is in other blocks. So are native logs of changes.
+Blocks of changes (CDC) are passed over: what they describe is in other blocks. So are native logs of changes.
 
 A native log (table version 10) is one block, its file, with what its footer says as headers; a slice may have both
 kinds. What one instant wrote, rows and deletes in files of their own, is one group like the blocks of an inline log, so
@@ -208,7 +208,8 @@ def _damaged(path: str, kind: DamageKind, detail: str) -> DamagedFile:
 
 
 def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
-    """Raise `Unsupported` where released readers order the records of a block wrongly, so that ours would differ.
+    """Raise `Unsupported` where released readers order the records of a block wrongly, so that Lakeward's order would
+    differ.
 
     Hudi 1.2.0's Spark reader gives all rows of a Parquet block the ordering value of its last row when that is a
     string (seen on real tables; Avro blocks and other types are right). Merging such a slice would change what its
@@ -231,7 +232,7 @@ def check_not_overtaken(scan: LogScan) -> None:
     versions whose releases do not read one log compaction alike.
 
     Hudi 1.2 reads the output in the place of its sources. 1.0 and older read sources and output where they lie, by
-    default, which comes to the same only where nothing lies between.
+    default, which is the same only where nothing lies between.
     """
     if scan.overtaken is not None:
         raise Unsupported(

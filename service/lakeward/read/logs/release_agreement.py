@@ -7,7 +7,7 @@
                                       meets that row alone, and may lose to it
     deletes ordered by text           1.0 does not compare them with rows in logs before them: they win; 1.2 compares
 
-All were seen on real tables. Where such logs come to the same rows by either rule they are merged; a compaction of the
+All were seen on real tables. Where either rule gives the same rows, such logs are merged; a compaction of the
 others would change what queries of one release return.
 
 Touches: the log files, reading each once, and deletes again where several blocks have them; spill files outside of
@@ -166,7 +166,7 @@ def _picked(
     rules: MergeRules,
     schema: pa.Schema,
 ) -> list[tuple[str, str]]:
-    """Which record each key comes to, and which keys to a delete, by these rules and by event time."""
+    """Which record each key ends with, and which keys are deleted, by these rules and by event time."""
     by_event_time = replace(rules, mode=MergeMode.EVENT_TIME_ORDERING)
     run = LogRun(
         storage,

@@ -3,8 +3,8 @@
 Keys are chosen by their hash: those with the smallest ones. A threshold is lowered whenever too many keys are below it,
 so the choice does not depend on order or place, and the same key is chosen in the logs and in the base file.
 
-Where base and logs come by at once, the keys of the logs are looked at before all rows, and records go by the ranks of
-their files.
+Where base and logs come by at once, the keys of the logs are looked at before all rows, and records are ordered by the
+ranks of their files.
 
 Touches: nothing.
 Keeps:   1. of every sampled key all log records are kept, in merge order, and the base records, in the file's order;

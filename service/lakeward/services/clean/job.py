@@ -45,7 +45,7 @@ that it leaves cleaning to them for as long as they do."""
 _QUARANTINE_SECONDS = 600.0
 """After so long the quarantine is listed again: a command may have changed it."""
 _LOOK_SECONDS = 600.0
-"""What could go by now is asked again no sooner than this without commits."""
+"""Without commits, the clean asks no sooner than after this time again what could go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ def _compacted(report: CompactionReport) -> JobReport:
         spark_jobs=sum(plan.engine is Engine.SPARK for plan in done),
     )
     ended = (*(plan.instant for plan in report.plans), *(gone.instant for gone in report.unscheduled))
-    # A plan that the job itself made and that came to nothing is no progress: the next plan would demand it again.
+    # A plan that the job itself made and gave up is no progress: the next plan would demand it again.
     achieved = report.unscheduled or any(plan.completion_time is not None or plan.recovered for plan in report.plans)
     return JobReport(JobResult.COMMITTED if achieved else JobResult.NOTHING, figures, ended)
 

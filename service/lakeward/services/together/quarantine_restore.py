@@ -29,8 +29,8 @@ class RestoredRun:
     undone: UndoneClean | None = None
     """None where the files were orphan files."""
     metadata: MetadataReport = field(default_factory=MetadataReport)
-    """What became of the metadata table behind an undo. Where it was left as it is, nothing may be cleaned before it is
-    compacted."""
+    """What happened to the metadata table behind an undo. Where it was left as it is, nothing may be cleaned before
+    it is compacted."""
 
 
 def restore_run(table: ServicedTable, run: str, *, is_preview: bool) -> RestoredRun:

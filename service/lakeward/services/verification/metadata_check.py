@@ -8,7 +8,7 @@
     record_index     of a sample of record keys, both ways (`services/verification/record_index_check.py`)
     secondary index  of the rows of these keys (`services/verification/metadata_check.py`)
 
-Writers work meanwhile, and a difference may be a step of theirs. So whatever is found is checked again, on a fresh
+Writers work meanwhile, and a difference may be one of their steps. So whatever is found is checked again, on a fresh
 snapshot of the table, and is a problem only if it is found twice.
 
 Touches: reads the table; writes nothing and takes no lock; reads base files, merges slices where there are logs

@@ -1,7 +1,7 @@
 """The partitions of a table and the files of each, as the metadata table's partition `files` lists them.
 
 It lists files of completed instants, while the storage also has those of pending and failed ones. Otherwise the two are
-equal as long as every writer keeps the metadata table in step; `find_differences` tells where they are not.
+equal as long as every writer keeps the metadata table in step; `find_differences` finds where they are not.
 
 Touches: the metadata table, through its reader; the storage where partitions are compared, one listing each.
 Keeps:   1. a name that could lead out of its partition, or out of the table, is refused (`UntrustedName`);

@@ -177,7 +177,7 @@ class NewMetadataTable:
         yield _timeline_path(name), write_commit_metadata(commit)
 
     def _first_log(self, file_id: str, instant: str) -> tuple[str, bytes]:
-        """The log by which a file group comes to be."""
+        """The log that begins a file group."""
         if not self.version.has_native_logs:
             return LogFileName(file_id, instant, 1, _TOKEN).text, empty_metadata_log(instant)
         sink = io.BytesIO()

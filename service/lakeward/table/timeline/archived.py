@@ -10,7 +10,7 @@ the history, where the next one archived it again: both say the same of it.
 Touches: storage.
 Keeps:   1. a file outside the manifest is never read: it is garbage of an interrupted merge;
          2. what cannot be read is reported as a problem and its instants stay unknown, never guessed
-            (Hudi issue 14365 tells how a guess lost data).
+            (Hudi issue 14365 describes how a guess lost data).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def load_archived_times(
     *,
     actions: Collection[str] = WRITE_ACTIONS,
 ) -> ArchivedTimes:
-    """When each of `instants` completed, as far as the layout-2 history tells, of these actions."""
+    """When each of `instants` completed, as far as the layout-2 history says, of these actions."""
     if not instants or config.layout < 2:
         return ArchivedTimes({})
     folder = history_folder(base_path, config)

@@ -52,7 +52,7 @@ class ArchivedEntry:
     where: str
 
     def commit_metadata(self) -> CommitMetadata:
-        """What a commit said. Raises `BrokenFile` where nothing is told of it."""
+        """What a commit said. Raises `BrokenFile` where nothing is said of it."""
         for name in ("hoodieReplaceCommitMetadata", "hoodieCommitMetadata"):
             if (found := self._fields.record(name)) is not None:
                 return commit_metadata_of(found)
@@ -82,7 +82,7 @@ def read_archived_entries(file: BinaryIO, size: int, *, name: str, behind: int =
     """The completed instants of one file, in its order. Raises `BrokenFile` and `Unsupported`.
 
     Args:
-        behind: what the file had once, of which nothing is asked; where an archiver was at it, all is told.
+        behind: what the file had once, of which nothing is asked; where an archiver was at it, all is returned.
     """
     file.seek(behind)
     position = behind if file.read(len(MAGIC)) == MAGIC else 0

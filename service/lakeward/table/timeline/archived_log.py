@@ -35,7 +35,7 @@ def load_archive_end(storage: Storage, base_path: str, config: TableConfig) -> A
 def load_entries_since(
     storage: Storage, base_path: str, config: TableConfig, end: ArchiveEnd
 ) -> Iterator[ArchivedEntry]:
-    """What came to the archive since, and maybe some that was there. Raises `BrokenFile`, `Unsupported`; `NotFound`
+    """What was archived since, and maybe some that was there. Raises `BrokenFile`, `Unsupported`; `NotFound`
     where files were merged meanwhile."""
     for found, path in sorted(_files(storage, base_path, config)):
         if found.number >= end.number and found != end:

@@ -124,7 +124,7 @@ def find_stated_retention(
     no clean of the active timeline says anything.
 
     Args:
-        adopted_key: the key of a clean's extra metadata under which ours say what they adopted.
+        adopted_key: the key of a clean's extra metadata under which Lakeward's say what they adopted.
     """
     known: RetentionCache = {} if cache is None else cache
     contents = InstantContents(storage, base_path, config, timeline)

@@ -21,7 +21,7 @@ _BYTES_OF_A_FILE = 4 * 1024
 
 
 class InstantContents:
-    """Reads the files of one timeline, with the sizes that its listing told."""
+    """Reads the files of one timeline, with the sizes in its listing."""
 
     def __init__(self, storage: Storage, base_path: str, config: TableConfig, timeline: Timeline) -> None:
         self._storage = storage

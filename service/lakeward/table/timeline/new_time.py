@@ -4,13 +4,13 @@ Nothing that services do hangs on what a clock shows, but on the order of times.
 of the writers, or minted so itself; so the one after it has passed for that clock, and everything that is committed
 from now on is later. Three things can make that wrong, and each has a name:
 
-    ahead of every clock   the greatest time is shown nowhere on earth yet: what writers commit lies below it
+    ahead of any clock     the greatest time is shown nowhere on earth yet: what writers commit lies below it
     out of order           file times show that a greater time was written before a smaller one: writers are in two
                            zones, or their clocks were set back
     set back               the clocks of a zone that the writers may be in show less than the greatest time again
 
     01:50 UTC  a writer in Berlin commits 02:50, winter time began at 01:00; 01:55 we mint 02:50:00.001: right
-    00:50 UTC  it commits 02:50, summer time; 01:10 we would mint 02:50:00.001; 01:20 it commits 02:20: below ours
+    00:50 UTC  it commits 02:50, summer time; 01:10 we would mint 02:50:00.001; 01:20 it commits 02:20: below that
 
 Touches: the time zone database, through `timezone`.
 Keeps:   1. a new time is greater than the greatest, however many digits that has;

@@ -13,8 +13,8 @@ planned before says who serviced the table, not who does. Never foreign is a pla
 ran on purpose.
 
 Only compaction, log compaction and clustering count. Writers clean and roll back inline by default, and a clean beside
-ours does no harm, so those would call every table serviced already. A plan that cannot be read says nothing about who
-made it, and is not held against anybody: it is broken, which is reported elsewhere.
+Lakeward's does no harm, so those would call every table serviced already. A plan that cannot be read says nothing about
+who made it, and is not held against anybody: it is broken, which is reported elsewhere.
 
 Touches: storage, one read for each plan that is not in the cache.
 """

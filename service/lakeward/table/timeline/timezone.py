@@ -9,7 +9,7 @@ The two must not disagree, because an instant in the writers' future swallows wh
 A copy of a table has other file times. Then the head of `hoodie.properties` may show: it has one moment in UTC and in
 the local time of the Java process that saved it. Any process may have, in whatever zone; so it counts only where an
 instant was under way by that local time, as when its writer creates the table, upgrades it or adds to its metadata
-table. Where both tell, they must not disagree either.
+table. Where both say something, they must not disagree either.
 
 Many zones show the same offset, and some of them change it. So beside the zone in which we write stand all in which
 the writers may be, and no instant of Lakeward is later than what any of their clocks shows from now on:
@@ -98,7 +98,7 @@ class TimelineZone:
     """Every zone in which the writers may be, by what they wrote; empty where `zone` is all that can be. Where there is
     no zone, empty means anywhere."""
     evidence: tuple[ZoneEvidence, ...] = ()
-    """What the table's files tell, whether it was needed or not."""
+    """What the table's files reveal, whether it was needed or not."""
     disorder: str = ""
     """What shows that the order of the newest times is not that in which they were written, where there is no zone;
     empty where nothing does."""
@@ -279,7 +279,7 @@ def shown_again(zone: TimelineZone, now: float) -> datetime.tzinfo | None:
 
 
 def _by_properties(saved: SavedProperties, samples: Sequence[TimeSample], why: str, now: float) -> TimelineZone:
-    """The zone where the files' times tell none."""
+    """The zone where the files' times reveal none."""
     head = saved.head
     may_be = (datetime.UTC,) if head.is_utc else _fitting((saved.sample,))
     if not may_be:

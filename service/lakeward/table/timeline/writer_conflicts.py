@@ -1,7 +1,7 @@
 """Conflicts that a service of Lakeward caused, as the timeline shows them: a write was rolled back, and while it was
 open a compaction or log compaction of Lakeward completed on one of its file groups.
 
-    t10 write W begins     t20 ours completes on group g     t30 W finds the conflict and fails     t40 W is rolled back
+    t10 W begins to write   t20 we compact group g   t30 W finds the conflict and fails   t40 W is rolled back
 
 A writer that was killed over such a group looks the same, since a write that failed says nowhere why. So the number is
 an upper bound, and its log says which write it was.

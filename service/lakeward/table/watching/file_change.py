@@ -50,7 +50,7 @@ class FileChange:
     removed: Mapping[str, tuple[BaseFileName | AnyLogName, ...]] = field(default_factory=dict)
     """Removed files by partition path."""
     doubtful: frozenset[str] = frozenset()
-    """Paths of the partitions that only a listing tells about."""
+    """Paths of the partitions that only a listing shows."""
     writer_bytes: int = 0
     """Written by a writer; 0 for what a table service wrote."""
 

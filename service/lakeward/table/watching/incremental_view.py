@@ -42,7 +42,7 @@ Keeps:   1. `snapshot()` equals `take_snapshot()` of the same moment but for fil
             a file would freeze), and so are links, nameless partitions and damage to files. What is about to be written
             is judged under the lock, by a scan of its own; after damage was found there, `doubt` makes the next poll
             scan everything;
-         2. after an error in the middle of a poll the next one starts again, never from half of a change;
+         2. after an error in the middle the next poll starts again, never from half of a change;
          3. files of a write that were seen before it completed are listed again when it does, since some of them may
             be of attempts that failed.
 """

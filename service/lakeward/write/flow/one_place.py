@@ -1,6 +1,6 @@
 """One place for each key, in a table in which a key is one: what an index found of them, held against what comes.
 
-    locations   of keys that the table has: theirs, but for rows that move; of those the partition that they come for,
+    locations   for keys that the table has: their place, but for rows that move: the partition that they come for,
                 and the group there that has the key, or none
     left        the locations that keys leave
     lost        keys whose stored rows win: what comes of them goes nowhere

@@ -102,7 +102,7 @@ def plan_comparisons(
 ) -> ComparisonPlan:
     """
     Args:
-        pairs: of each file the keys that it may have;
+        pairs: for each file, the keys that it may have;
         key_bytes: and their bytes.
         parallelism: the cores that there are.
     """

@@ -1,6 +1,6 @@
 """One place for each key, for rows that Spark has: what `flow/one_place` does, by joins of data frames.
 
-Of what comes only keys, partitions and the columns that say who wins are shuffled, and of the table's file groups
+Only keys, partitions and the columns that say who wins are shuffled of what comes, and of the table's file groups
 those are read that `tagging/tagging.OnePlace` names, each by one task.
 
 Touches: a Spark driver of this process; its tasks read file groups.

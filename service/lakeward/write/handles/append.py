@@ -3,7 +3,7 @@
     inline logs    one file with data blocks, then delete blocks           up to table version 9
     native logs    a file of rows, a file of deletes, further ones of each from version 10 on
 
-Of one key there is one record, by the fold of `handles/incoming`: then it does not matter to a reader that deletes come
+A key has one record, by the fold of `handles/incoming`: then it does not matter to a reader that deletes come
 behind the rows. A delete by the operation has no ordering value, so it wins over whatever is there; one by a column
 brings the value of its row along, where the table uses event time. Positions in base files are left out, as by Hudi
 wherever it has not read the base file.

@@ -1,6 +1,6 @@
 """The rows of one target as records of its logs: rows of the table, and deletes with the values by which they win.
 
-What passes is counted into digests, by which the files are judged that it was written to, and its keys are told to the
+What passes is counted into digests, by which the files are judged that it was written to, and its keys go into the
 record index.
 
 Touches: nothing but the file of keys that it is given.

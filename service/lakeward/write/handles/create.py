@@ -4,7 +4,7 @@
     <uuid>-1_<token>_<instant>.parquet   g … m       the next file: a file group of its own, and the same token
 
 Deletes among the rows are of keys that nothing is known of, and go nowhere; Hudi's writers count them in the stats of
-the file that they came to.
+the file that they were sent to.
 
 Touches: the files, where `engine/task/operation_output` says, and that of their keys.
 Keeps:   1. no key is in two files, and the keys of one file are all before those of the next;

@@ -38,7 +38,7 @@ def write_target(
     """Write what the target gets. Raises `VerificationFailed` where a file is not what was to be written,
     `AttemptLost` or `NotFound` where the attempt is over, and `Unsupported` for rows that cannot be written."""
     use_tight_pool()
-    # Readers fold the records of a log, and so does the merge: there one record of each key comes to the same.
+    # Readers fold the records of a log, and so does the merge: there one record of each key gives the same.
     folds = context.deduplicates or target.kind is HandleKind.APPEND
     folds = folds or (target.kind is HandleKind.MERGE and not target.keeps_duplicates)
     is_delete = context.operation is WriteOperation.DELETE

@@ -1,6 +1,6 @@
-"""The rows of one target as they come in: their order is checked, deletes are told from rows, rows of one key folded.
+"""The rows of one target as they come in: their order is checked, deletes and rows separated, rows of one key folded.
 
-Rows come by (record key as UTF-8 bytes, place in the input). Of several of one key the merge rules choose as they do
+Rows come by (record key as UTF-8 bytes, place in the input). Where a key has several, the merge rules choose as they do
 among log records (`merge/rules/winner`): by event time the greatest ordering value, of equal ones the one that came
 last; by commit time the last one. So does Hudi before it writes (`hoodie.combine.before.*`).
 

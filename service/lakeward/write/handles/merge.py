@@ -14,7 +14,7 @@ Where rows are added without looking for their keys (Hudi's `insert`), they stan
 order of their keys where the base file is sorted, else behind them.
 
 Where the table captures changes, what was replaced, added or removed is noted in a log of changes beside the new file.
-Hudi's `insert` writes none there, and its own readers of changes fail at such a commit; ours does.
+Hudi's `insert` writes none there, and its own readers of changes fail at such a commit; Lakeward's does.
 
 Rows and deletes of a target that wait to be merged: a merge that began by the order of a base file, and found it
 wrong, reads them once more, and what they came from can be read but once.

@@ -11,7 +11,7 @@ Fractions are cut off. A timestamp column counts as the number that it stores. N
 epoch: it has a path as other values have, not the default partition.
 
 Where the path must be in a zone and none is said, Hudi takes that of the writer's process, which no file of the table
-tells: it must be said.
+has: it must be given.
 
 Touches: the time zone database.
 Keeps:   1. a path that is returned is the one that Hudi 1.2.0 makes of the value;

@@ -11,7 +11,7 @@
 Null stays null. Before Java 19 large and very small floats had more digits than need be, so that the text hangs on the
 writer's Java: these are refused, as are infinity and what is no number.
 
-Hudi's own bulk_insert gives timestamps otherwise than its other operations do; theirs is what is here.
+Hudi's own bulk_insert gives timestamps otherwise than its other operations do; here is what those do.
 
 Touches: nothing.
 Keeps:   a type, or a value of it, of which it is not known how Hudi has it as text is refused.

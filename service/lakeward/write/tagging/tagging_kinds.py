@@ -52,7 +52,7 @@ class OnePlace:
     trusts_base_files: bool
     """What the index names is there. Where it names keys of base files, logs may have deleted them since."""
     watches_deletes: bool
-    """A delete that loses to the stored row must not be taken for one that took it away: an index that is told of it
+    """A delete that loses to the stored row must not be taken for one that took it away: an index that learns of it
     would lose the key, where logs are written without a look at what they lie on."""
 
     @property

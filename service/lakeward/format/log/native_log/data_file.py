@@ -6,9 +6,9 @@ index never reads them from logs. Row groups, pages, dictionaries and codec are 
 Touches: the sink it is given, by appending; it is never read or closed.
 Keeps:   1. rows are in the order of their keys' bytes, no key twice, or the writer stops: readers of an `lsm_tree`
             table trust the order of each file;
-         2. positions are told only where that of each row is known;
+         2. positions are written only where that of each row is known;
          3. what is written is held for two row groups and a quarter (`parquet/base_file.py`), and a number for each row
-            where positions are told.
+            where positions are written.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class NativeDataWriter:
         Args:
             schema: of every batch: the meta columns, then those of the table or, in a partial file, some of them.
             footer: without positions. Its schema is the same in Avro.
-            positions_in: the instant of the base file in which the positions of rows count; None to tell none.
+            positions_in: the instant of the base file in which the positions of rows count; None to write none.
             dictionaries: columns of strings that come as dictionaries.
         """
         program = compile_schema(parse_schema(footer.schema_json, where="the native log"))
@@ -100,7 +100,7 @@ class NativeDataWriter:
         self._writer.write(batch)
 
     def estimate_size(self) -> int:
-        """About how many bytes the file would have if it were closed now, as `BaseFileWriter` tells it."""
+        """About how many bytes the file would have if it were closed now, as `BaseFileWriter` estimates it."""
         return self._writer.estimate_size()
 
     def close(self) -> NativeLogStats:
@@ -148,7 +148,7 @@ class PositionsOfRows:
 
     @property
     def found(self) -> RecordPositions | None:
-        """None where they are not told."""
+        """None where they are not written."""
         if self._base_instant is None:
             return None
         return RecordPositions.of(self._base_instant, np.concatenate([np.zeros(0, dtype=np.int64), *self._parts]))

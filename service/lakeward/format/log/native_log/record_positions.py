@@ -3,7 +3,7 @@
     Base64 of: int32 big-endian count | that many numbers of 7 bits a byte, the low ones first, the high bit for "more"
 
 The numbers stand in the order of the log's rows, and one may come again. Inline logs have a bitmap under the same name
-instead. A number is the place of a row in the base file, counted from 0; ours are merged by keys, so these are written
+instead. A number is the place of a row in the base file, counted from 0; Lakeward merges by keys, so these are written
 for others and checked, and never used.
 
 Touches: nothing.

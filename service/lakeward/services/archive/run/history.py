@@ -7,12 +7,12 @@ publishing, and until then the rows are garbage. What a process left that died b
 Hudi does, but passed over: a manifest above the version by a higher number, a file of rows by a name whose range ends a
 millisecond later. For no deletion asks who made the file that it takes:
 
-    t0 we prove the lock ours, about to delete what a dead process left, and are stopped; t1 our lock runs out, another
+    t0 we prove that we hold the lock, about to delete what a dead process left, and stop; t1 our lock runs out, another
     archiver puts its own by that name, publishes it, and takes the instants off the timeline; t2 we wake and delete it.
 
 `_version_` is the exception, and says nothing that the highest manifest does not:
 
-    t0 we prove the lock ours, and are stopped; t1 another archiver publishes; t2 we wake and delete its `_version_`:
+    t0 we prove that we hold the lock, and stop; t1 another archiver publishes; t2 we wake and delete its `_version_`:
     readers take the highest manifest, its own, which is right; t3 our fence fails, or we find one there already.
 
 Touches: the history's folder, under the table lock, which the caller holds.
@@ -108,7 +108,7 @@ def clean_history(storage: Storage, folder: str, seen: History, *, kept: int, fe
 
 
 def _free_name(storage: Storage, folder: str, seen: History, wanted: HistoryFile, content: bytes) -> HistoryFile:
-    """The name, unless another file has it: one of the same content is ours, of a process that died."""
+    """The name, unless another file has it: one of the same content is from a process of Lakeward that died."""
     while wanted in seen.sizes or (wanted in seen.present and storage.read(join(folder, wanted.name)) != content):
         wanted = replace(wanted, last=str(int(wanted.last) + 1).zfill(len(wanted.last)))
     return wanted

@@ -1,10 +1,10 @@
 """When a clean is due: once slices could have gone for a number of commits, and none was cleaned since.
 
-Writers that clean by themselves do so at each commit, by Hudi's default. A Lakeward clean beside theirs gains nothing,
+Writers that clean by themselves do so at each commit, by Hudi's default. A Lakeward clean beside those gains nothing,
 and both could complete one clean at the same moment. So Lakeward waits for as long as they would not have left
 anything: what is dead now must have been dead `after` commits ago.
 
-    cheap       enough commits since the newest clean, or since the last time that this was asked? The timeline tells
+    cheap       enough commits since the newest clean, or since the last time that this was asked? By the timeline
     then        commits: with so many more retained, is anything dead?
                 hours: was it, when the commit of so many ago began?
                 versions: is the slice that pushed it out so many commits old?

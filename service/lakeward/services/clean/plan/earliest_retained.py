@@ -61,8 +61,8 @@ def oldest_pending_write(timeline: Timeline) -> Instant | None:
 
 
 def _may_be_since(timeline: Timeline, write: Instant, moment: float, zone: datetime.tzinfo | None) -> bool:
-    """Whether a completed write was requested at the moment, in seconds since the epoch, or later, as far as that can
-    be told."""
+    """Whether a completed write was requested at the moment, in seconds since the epoch, or later, as far as that is
+    known."""
     if comparable_time(write.time) >= format_instant_time(round(moment * 1000), zone or WESTERNMOST):
         return True
     return zone is None and timeline.modified.get(write.file_name, moment) >= moment

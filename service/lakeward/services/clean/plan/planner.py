@@ -140,7 +140,7 @@ def _readers(snapshot: TableSnapshot, now: float, window: float, watermarks: Seq
 def _leaves_nothing(
     snapshot: TableSnapshot, earliest: Instant, decisions: Iterable[SliceDecision], frozen: Sequence[FrozenGroup]
 ) -> bool:
-    """Whether nothing that was superseded before the earliest instant stays, or may come to light, but for what
+    """Whether nothing that was superseded before the earliest instant stays, or may be seen again, but for what
     savepoints keep."""
     timeline = snapshot.timeline
     pending = oldest_pending_write(timeline)

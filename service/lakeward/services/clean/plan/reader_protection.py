@@ -73,7 +73,7 @@ class ReaderProtection:
         """
         self._writes = timeline.completed_writes
         self._times = [comparable_time(write.time) for write in self._writes]
-        # Of each write, when the last one up to it completed.
+        # For each write, when the last one up to it completed.
         self._visible: Sequence[str] = list(
             accumulate((comparable_time(timeline.visible_at(write.time)) for write in self._writes), max)
         )

@@ -2,8 +2,8 @@
 
     live           readers of the table as it is now read it, logs that are superseded included
     pinned         of an older or replaced slice that a savepoint pins
-    retained       of one that the policy, a pending plan or a reader keeps, or that no clean looked at
-    dead           of one that nothing keeps: the next clean takes it
+    retained       of a slice that the policy, a pending plan or a reader keeps, or that no clean looked at
+    dead           of a slice that nothing keeps: the next clean takes it
     frozen         of a file group whose slices cannot be told apart, or that has damaged files
     uncommitted    of an instant on the timeline that is not completed: under way, or failed and not rolled back
     orphan         of no instant that is known

@@ -1,8 +1,8 @@
-"""Which files of a clean's plan may not go now, ours or another engine's: a snapshot and names in, reasons out.
+"""Which files of a clean's plan, Lakeward's or another engine's, may not go now: a snapshot and names in, reasons out.
 
 Between a plan and its deletions a savepoint may be made, a plan of another service written down, a commit rolled back.
 So the plan is held against the table once more, by the least that every policy keeps (`services/clean/plan/planner.py`
-with one version): what readers of the newest slices read, what a pending plan reads, what a savepoint names. Of each
+with one version): what readers of the newest slices read, what a pending plan reads, what a savepoint names. For each
 file:
 
     in a slice that is dead by that                       it may go

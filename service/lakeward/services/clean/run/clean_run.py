@@ -1,9 +1,9 @@
-"""One claimed clean: take away what its plan names, tell the metadata table, complete it.
+"""One claimed clean: take away what its plan names, update the metadata table, complete it.
 
-    work          no lock   files go in batches, or are set aside; before each: still ours, nothing new on the timeline
-                            that needs a file
-    prepare       no lock   what the metadata table is told, into the attempt's folder; what it says of the files that
-                            were set aside, into the quarantine
+    work          no lock   files go in batches, or are set aside; before each: lock and attempt hold, nothing new on
+                            the timeline that needs a file
+    prepare       no lock   the records for the metadata table, into the attempt's folder; what that table says of the
+                            files that were set aside, into the quarantine
     publication   lock      the commit of the same instant there, then `T_C.clean`
 
 Hudi goes in the same order: until the clean is complete the metadata table lists files that are gone, all of them in
@@ -47,7 +47,8 @@ DELETIONS_A_BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class ClaimedClean:
-    """A clean that is ours to carry out: our heartbeat beats, `.inflight` exists, what it deletes was proved dead."""
+    """A clean that this process carries out: its heartbeat beats, `.inflight` exists, what it deletes was proved
+    dead."""
 
     snapshot: TableSnapshot
     attempt: Attempt
@@ -128,7 +129,7 @@ class CleanRun:
         attempt.check_ours()
         if table.options.writers_stopped:
             check_writers_stopped(
-                self._claimed.snapshot.timeline, snapshot.timeline, ours=attempt.instant, meanwhile=f"{self.name} ran"
+                self._claimed.snapshot.timeline, snapshot.timeline, own=attempt.instant, meanwhile=f"{self.name} ran"
             )
         attempt.stage(write_clean_metadata(self._metadata()))
         participants = self._metadata_part.participants(snapshot, self._changes, fence=fence)

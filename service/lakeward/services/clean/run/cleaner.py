@@ -1,6 +1,6 @@
 """Clean a table: end the cleans that are pending, then choose again, write the choice down and carry it out.
 
-    pending    ours, and of dead processes: ended first, whatever the policy says now
+    pending    of this process and of dead ones: ended first, whatever the policy says now
     schedule   lock: the choice is held against the table as it is -> T.clean.requested
     claim      lock: no attempt alive? dead ones rolled back or forward; what is needed by now is left out -> .inflight
     carry out  `clean_run.py`, through the life cycle that all services have
@@ -29,7 +29,7 @@ Keeps:   1. a clean whose process lives, or another engine's that is younger tha
          2. stopped at any call, the plan is not there or the next run ends it, and what is needed is still there;
          3. a clean is completed once; who finds it completed changes nothing;
          4. nothing of the plan is deleted that is needed when the clean is claimed;
-         5. nothing is deleted where the metadata table could not be told of it;
+         5. nothing is deleted where the metadata table could not record it;
          6. room is taken only where there is plenty, and nothing fails because it cannot be taken;
          7. it is let go only where there is less than it holds.
 """
@@ -286,7 +286,7 @@ class Cleaner:
         return CleanRun(self._table, claimed, keep_seconds=self._seconds_kept(claimed.attempt.instant))
 
     def _seconds_kept(self, instant: str) -> float:
-        """What a dead process had begun to keep is kept on, for as long as it said, whatever we are told."""
+        """What a dead process had begun to keep is kept on, for as long as it said, whatever the options say."""
         begun = load_quarantine(self._table.storage, self._table.base_path).find(instant)
         said = 0.0 if begun is None else begun.keep_until - self._table.clock.now()
         return max(self._keep_seconds, said)
@@ -402,7 +402,7 @@ def _first(needed: Mapping[str, str]) -> str:
 
 def check_readable_by_writers(snapshot: TableSnapshot) -> None:
     """A process of Hudi 1.0.2 that has just begun may fail over the deletes that a clean writes into these, its own as
-    well as ours. Raises `Refused`.
+    well as Lakeward's. Raises `Refused`.
 
     Spark brings Avro by its own class loader, and Hudi's bundle by another where it comes by `--packages` or `--jars`.
     If the first delete block that the process reads is read in a thread that has only the former, Avro does not find

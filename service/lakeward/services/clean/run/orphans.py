@@ -40,7 +40,7 @@ from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.instant_content import InstantContents
 
 AGE_SECONDS = 24 * 3600.0
-"""How long a file must have been unchanged, and recorded: no write beside ours is that slow."""
+"""How long a file must have been unchanged, and recorded: no write beside this process is that slow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ stays, and so does what the metadata table lists again because it was rebuilt; t
 Touches: the quarantine; in an object store files that its manifests name, through `protocol/quarantine.py`.
 Keeps:   1. what a pending clean sets aside is left alone;
          2. a file that stands in its place goes only if nothing needs it, and no metadata table lists it;
-         3. an undo that came to nothing holds nothing back, and one that is done leaves the files where they are.
+         3. an undo that was given up holds nothing back, and one that is done leaves the files where they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One claimed undo of a clean: bring its files back, tell the metadata table, complete the clean that undoes it.
+"""One claimed undo of a clean: bring its files back, update the metadata table, complete the clean that undoes it.
 
-    work          no lock   files are moved back in batches; before each: still ours
-    prepare       no lock   what the metadata table is told: the files, and what was known of their columns
+    work          no lock   files are moved back in batches; before each: lock and attempt hold
+    prepare       no lock   records for the metadata table: the files, and what was known of their columns
     publication   lock      the commit of the same instant there, then `U_C.clean`, which names what it undoes
 
 The files are there before anything lists them, and stand in slices that no reader of the newest state opens. Hudi may
@@ -54,13 +54,13 @@ def undo_plan(
     snapshot: TableSnapshot,
     instant: str,
     *,
-    ours: str | None = None,
+    undoing: str | None = None,
     cleans: Sequence[Clean] | None = None,
 ) -> UndoPlan:
     """What undoing the clean of this instant brings back now. Raises `Refused`, `UsageError`.
 
     Args:
-        ours: the clean that undoes it, which may be pending.
+        undoing: the clean that undoes it, which may be pending.
         cleans: those that there will be by then; not given: those that there are.
     """
     storage, base_path = table.storage, table.base_path
@@ -71,7 +71,7 @@ def undo_plan(
     return plan_undo(
         instant,
         snapshot.timeline,
-        [clean for clean in cleans if clean.instant != ours],
+        [clean for clean in cleans if clean.instant != undoing],
         run,
         missing=() if run is None else find_missing(storage, base_path, run),
         partitions_gone=[path for path in partitions if not is_partition(storage.list(join(base_path, path)))],
@@ -133,11 +133,11 @@ class UndoRun:
         table, attempt = self._table, self.attempt
         snapshot = table.snapshot(only=(), service=TableService.CLEANING)
         attempt.check_ours()
-        undo_plan(table, snapshot, self._undo.run, ours=attempt.instant)
+        undo_plan(table, snapshot, self._undo.run, undoing=attempt.instant)
         self._check_in_place()
         if table.options.writers_stopped:
             check_writers_stopped(
-                self._claimed.snapshot.timeline, snapshot.timeline, ours=attempt.instant, meanwhile=f"{self.name} ran"
+                self._claimed.snapshot.timeline, snapshot.timeline, own=attempt.instant, meanwhile=f"{self.name} ran"
             )
         attempt.stage(write_clean_metadata(self._metadata()))
         participants = self._metadata_part.participants(
@@ -208,7 +208,7 @@ def find_undo(table: ServicedTable, claimed: ClaimedClean, instant: str) -> Undo
     """The undo that a pending clean is; None where it cannot be any more, and the clean is ended as one that deletes
     nothing."""
     try:
-        return undo_plan(table, claimed.snapshot, instant, ours=claimed.attempt.instant)
+        return undo_plan(table, claimed.snapshot, instant, undoing=claimed.attempt.instant)
     except (Refused, UsageError) as error:
         table.observer.step(f"clean {claimed.attempt.instant} undoes nothing: {error}")
         return None

@@ -20,7 +20,7 @@ Each byte is then written once more only when its log at least doubles, a few ti
 By commit time the last record of a key wins, wherever a run starts. By event time a fold is the greatest of all,
 wherever it starts, as long as no delete wins whatever its ordering value: with such a delete in the run, or before a
 run that has deletes of its own, only a run from the oldest log is right. The planner does not see that;
-`read/logs/log_deletes.py` looks, and the planner is told which groups are to be taken *whole*. So are all in the hybrid
+`read/logs/log_deletes.py` looks, and the planner gets the groups that are to be taken *whole*. So are all in the hybrid
 form, whose LOG may be carried out as FULL by another engine, and all where LOG is asked for at once.
 
 What one write left in a slice has one place, and is one thing to a run: an output stands for instants, not for files.
@@ -30,7 +30,7 @@ and so they are of an output.
     live logs     t10 (1 GiB)  t10 (1 MiB)  t20  t30      a run from the second one on would hide the rows of the first
 
 Touches: nothing.
-Keeps:   1. the logs of a run are neighbours, by their places, and none can come to lie between them;
+Keeps:   1. the logs of a run are neighbours, by their places, and none can be written between them;
          2. an output of log compaction is in a run together with all logs it stands for, which readers need to see;
          3. where there is a choice, the first write of a run of several is no larger than all others together;
          4. a run has all logs of a write, or none.
@@ -53,7 +53,7 @@ WRITES_MIN = 2
 """Writes whose logs a run has; merging those of one would change nothing."""
 
 _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
-"""Pending actions that may end with rows in a file group. Table services call theirs otherwise, see below."""
+"""Pending actions that may end with rows in a file group. Table services have other actions, see below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def pick_prefix(profile: SliceProfile, *, before: str | None) -> tuple[LogFile, 
 
 def output_ranks_last(config: TableConfig) -> bool:
     """Whether a reader may merge an output behind every write that began before it, and not in its sources' place, and
-    rows would change by that: then nothing of an older instant may be pending, or come to lie beside it."""
+    rows would change by that: then nothing of an older instant may be pending, or be written beside it."""
     return config.version.has_hybrid_plans and config.merge_mode == COMMIT_TIME_ORDERING
 
 

@@ -29,7 +29,7 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A plan that is ours to carry out: our heartbeat beats, our attempt's folder and `.inflight` exist."""
+    """A plan that this process carries out: its heartbeat beats, its attempt's folder and `.inflight` exist."""
 
     snapshot: TableSnapshot
     instant: str

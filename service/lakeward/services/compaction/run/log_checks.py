@@ -51,7 +51,7 @@ from lakeward.table.snapshot import TableSnapshot
 
 @dataclass(frozen=True, slots=True)
 class CheckedLogs:
-    """Log files whose block heads were read, and the file groups to exclude, for what was found or as told."""
+    """Log files whose block heads were read, and the file groups to exclude, for what was found or as asked."""
 
     seen: frozenset[tuple[str, ...]] = frozenset()
     """FULL or LOG, which does not open superseded logs, partition path and names; for LOG also those that it leaves out

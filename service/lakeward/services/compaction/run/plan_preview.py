@@ -48,7 +48,7 @@ def timeline_if_unchanged(table: ServicedTable, preview: Preview) -> Timeline | 
     """The timeline as it is now, where the preview is what would be chosen now; else None."""
     snapshot = preview.snapshot
     newest = snapshot.timeline.latest_time
-    # A commit later than the preview's own time is left out of it; one of clocks that differ, or come behind ours.
+    # A commit later than the preview's own time is left out of it; one of clocks that differ, or come behind this one.
     if newest is not None and comparable_time(newest) >= comparable_time(preview.at):
         return None
     if load_table_config(table.storage, table.base_path, clock=table.clock) != snapshot.loaded_config:

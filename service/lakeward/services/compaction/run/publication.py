@@ -414,7 +414,7 @@ def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) ->
             )
     if table.options.writers_stopped:
         check_writers_stopped(
-            claim.snapshot.timeline, snapshot.timeline, ours=claim.instant, meanwhile=f"{claim.name} ran"
+            claim.snapshot.timeline, snapshot.timeline, own=claim.instant, meanwhile=f"{claim.name} ran"
         )
     overtaken = [Dropped(*target.group_id, "other logs lie before its logs than when it was begun") for target in moved]
     dropped = {(each.partition_path, each.file_id): each for each in (*claim.targets.dropped, *now.dropped, *overtaken)}

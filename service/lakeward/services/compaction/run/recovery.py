@@ -1,7 +1,8 @@
 """Recover a table's plans from processes that died: roll their attempts back, or forward what they were publishing.
 
 Touches: files of the instants, the timeline and the heartbeats, all through `commit` and under the table lock.
-Keeps:   1. an attempt is rolled back only where it may not be alive, and is ours or about to be followed by ours;
+Keeps:   1. an attempt is rolled back only where it may not be alive, and is this process's own or about to be followed
+            by its own;
          2. stopped anywhere in between, the plan is still there and all of this can be done again.
 """
 

@@ -9,7 +9,7 @@ Hudi compacts such a group all the same, and fails for good once its cleaner has
 that a compaction commits fewer file groups than it planned it takes as it is.
 
 Touches: nothing.
-Keeps:   1. a LOG works on a run of the slice's logs in which no write that is still pending can come to lie, and which
+Keeps:   1. a LOG works on a run of the slice's logs in which no write that is still pending can add a log, and which
             has all logs of a write or none;
          2. a LOG whose group is compacted or clustered meanwhile is dropped;
          3. an operation on a file group that was replaced is dropped, whatever is left of its files.
@@ -151,7 +151,8 @@ def _full_target(
     snapshot: TableSnapshot, instant: str, operation: CompactionOperation, slice_: FileSlice | None
 ) -> Target:
     base_file = slice_.base_file.name if slice_ is not None and slice_.base_file is not None else None
-    # Hudi's plans and ours name logs of changes, too; nothing of them is merged, so it does not matter if one does not.
+    # Hudi's plans and Lakeward's name logs of changes, too; nothing of them is merged, so it does not matter if one
+    # does not.
     logs = {log.name.text for log in slice_.row_logs} if slice_ is not None else set()
     planned = {name for name in operation.log_files if not is_change_log(name)}
     if slice_ is None or base_file != operation.base_file or logs != planned:

@@ -9,7 +9,7 @@ before, since a reader folds the logs of both slices together while a plan is pe
 deletes the file likewise (CompactionAdminClient.unscheduleCompactionPlan since 1.0), without these checks.
 
 Touches: files of the instant and the timeline, through `commit` and under the table lock.
-Keeps:   1. a plan is unscheduled only with no process at work on it, as far as `protocol/pending/stuck.py` can tell,
+Keeps:   1. a plan is unscheduled only with no process at work on it, as far as `protocol/pending/stuck.py` knows,
             and no other pending work built on its slices;
          2. a plan of another engine is unscheduled only when asked to in so many words;
          3. stopped anywhere in between, the plan is still there, or all of it is gone.

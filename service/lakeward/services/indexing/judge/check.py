@@ -8,8 +8,8 @@ nothing was found. Where only some file slices with logs are merged, or some par
 what was read. An index that knows no keys of logs is asked for the keys of base files alone, and gives no others. One
 that reads the files has no entries of its own.
 
-Writers work meanwhile, and a difference may be a step of theirs. So what is found is checked again, on a fresh snapshot
-and in the index as of that, and is a fault only if it is found twice.
+Writers work meanwhile, and a difference may be one of their steps. So what is found is checked again, on a fresh
+snapshot and in the index as of that, and is a fault only if it is found twice.
 
 Touches: reads the table and the index; writes nothing and takes no lock.
 Keeps:   1. a share of wrong rows or entries that is stated is found with the confidence that is stated;

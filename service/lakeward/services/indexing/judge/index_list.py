@@ -63,7 +63,7 @@ class ListedIndex:
     behind_seconds: float = 0.0
     """Since the first of them completed."""
     role: str = ""
-    """`primary` of one that the table's writes use, `shadow` of one that is on trial (`index/tee`)."""
+    """`primary` if the table's writes use it, `shadow` if it is on trial (`index/tee`)."""
 
 
 def unreadable(type_: IndexType, error: LakewardError) -> ListedIndex:

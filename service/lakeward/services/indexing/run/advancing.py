@@ -10,7 +10,7 @@ What it takes in is settled at once: no commit of its own is undone when one of 
 away is read again. Its commits are newer one than the other, whatever the instants of the table's.
 
 Touches: the index; the table, reading.
-Keeps:   1. stopped at any call, the next update comes to the same index;
+Keeps:   1. stopped at any call, the next update makes the same index;
          2. a table that was upgraded is followed by its commits from the next update on, and none is passed over.
 See:     docs/decisions/0075-an-index-follows-its-table.md
 """

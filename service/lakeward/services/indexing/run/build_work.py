@@ -5,7 +5,7 @@
 A task leaves what it read in the folder of the build (`engine/task/key_checkpoint`), under a name that says of what
 files it is (`index/key_checkpoints`). So a build that was stopped, and one that begins again with a later snapshot,
 makes only those that it lacks; what lies there of files that are no longer the newest goes with the folder, once the
-index is there. The folder is all that is known: the store is told, and asked nothing.
+index is there. The folder is all that is known: the store gets reports, and is asked nothing.
 
 Touches: the table, reading; the folder of the build; processes of this machine or Spark, by the dispatcher.
 Keeps:   1. a slice whose checkpoint is there is not read again, and no other one's keys are taken for its own;
@@ -38,7 +38,7 @@ _LOOK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BuildWork:
-    """What a build is given: where its tasks run and what they make is kept, and who is told."""
+    """What a build is given: where its tasks run, where what they make is kept, and who gets reports."""
 
     folder: str
     choose_dispatcher: Callable[[int], Dispatcher]
@@ -53,11 +53,11 @@ class BuildWork:
     guard: Callable[[], None] = lambda: None
     """Stops the build by raising an error of Lakeward."""
     on_group: Callable[[int, int], None] = lambda done, of: None
-    """Told how many file groups are read, and of how many."""
+    """Called with how many file groups are read, and of how many."""
     on_read: Callable[[int], None] = lambda size: None
     """Gets how many bytes the tasks have read so far, where they run on this machine, before `on_group`."""
     on_state: Callable[[BuildState], None] = lambda state: None
-    """Told how far it is when tasks begin, now and then meanwhile, and when all is read."""
+    """Called with how far it is when tasks begin, now and then meanwhile, and when all is read."""
 
 
 def build_state(storage: Storage, snapshot: TableSnapshot, folder: str, *, besides: Collection[str] = ()) -> BuildState:

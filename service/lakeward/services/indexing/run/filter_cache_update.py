@@ -41,7 +41,7 @@ from lakeward.table.snapshot import TableSnapshot
 FOOTERS_AT_ONCE: Final = 8
 
 OnFile = Callable[[int, int], None]
-"""Told how many files were read, and of how many."""
+"""Called with how many files were read, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)

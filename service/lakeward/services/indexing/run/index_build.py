@@ -12,7 +12,7 @@ in its place: its caller's to say.
 
 Touches: the index; the table, reading; the folder of the build; processes of this machine or Spark; spill files.
 Keeps:   1. what completes while an index is built comes with its next update;
-         2. stopped at any call, a build that is begun again comes to the same index;
+         2. stopped at any call, a build that is begun again makes the same index;
          3. a checkpoint that is broken is made again, and nothing that was read of it counts.
 Memory:  what merging one slice takes, and a frame of each run that is merged.
 See:     docs/decisions/0075-an-index-follows-its-table.md, docs/decisions/0085-builds-that-go-on.md

@@ -2,7 +2,7 @@
 
     snapshot -> the other index as of it -> its locations in live file groups -> one commit of Lakeward, which is
     settled
-             -> ours is read back: as many locations as were put, or it is refused
+             -> the new index is read back: as many locations as were put, or it is refused
     of some partitions alone: the file groups of all others are read, as `building` does
     then     `building.update_and_tidy`: what was committed meanwhile
 

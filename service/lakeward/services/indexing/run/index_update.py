@@ -23,7 +23,7 @@ A clean may take files while they are read: then all begins again with another s
 Touches: the index; the table, reading.
 Keeps:   1. the commits of a table are indexed in the order in which they completed, and none is passed over;
          2. a key is gone only where the index had it in the file group that it went from;
-         3. stopped at any call, the next update comes to the same index.
+         3. stopped at any call, the next update makes the same index.
 See:     docs/decisions/0075-an-index-follows-its-table.md
 """
 

@@ -44,7 +44,7 @@ def look_up_by_job(
         partitions: where the keys are looked for, of an index that is not global; None: in all.
         choose_dispatcher: the dispatcher for so many bytes.
         guard: stops it by raising an error of Lakeward.
-        on_run: told how many runs are done, and of how many.
+        on_run: called with how many runs are done, and of how many.
     """
     alone, overlay = (index.index, index.overlay) if isinstance(index, OverlaidHashed) else (index, None)
     planned = plan_lookup(alone, keys, partitions, run_keys_min=run_keys_min)

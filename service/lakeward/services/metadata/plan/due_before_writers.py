@@ -89,7 +89,7 @@ def metadata_trigger(
     Args:
         timeline: of the metadata table.
         after: not 0, which asks for no trigger.
-        by_writers: the compactions on it that are not ours.
+        by_writers: the compactions on it by others than Lakeward.
     """
     assert after, "0 leaves it to the writers"
     limit = writers_limit(timeline, by_writers) if after == AUTO else None

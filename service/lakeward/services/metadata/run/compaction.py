@@ -96,7 +96,7 @@ class CompactedMetadata:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """An instant that is ours, and what is to be compacted as of it."""
+    """An instant of this process, and what is to be compacted as of it."""
 
     snapshot: TableSnapshot
     metadata: MetadataTable
@@ -292,7 +292,7 @@ class _CompactionService:
             timelines = ((claim.snapshot, now.snapshot), (claim.metadata, now.table))
             meanwhile = f"the metadata table was compacted as of {claim.instant}"
             for before, after in timelines:
-                check_writers_stopped(before.timeline, after.timeline, ours=claim.instant, meanwhile=meanwhile)
+                check_writers_stopped(before.timeline, after.timeline, own=claim.instant, meanwhile=meanwhile)
         check_obstacles(table, now)
         fence()
         native = claim.metadata.config.version.has_native_logs

@@ -116,7 +116,7 @@ class MetadataCleaner:
             return self._carry_out(now, attempt, plan, fence)
 
     def _end(self, now: ServicedMetadata, instant: str, fence: Fence) -> CleanedMetadata | None:
-        """A pending clean, if it is ours."""
+        """End a pending clean, if it is Lakeward's."""
         table = self._table
         attempt = metadata_attempt(table, now.table, instant, MetadataAction.CLEAN)
         files = attempt.files

@@ -72,6 +72,6 @@ def check_obstacles(table: ServicedTable, now: ServicedMetadata) -> None:
 
 
 def metadata_attempt(table: ServicedTable, metadata: MetadataTable, instant: str, action: MetadataAction) -> Attempt:
-    """Ours at an instant of the metadata table's timeline, and what there may be of others at it."""
+    """This process's attempt at an instant of the metadata table's timeline, and what there may be of others at it."""
     timeline = timeline_folder(metadata.base_path, metadata.config)
     return Attempt(metadata_place(table.storage, table.base_path, timeline), instant, action, table.owner)

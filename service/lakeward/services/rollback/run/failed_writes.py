@@ -4,7 +4,7 @@ pending rollbacks show them.
 A write has a heartbeat on the table, and one on its metadata table while it writes there; either says that it lives.
 
 A rollback of Lakeward has our mark from before its plan is on the timeline until after it is completed: a heartbeat
-with our line, or a folder of an attempt. One without it is another engine's, and without a heartbeat nothing tells
+with our line, or a folder of an attempt. One without it is another engine's, and without a heartbeat nothing shows
 whether that is at work.
 
 Touches: reads heartbeats, plans of rollbacks, and folders of attempts.

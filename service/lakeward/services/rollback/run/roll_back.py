@@ -6,7 +6,7 @@ the dead attempts at services left.
              table -> its files -> its .inflight, .requested -> its markers, its heartbeat -> R_C.rollback
 
 One lock for each write, held until its rollback is completed: so a process that holds the lock and finds a rollback of
-ours pending knows that its process died, or lost the lock, and ends it. Hudi does so too, by the plan.
+Lakeward pending knows that its process died, or lost the lock, and ends it. Hudi does so too, by the plan.
 
 The write goes from the metadata table as an attempt of Lakeward would (decision 0013), without a rollback there: while
 it is pending nothing of it counts, whichever of its files are left. *A completed rollback on the table makes blocks of
@@ -144,7 +144,7 @@ def marked_partitions(storage: Storage, base_path: str, instant: str) -> frozens
         .hoodie/.temp/<instant>/MARKERS.type                                      says TIMELINE_SERVER_BASED
 
     A writer creates a marker before its data file. They are written for another engine's rollback, so what they name is
-    checked: the partitions only, whose files are then told by the instant in their names.
+    checked: the partitions only, whose files are then found by the instant in their names.
     """
     folder = temp_folder(base_path, instant)
     entries = {status.name: status for status in storage.list(folder)}
@@ -185,7 +185,8 @@ def finish_write(table: ServicedTable, snapshot: TableSnapshot, decision: Rollba
     fits.
 
         t0 A checks conflicts, states its intent and dies; t1 its lock runs out, a Hudi writer commits to the same file
-        group; t2 B. Both commits would stand, and of two base files of a group the rows of one would be lost.
+        group; t2 B. Both commits would hold, and a group would have two base files, so that the rows of one would be
+        lost.
 
     So B compares what A is about to complete with what completed since A stated its intent.
     """
@@ -229,7 +230,7 @@ def _check_fits(table: ServicedTable, snapshot: TableSnapshot, instant: str, int
 
 
 class FoundBy(StrEnum):
-    """What told the partitions of the files that go; there, each file says by its name whether it does."""
+    """The source of the partitions of the files that go; there, each file says by its name whether it does."""
 
     MARKERS = "markers"
     LISTING = "listing"

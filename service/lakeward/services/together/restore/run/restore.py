@@ -23,8 +23,8 @@ between leaves a sound table, in which a clean is undone.
 *The lock is held* from the choice to the end: no writer waits for it, since all are stopped, and another restore, or a
 daemon that was forgotten, must not begin in the middle. It is given back only for the undos, which take it themselves.
 
-A process that finds a restore pending, ours or Hudi's, carries its plan out from the start: what is gone already is
-gone. Hudi ends ours by the same plan.
+A process that finds a restore pending, Lakeward's or Hudi's, carries its plan out from the start: what is gone already
+is gone. Hudi ends Lakeward's by the same plan.
 
 Touches: the whole table; under the lock, with no other process at work.
 Keeps:   1. nothing is changed before it is known that every file of the table as of the commit is there;

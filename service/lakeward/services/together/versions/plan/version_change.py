@@ -7,8 +7,8 @@
 
 A step is what is next on the table as it is; what follows is found by looking again.
 
-The metadata table goes first, as with Hudi: a process that begins again, ours or Hudi's, goes by the version of the
-table, and by it takes all else for done.
+The metadata table goes first, as with Hudi: a process that begins again, Lakeward or Hudi, reads the version of the
+table, and takes all else for done by it.
 
 Touches: nothing.
 Keeps:   1. the version of the table itself is the last thing to change;

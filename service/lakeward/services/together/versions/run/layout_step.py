@@ -157,7 +157,7 @@ def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> Lay
     def plan() -> LayoutChange:
         nonlocal snapshot
         snapshot = _scan_all(table)
-        check_writers_stopped(before.timeline, snapshot.timeline, ours="", meanwhile="its files were read")
+        check_writers_stopped(before.timeline, snapshot.timeline, own="", meanwhile="its files were read")
         change = _prepare(table, snapshot, target, orders)
         steps = [step for step in change.steps if step.kind is not StepKind.VERIFICATION]
         is_last = bool(steps) and steps[0].kind is StepKind.PROPERTIES

@@ -97,7 +97,7 @@ def change_version(
     """Bring the table to this version. Returns what was done. Idempotent.
 
     Args:
-        compact: it tells what it changes in inline logs (`CompactionOptions.inline_changes`).
+        compact: it writes what it changes into inline logs (`CompactionOptions.inline_changes`).
         drop_changes: on the way down, the operator gives up the logs of changes whose slices stay.
 
     Raises:
@@ -249,7 +249,7 @@ def _native_files_of_metadata(table: ServicedTable) -> list[str]:
 
 
 def _metadata_config(table: ServicedTable) -> TableConfig | None:
-    """The properties of the metadata table, also of one that the table does not name any more: Hudi finds it by its
+    """The properties of the metadata table, also if the table does not name it any more: Hudi finds it by its
     folder. None where there is none."""
     try:
         return load_table_config(table.storage, metadata_base_path(table.base_path), clock=table.clock).config
