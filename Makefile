@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write run check test nightly simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -87,6 +87,9 @@ interop-full: .venv/ready ## Judge tables by chance, of any kind that there can 
 
 crashes: .venv/ready ## Stop each service at every storage call, also at all reads of a row: some 40 minutes
 	LAKEWARD_RUNS=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide or (crash and not interop)" tests/crash tests/services tests/protocol
+
+mutants: .venv/ready ## Make each known change of the code in a copy, and see its tests fail: make mutants PART=protocol/ DRAW=10
+	$(BIN)/python -m tests.mutants $(PART) $(addprefix --draw ,$(DRAW)) $(addprefix --seed ,$(SEED))
 
 soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes and it compacts, cleans, archives; on both stores
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py

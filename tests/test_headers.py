@@ -38,17 +38,19 @@ def docstrings(path: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def promised() -> set[str]:
-    promises = set()
+@cache
+def promised() -> frozenset[str]:
+    promises: set[str] = set()
     for path in CODE.rglob("*.py"):
-        module = path.relative_to(CODE).with_suffix("").as_posix()
-        header = ast.get_docstring(ast.parse(path.read_text())) or ""
-        keeps = KEEPS.search(header)
-        if keeps is None or not module.startswith(HELD_ROOMS):
+        module, text = path.relative_to(CODE).with_suffix("").as_posix(), path.read_text()
+        if not module.startswith(HELD_ROOMS) or "Keeps:" not in text:
+            continue
+        keeps = KEEPS.search(ast.get_docstring(ast.parse(text)) or "")
+        if keeps is None:
             continue
         numbers = NUMBER.findall(keeps[1])
         promises |= {f"Keeps {number} of {module}" for number in numbers} or {f"Keeps of {module}"}
-    return promises
+    return frozenset(promises)
 
 
 def named() -> set[str]:

@@ -225,10 +225,15 @@ def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: p
     assert counts.found == [Count.METADATA_CLEAN, Count.METADATA_COMPACTION]
 
 
-def test_a_metadata_table_that_cannot_be_scanned_at_keeps_no_plan_from_being_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", ["an unknown action", "a broken file"])
+def test_a_metadata_table_that_cannot_be_scanned_at_keeps_no_plan_from_being_made(tmp_path: Path, torn: str) -> None:
     """Keeps of services/metadata/job. It is not serviced either; what needs it says why."""
     bench = Bench(tmp_path, golden="v9_metadata")
-    (bench.path / ".hoodie/metadata/.hoodie/timeline/20261121143000000.strange.requested").touch()
+    folder = bench.path / ".hoodie/metadata/.hoodie"
+    if torn == "an unknown action":
+        (folder / "timeline/20261121143000000.strange.requested").touch()
+    else:
+        (folder / "hoodie.properties").write_text("")
     assert JobKind.METADATA_COMPACTION not in bench.plan().demand.services
 
 

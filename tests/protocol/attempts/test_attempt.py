@@ -9,6 +9,8 @@ import pytest
 from lakeward.base.errors import AttemptLost, LockLost
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace, Publication, metadata_place, write_place
+from lakeward.protocol.attempts.attempt_files import Winner
+from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.attempts.heartbeat import Life, read_liveness
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.transition import MetadataAction, ServiceAction, WriteAction
@@ -126,6 +128,27 @@ def test_it_is_published_and_leaves_nothing(bench: Bench) -> None:
     ]
     assert bench.life() is Life.ABSENT
     assert bench.storage.stat(attempt.folder) is None
+
+
+def test_of_two_runs_of_a_task_one_is_published(bench: Bench) -> None:
+    """What the other run wrote in its file group goes before the instant is complete; files of other instants and
+    groups stay."""
+    place = AttemptPlace(bench.storage, bench.base, bench.base, bench.folder, keeps_plans=True)
+    owner = bench.processes.new_owner()
+    attempt = Attempt(place, INSTANT, ServiceAction.COMPACTION, owner)
+    attempt.files.request(b"plan")
+    attempt.claim()
+    winner = Winner("p", f"g-0_0-2-2_{INSTANT}.parquet", replaces_base_file=True)
+    bench.storage.make_folder(f"{bench.base}/p")
+    fencing = fencing_of(bench.storage)
+    with fencing.open_output(bench.base, INSTANT, owner.attempt, attempt.folder, winner) as sink:
+        sink.write(b"rows")
+    others = [f"g-0_0-1-1_{DONE}.parquet", f"g-1_0-1-1_{INSTANT}.parquet"]
+    for name in (f"g-0_0-1-1_{INSTANT}.parquet", *others):
+        bench.storage.create(f"{bench.base}/p/{name}", b"rows")
+    attempt.stage(COMMIT)
+    attempt.publish(Publication(lambda number: [DONE], winners=[winner], groups=[("p", "g-0")]), fence=unfenced)
+    assert sorted(each.name for each in bench.storage.list(f"{bench.base}/p")) == sorted([winner.file_name, *others])
 
 
 def test_an_attempt_that_was_fenced_off_publishes_nothing(bench: Bench) -> None:

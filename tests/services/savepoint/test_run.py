@@ -22,7 +22,7 @@ from lakeward.table.timeline.savepoints import Savepoint, read_savepoints
 from lakeward.table.timeline.timeline import load_timeline
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything
-from tests.faults import FaultyStorage
+from tests.faults import Fault, FaultKind, FaultyStorage
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
 from tests.processes import LookedOn, ScriptedProcesses
@@ -93,6 +93,18 @@ def test_made_and_deleted(table: Path) -> None:
 
     assert delete_savepoint(serviced(table), NEWEST).was_completed
     assert [path for path in everything(table) if not path.endswith(("/lock", "/commit"))] == before
+
+
+@pytest.mark.parametrize("state", ["inflight", "completed"])
+def test_a_lost_reply_is_read(table: Path, tmp_path: Path, state: str) -> None:
+    """The savepoint is there although the storage did not say so: it is reported as made."""
+    trial = FaultyStorage()
+    create(copy_golden("v9", tmp_path / "trial", pending=True), trial)
+    creates = [n for n, call in enumerate(trial.calls) if call.startswith("create ") and ".savepoint" in call]
+    assert len(creates) == 2
+
+    create(table, FaultyStorage(Fault(FaultKind.LOST_REPLY, creates[state == "completed"])))
+    assert len(savepoints(table)) == 1
 
 
 def test_one_that_another_process_may_be_making(table: Path) -> None:

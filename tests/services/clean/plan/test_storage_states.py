@@ -77,7 +77,8 @@ def test_the_sums_are_the_listings(tmp_path: Path, seed: int) -> None:
 
 
 def test_what_no_instant_explains(tmp_path: Path) -> None:
-    """A file of a write under way is uncommitted, one of an instant that is not on the timeline an orphan."""
+    """A file of a write under way is uncommitted, one of an instant that is not on the timeline an orphan; set aside
+    where it stands, as in a store, it counts once."""
     history = TableHistory(tmp_path / "t", 1)
     for _ in range(5):
         history.write()
@@ -93,3 +94,9 @@ def test_what_no_instant_explains(tmp_path: Path) -> None:
 
     assert totals[FileState.ORPHAN] == StateTotal(1, 5)
     assert totals[FileState.UNCOMMITTED] == StateTotal(1, 3)
+
+    files = (QuarantinedFile(str(partition.relative_to(history.base)), stray.name, 5),)
+    kind = QuarantineKind.ORPHANS
+    run = QuarantinedRun(minute(60), kind, (Manifest(kind, 0.0, 1.0, True, files),))
+    aside = storage_states(snapshot, plan_clean(snapshot, CleanPolicy(), now=0.0), Quarantine((run,)))
+    assert (aside[FileState.ORPHAN], aside[FileState.QUARANTINED]) == (StateTotal(), StateTotal(1, 5))
