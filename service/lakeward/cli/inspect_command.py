@@ -18,8 +18,7 @@ from lakeward.base.quantities import format_instant, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import WIDE_CELLS, Column, NameCell, Rendered, id_cell, new_table
-from lakeward.format.file_name import parse_any_log
-from lakeward.services.together.inspection import inspect_table
+from lakeward.services.together.inspection import inspect_table, is_change_log
 
 
 def inspect(
@@ -127,7 +126,7 @@ def _groups(report: dict[str, Any], console: Console) -> None:
         pending = _pending(group["pending"], console)
         for number, slice_ in enumerate(group["slices"]):
             base = slice_["base_file"]
-            of_rows = [log["size"] for log in slice_["log_files"] if not _is_change_log(log["name"])]
+            of_rows = [log["size"] for log in slice_["log_files"] if not is_change_log(log["name"])]
             of_changes = sum(log["size"] for log in slice_["log_files"]) - sum(of_rows)
             view.add_row(
                 NameCell(group["partition_path"] or "-") if number == 0 else "",
@@ -231,8 +230,3 @@ def _title(name: str, *, shown: int, total: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _is_change_log(name: str) -> bool:
-    parsed = parse_any_log(name, native=True)
-    return parsed is not None and parsed.is_cdc

@@ -5,7 +5,8 @@
     `lakeward resume TABLE --file-group PARTITION/ID` ends it
 
 Touches: the store of the configuration, else that of this user.
-Keeps:   1. a group is parked for what it holds, never for a storage, a lock or an engine that failed;
+Keeps:   1. a group is parked for what it holds, as `failed_for_good` says: never for a storage, a lock or an engine
+            that failed;
          2. no store is made before there is something to remember;
          3. a store that does not answer stops nothing, and is said to have said nothing.
 """
@@ -16,17 +17,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import BrokenFile, LakewardError, Unsupported, VerificationFailed
+from lakeward.base.errors import LakewardError
 from lakeward.base.printable import printable
 from lakeward.base.quantities import format_iso_time, format_time
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.services.compaction.plan.decision import PARKED_SECONDS, Reason
+from lakeward.services.compaction.run.operations import failed_for_good
 from lakeward.state.records import ParkedRecord
 from lakeward.table.file_system_view import GroupId
-
-OF_CONTENT = (Unsupported, BrokenFile, VerificationFailed)
-"""What the same files would give again."""
 
 KIND = "parked"
 
@@ -72,8 +71,7 @@ class ParkedGroups:
         now = self._clock.now()
         records = [
             ParkedRecord(self._table, failed.file_group, KIND, printable(str(failed)), 1, now, now + PARKED_SECONDS)
-            for failed in (error, *error.beside)
-            if isinstance(failed, OF_CONTENT) and failed.file_group is not None
+            for failed in failed_for_good(error)
         ]
         if not records:
             return

@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.engine import StatedEngine
@@ -39,12 +38,9 @@ from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.compaction.run.plan_preview import Preview
 from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
-from lakeward.services.metadata.run.early_service import scan_trigger
+from lakeward.services.metadata.run.early_service import preview_trigger
 from lakeward.table.backlog import read_amplification
-from lakeward.table.metadata.compact_after import MetadataCompactAfter
-from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
-from lakeward.table.timeline.timeline import load_timeline
+from lakeward.table.timeline.service_instants import newest_plan_of_daemon
 
 
 def engine_rule_of(opened: ConfiguredTable, stated: StatedPlan) -> EngineRule:
@@ -68,18 +64,6 @@ def _is_of_daemon(opened: ConfiguredTable, stated: StatedPlan) -> bool:
     return opened.config is not None and stated.is_silent
 
 
-def _newest_plan_of_a_daemon(opened: ConfiguredTable) -> ServiceInstant | None:
-    """Its timeline shows that a daemon services the table, wherever its store is."""
-    config = load_table_config(opened.storage, opened.base_path, clock=SystemClock()).config
-    timeline = load_timeline(opened.storage, opened.base_path, config)
-    instants = read_service_instants(opened.storage, opened.base_path, config, timeline)
-    return max(
-        (instant for instant in instants if instant.planned_by_service is not None),
-        key=lambda instant: instant.time,
-        default=None,
-    )
-
-
 def preview(opened: ConfiguredTable, stated: StatedPlan) -> tuple[Preview, MetadataTrigger | None]:
     """The decisions that `compact` would take now, or the daemon, and how far the metadata table is."""
     clock = SystemClock()
@@ -97,24 +81,14 @@ def preview(opened: ConfiguredTable, stated: StatedPlan) -> tuple[Preview, Metad
     )
     found = compactor.preview()
     stated.check_matches(found.outcome)
-    if opened.config is None and (plan := _newest_plan_of_a_daemon(opened)) is not None:
+    if opened.config is None and (plan := newest_plan_of_daemon(storage, base_path, clock=clock)) is not None:
         typer.echo(
             f"Service {plan.planned_by_service} works on this table, too: its daemon planned {plan.action} "
             f"{plan.time}. This is what would be done without its configuration; name that with --config "
             "to see what it would do.",
             err=True,
         )
-    return found, metadata_trigger_of(opened, opened.table.metadata_compact_after)
-
-
-def metadata_trigger_of(opened: ConfiguredTable, after: MetadataCompactAfter) -> MetadataTrigger | None:
-    """None also where the metadata table cannot be read: then it is not compacted either, and `inspect` says why."""
-    clock = SystemClock()
-    config = load_table_config(opened.storage, opened.base_path, clock=clock).config
-    try:
-        return scan_trigger(opened.storage, opened.base_path, config, after=after, clock=clock)
-    except (Unsupported, BrokenFile):
-        return None
+    return found, preview_trigger(storage, base_path, after=opened.table.metadata_compact_after, clock=clock)
 
 
 def plan_as_json(outcome: PlanOutcome) -> dict[str, Any]:

@@ -6,29 +6,22 @@ Keeps:   nothing is written with --dry-run, nor where there is anything already.
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import LakewardError, UsageError
+from lakeward.base.errors import UsageError
 from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
 from lakeward.cli.result import Result
-from lakeward.format.avro.column_names import META_COLUMNS
-from lakeward.format.avro.schema_text import schema_text
-from lakeward.format.parquet.columns import read_columns
-from lakeward.protocol.table_birth import TableThere, check_is_free, create_table
-from lakeward.storage.storage import Storage, join
+from lakeward.protocol.table_birth import check_is_free, create_table
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.new_keys import KeyGeneratorKind
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
-from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
+from lakeward.write.input.files import read_schema, schema_like
 from lakeward.write.keys.key_generator import key_generator
 
 FOOTERS_MAX = 1000
@@ -110,12 +103,14 @@ def create(
     is named here, must be what is said here, or Hudi refuses them. If the command was interrupted, run it again with
     the same options: an incomplete table does not exist for readers.
     """
+    if (schema is None) == (like is None):
+        raise UsageError("The table's columns are missing, or given twice.", remedy="Give one of --schema and --like.")
     storage, base_path = open_storage(table)
     table_name = name if name is not None else base_path.rstrip("/").rpartition("/")[2]
     modes = {None: None, NewMergeMode.EVENT_TIME: EVENT_TIME_ORDERING, NewMergeMode.COMMIT_TIME: COMMIT_TIME_ORDERING}
     new = NewTable(
         name=table_name,
-        schema=_read_schema(schema, like, table_name),
+        schema=read_schema(schema) if schema is not None else schema_like(like or Path(), table_name),
         record_key_fields=column_names(record_key),
         partition_fields=column_names(partition),
         ordering_fields=column_names(ordering),
@@ -133,53 +128,10 @@ def create(
     )
     # Refuses now what `lakeward write` could not make keys from.
     key_generator(TableConfig(new.properties), names_single_field=True)
-    try:
-        if dry_run:
-            check_is_free(storage, base_path, new, clock=SystemClock())
-        else:
-            create_table(storage, base_path, new, clock=SystemClock())
-    except TableThere as there:
-        there.add_note(_rows_of(storage, base_path))
-        raise
+    (check_is_free if dry_run else create_table)(storage, base_path, new, clock=SystemClock())
     lines = [f"{'Would make' if dry_run else 'Made'} the table {new.name} in {base_path}."]
     if dry_run:
         lines += [f"  {key}={value}" for key, value in new.properties.items()]
     return Result(
         document={"table": base_path, "name": new.name, "dry_run": dry_run, "properties": new.properties}, lines=lines
     )
-
-
-def _rows_of(storage: Storage, base_path: str) -> str:
-    """What an existing table holds, by the footers of its newest base files."""
-    rows = 0
-    try:
-        slices = take_snapshot(storage, base_path, clock=SystemClock()).latest_slices
-        bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
-        for base in bases[:FOOTERS_MAX]:
-            with storage.open_input(join(base_path, base.path)) as file:
-                rows += int(pq.read_metadata(file).num_rows)
-    except (LakewardError, OSError, pa.ArrowException) as error:
-        return f"How many rows it has cannot be read: {error}"
-    logs = sum(len(slice_.row_logs) for slice_ in slices)
-    more = "more than " if len(bases) > FOOTERS_MAX else ""
-    beside = f", and {logs:,} logs that are not merged" if logs else ""
-    return f"It has {more}{rows:,} rows in {len(bases):,} base files{beside}."
-
-
-def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str:
-    """The Avro JSON of the table's rows. Raises `UsageError`, and `Unsupported` for a type that no table has."""
-    if (schema is None) == (like is None):
-        raise UsageError("The table's columns are missing, or given twice.", remedy="Give one of --schema and --like.")
-    try:
-        if schema is not None:
-            return json.dumps(json.loads(schema.read_bytes()), separators=(",", ":"))
-        assert like is not None
-        of_file = read_columns(like)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise UsageError(
-            f"{schema or like} has no schema to read.",
-            why=f"{error}.",
-            remedy="Give a file of Avro JSON with --schema, or a Parquet file with --like.",
-        ) from error
-    fields = [field for field in of_file if field.name not in META_COLUMNS]
-    return schema_text(pa.schema(fields), table_name)

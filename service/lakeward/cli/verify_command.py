@@ -18,7 +18,6 @@ from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
-from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.services.verification.check_report import Check, CheckReport
 from lakeward.services.verification.metadata_check import SampleSize
 from lakeward.services.verification.table_verification import verify_table
@@ -85,12 +84,9 @@ def _line(check: Check, problems: int) -> str:
     state = f"{problems} wrong" if problems else "right"
     notes = [check.note] if check.note else []
     if check.read is not None:
-        notes.append(_amount(check.read))
+        read, groups = check.read, check.read.row_groups + check.read.row_groups_skipped
+        of_groups = f", {read.row_groups:,} of {groups:,} row groups" if groups else ""
+        amount = f"read {format_size(read.bytes_read)} of {format_size(read.bytes_stored)}{of_groups}"
+        notes.append(f"{amount}, {read.rows:,} rows")
     note = f" ({'; '.join(notes)})" if notes else ""
     return f"{check.name}: {check.checked:,}{of} {check.unit}, {state}{note}"
-
-
-def _amount(read: ReadMeter) -> str:
-    groups = read.row_groups + read.row_groups_skipped
-    of_groups = f", {read.row_groups:,} of {groups:,} row groups" if groups else ""
-    return f"read {format_size(read.bytes_read)} of {format_size(read.bytes_stored)}{of_groups}, {read.rows:,} rows"

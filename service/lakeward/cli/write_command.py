@@ -7,48 +7,38 @@ Keeps:   1. nothing is written without a statement about the table's other write
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeward.base.errors import Refused, UsageError
+from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_instant, format_size, parse_memory, parse_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.bloom_filter import StatedBloomFilter, bounded_filters
-from lakeward.cli.options.engine import CommandEngines, StatedEngine
+from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.store import AWAY
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
-from lakeward.engine.dispatch.engine_rule import EngineSetting
-from lakeward.format.avro.schema import block_schema
 from lakeward.index.index_type import OWN_TYPES, IndexType
 from lakeward.index.out_of_use import check_in_use
 from lakeward.index.tee import read_tee
-from lakeward.protocol.progress import Engine
 from lakeward.services.indexing.settings import record_options_of
-from lakeward.write.flow.in_process import InProcessFlow, fits_in_process
-from lakeward.write.flow.parts import InputParts
+from lakeward.write.flow.choice import open_flow
 from lakeward.write.index_choice import KIND_OF, choose_index
-from lakeward.write.input.files import STANDARD_INPUT, open_rows
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, rows_of_targets
-from lakeward.write.whole_write import WriteReport, known_schema, preview_rows, write_rows
+from lakeward.write.whole_write import WriteReport, preview_rows, write_rows
 from lakeward.write.write_start import timeline_snapshot
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from lakeward.protocol.serviced_table import ServicedTable
-    from lakeward.table.snapshot import TableSnapshot
-    from lakeward.write.flow.flow import Flow
     from lakeward.write.tagging.tagging_choice import OpenIndex
 
 
@@ -201,7 +191,9 @@ def write(
             engine.over(opened.settings, memory_bytes=memory_bytes) as engines,
             _index_of(opened, request, index_url) as open_index,
             _shadow_of(opened, tee.shadow, index_url) as shadow,
-            _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns),
+            open_flow(
+                serviced, request, snapshot, rows or (), engines.rule, partial(engines.spark, moves_rows=True)
+            ) as (flow, columns),
         ):
             if dry_run:
                 assignment = preview_rows(serviced, request, flow, columns, open_index)
@@ -239,52 +231,6 @@ def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | Non
         except AWAY as error:
             typer.echo(f"The shadow index {shadow} does not answer, and misses this write: {error}", err=True)
         yield open_shadow
-
-
-@contextmanager
-def _open_rows(
-    table: ServicedTable,
-    request: WriteRequest,
-    snapshot: TableSnapshot,
-    files: Sequence[str],
-    engines: CommandEngines,
-) -> Iterator[tuple[Flow, pa.Schema | None]]:
-    """The flow of the rows, and their columns."""
-    if not files:
-        yield InProcessFlow(table.storage, ()), None
-        return
-    known = known_schema(snapshot)
-    columns = None if known is None else block_schema(known, where="the table")
-    source = open_rows(files, table_columns=columns, all_columns=request.fill_missing)
-    flow: Flow
-    if _is_here(files, engines, memory_bytes=table.options.memory_bytes):
-        table.observer.step("rows are sorted in this process")
-        flow = InProcessFlow(table.storage, source.batches(), memory_bytes=table.options.memory_bytes)
-    elif request.index is IndexKind.POSTGRES:
-        raise Refused(
-            "With an index in a database, only this process can write rows.",
-            why="Spark's tasks are given no credentials of the database, and the rows are for Spark: so it was said, "
-            "or they may not fit.",
-            remedy="Write with --engine local, or with another index.",
-        )
-    else:
-        from lakeward.write.flow.spark import SparkFlow  # PySpark, a second of loading
-
-        spark = engines.spark(moves_rows=True)
-        table.observer.step(f"rows are sorted by {spark.name}")
-        flow = SparkFlow(spark.driver(), table.base_path, InputParts(source))
-    try:
-        yield flow, source.schema
-    finally:
-        flow.close()
-
-
-def _is_here(files: Sequence[str], engines: CommandEngines, *, memory_bytes: int) -> bool:
-    """Whether this process sorts the rows: its option says so, or nothing else does and they surely fit."""
-    if engines.rule.setting is EngineSetting.LOCAL:
-        return True
-    size = sum(Path(file).stat().st_size for file in files if file != STANDARD_INPUT)
-    return engines.rule.choose(size).engine is not Engine.SPARK and fits_in_process(size, memory_bytes=memory_bytes)
 
 
 def _written_lines(report: WriteReport) -> Iterator[str]:

@@ -30,8 +30,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from lakeward.base.clock import Clock
-from lakeward.base.errors import AlreadyExists, OutcomeUnknown, Refused
+from lakeward.base.errors import AlreadyExists, LakewardError, OutcomeUnknown, Refused
 from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH
 from lakeward.protocol.creation import create, create_once, read_if_there
@@ -39,8 +42,11 @@ from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import FOLDER
 from lakeward.table.new_table import FOLDERS, NewTable
+from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import HOODIE_FOLDER, PROPERTIES_FILE, TableConfig, hoodie_folder
 
+_FOOTERS_MAX: Final = 1000
+"""Base files whose rows are counted for a message."""
 _CLAIM: Final = join(FOLDER, HOODIE_FOLDER, PROPERTIES_FILE)
 _HEAD: Final = re.compile(rb"#Properties saved on (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\n")
 _DEFINITIONS: Final = INDEX_DEFINITIONS_PATH.removeprefix(f"{HOODIE_FOLDER}/")
@@ -56,12 +62,8 @@ class TableBirth:
     properties: bytes
 
 
-class TableThere(Refused):
-    """There is a table where one was to be made."""
-
-
 def check_is_free(storage: Storage, base_path: str, table: NewTable, *, clock: Clock) -> None:
-    """Raises `Refused` where there is anything but a part of this table, `TableThere` where that is a table."""
+    """Raises `Refused` where there is anything but a part of this table; that of another table notes its rows."""
     _look(storage, base_path, table, clock)
 
 
@@ -71,12 +73,14 @@ def _look(storage: Storage, base_path: str, table: NewTable, clock: Clock) -> tu
     # Before the claim: a table whose columns have changed since has the claim of another one than it is made with now.
     properties = read_if_there(storage, join(hoodie_folder(base_path), PROPERTIES_FILE))
     if properties is not None:
-        raise TableThere(
+        there = Refused(
             f"There is a table already in {base_path}.",
             why=f"Its name is {TableConfig(parse_properties(properties)).name or 'nothing'}.",
             remedy="`lakeward inspect` shows it, `lakeward write` writes to it; give another folder for a new one. "
             "Nothing was changed.",
         )
+        there.add_note(_rows_of(storage, base_path, clock))
+        raise there
     claim = read_if_there(storage, join(hoodie_folder(base_path), _CLAIM))
     head = _HEAD.match(claim) if claim is not None else None
     saved = head[1].decode() if head is not None else _format_moment(clock.now())
@@ -100,6 +104,23 @@ def _look(storage: Storage, base_path: str, table: NewTable, clock: Clock) -> tu
             remedy="Give a folder that is empty or does not exist; nothing was changed.",
         )
     return birth, half
+
+
+def _rows_of(storage: Storage, base_path: str, clock: Clock) -> str:
+    """What an existing table holds, as the footers of its newest base files say."""
+    rows = 0
+    try:
+        slices = take_snapshot(storage, base_path, clock=clock).latest_slices
+        bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+        for base in bases[:_FOOTERS_MAX]:
+            with storage.open_input(join(base_path, base.path)) as file:
+                rows += int(pq.read_metadata(file).num_rows)
+    except (LakewardError, OSError, pa.ArrowException) as error:
+        return f"How many rows it has cannot be read: {error}"
+    logs = sum(len(slice_.row_logs) for slice_ in slices)
+    more = "more than " if len(bases) > _FOOTERS_MAX else ""
+    beside = f", and {logs:,} logs that are not merged" if logs else ""
+    return f"It has {more}{rows:,} rows in {len(bases):,} base files{beside}."
 
 
 def _check_no_table_above(storage: Storage, base_path: str) -> None:

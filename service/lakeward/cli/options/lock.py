@@ -90,6 +90,10 @@ class StatedLocks:
         ),
     ] = None
 
+    def says_stopped(self, opened: ConfiguredTable) -> bool:
+        """Whether the operator says that no writer is at work, here or in the configuration."""
+        return self.writers is not None or (self.lock is None and opened.locks.writers is Writers.STOPPED)
+
     def over(self, opened: ConfiguredTable, *, dry_run: bool) -> LockSettings:
         """What is said here, and else in the configuration. Raises `UsageError` where neither says enough."""
         configured = opened.locks

@@ -6,7 +6,6 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,7 +20,6 @@ from lakeward.cli.options.values import parse_pairs
 from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
-from lakeward.format.timeline.instant import Instant
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.archive.plan.hudi_archiver_keys import (
     ARCHIVE_SETTINGS,
@@ -125,7 +123,7 @@ def archive_as_json(plan: ArchivePlan) -> dict[str, Any]:
         "commits_min": plan.options.commits_min,
         "commits_max": plan.options.commits_max,
         "is_due": plan.is_due,
-        "archived": _instants_as_json(plan.archived),
+        "archived": _instants_as_json(plan),
         "leftovers": plan.leftovers,
         "kept": [
             {"from": limit.instant, "reason": limit.reason.value, "explanation": limit.why} for limit in plan.limits
@@ -136,7 +134,7 @@ def archive_as_json(plan: ArchivePlan) -> dict[str, Any]:
 
 def archived_as_json(report: ArchiveReport) -> dict[str, Any]:
     return archive_as_json(report.plan) | {
-        "archived": _instants_as_json(report.archived),
+        "archived": _instants_as_json(report),
         "left": report.left or None,
         "merged_files": report.merged_files,
         "seconds": report.seconds,
@@ -192,8 +190,8 @@ def _count(instants: int) -> str:
     return f"{instants} instant{'' if instants == 1 else 's'}"
 
 
-def _instants_as_json(instants: Sequence[Instant]) -> list[dict[str, Any]]:
+def _instants_as_json(plan: ArchivePlan | ArchiveReport) -> list[dict[str, Any]]:
     return [
         {"instant": instant.time, "action": instant.action, "completion_time": instant.completion_time}
-        for instant in instants
+        for instant in plan.archived
     ]

@@ -10,7 +10,6 @@ See:     docs/decisions/0068-upgrade-and-downgrade.md, 0070-a-table-becomes-lsm-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,25 +19,18 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.options.engine import CommandEngines, StatedEngine
+from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
-from lakeward.config.settings import Writers
-from lakeward.engine.task.entry import check_order_at, run_operation_at
-from lakeward.services.compaction.plan.compaction_type import CompactionType
-from lakeward.services.compaction.plan.planner import planner_of
-from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.compaction.run.compactor import Compactor
+from lakeward.engine.task.entry import check_order_at
 from lakeward.services.together.versions.plan.layout_change import Layout
 from lakeward.services.together.versions.run.layout_step import LayoutWork, change_layout, preview_layout_change
-from lakeward.services.together.versions.run.version_step import Compact, change_version, preview_version_change
-from lakeward.table.damaged_file import damaged_error
+from lakeward.services.together.versions.run.version_step import change_version, full_compaction, preview_version_change
 from lakeward.write.file_sort import sort_slices
 from lakeward.write.handles.handle import sort_target_at
 
 if TYPE_CHECKING:
-    from lakeward.protocol.serviced_table import ServicedTable
     from lakeward.services.together.versions.plan.change_step import ChangeStep
 
 
@@ -50,37 +42,14 @@ DryRunOption = Annotated[
 ]
 
 
-def check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) -> None:
+def _check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) -> None:
     """Raises `UsageError` unless the operator said that no writer is at work."""
-    if stated.writers is None and (stated.lock is not None or opened.locks.writers is not Writers.STOPPED):
+    if not stated.says_stopped(opened):
         raise UsageError(
             f"The {what} of a table is not changed beside writers.",
             why=f"A writer uses the {what} that the table had when it began, and no lock prevents that.",
             remedy="Stop all writers and table services, and say so: --writers stopped.",
         )
-
-
-def compact_groups(
-    serviced: ServicedTable, engines: CommandEngines, *, sorts: bool = False, inline_changes: bool = False
-) -> Compact:
-    """FULL of some file groups, whatever the configuration says of when it pays.
-
-    Args:
-        sorts: by their keys, whatever order their base files have.
-        inline_changes: its changes are written to logs that versions below 10 have, too.
-    """
-
-    def compact(file_ids: Sequence[str]) -> None:
-        report = Compactor(
-            replace(serviced, options=replace(serviced.options, sorts=sorts, inline_changes=inline_changes)),
-            planner=planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {}),
-            choose_dispatcher=engines.choose,
-            run_operation=partial(run_operation_at, serviced.base_path),
-        ).compact()
-        if report.damage:
-            raise damaged_error(report.damage)
-
-    return compact
 
 
 def _changed(found: Any, target: Any, steps: Sequence[ChangeStep], *, did: str, is_there: str, dry_run: bool) -> Result:
@@ -181,7 +150,7 @@ def _change_version(
     dry_run: bool,
 ) -> Result:
     if not dry_run:
-        check_stopped(stated, opened, what="version")
+        _check_stopped(stated, opened, what="version")
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         if dry_run:
@@ -189,7 +158,7 @@ def _change_version(
         else:
             with engine.over(opened.settings, memory_bytes=opened.table.memory) as engines:
                 engines.check()
-                compact = compact_groups(serviced, engines, inline_changes=True)
+                compact = full_compaction(serviced, engines.choose, inline_changes=True)
                 change = change_version(serviced, to, compact, is_upgrade=is_upgrade, drop_changes=drop_changes)
     verb = "upgrade" if change.target >= change.found else "downgrade"
     return _changed(
@@ -224,7 +193,7 @@ def convert(
     command was interrupted, give it again: the layout changes last.
     """
     if not dry_run:
-        check_stopped(stated, opened, what="layout")
+        _check_stopped(stated, opened, what="layout")
     locks = stated.over(opened, dry_run=dry_run)
     target = Layout(layout.value)
     with (
@@ -233,7 +202,14 @@ def convert(
     ):
         if not dry_run:
             engines.check()
-        work = _work(serviced, engines, sorts=target is Layout.LSM_TREE)
+        work = LayoutWork(
+            compact=full_compaction(serviced, engines.choose, sorts=target is Layout.LSM_TREE),
+            sort=lambda slices: sort_slices(
+                serviced, slices, engines.choose, partial(sort_target_at, serviced.base_path)
+            ),
+            choose_dispatcher=engines.choose,
+            check_order=partial(check_order_at, serviced.base_path),
+        )
         change = (preview_layout_change if dry_run else change_layout)(serviced, target, work)
     return _changed(
         change.found.value,
@@ -242,13 +218,4 @@ def convert(
         did=f"{'Would give' if dry_run else 'Gave'} the table the layout {change.target}:",
         is_there=f"The table has the layout {change.target} already. Nothing to do.",
         dry_run=dry_run,
-    )
-
-
-def _work(serviced: ServicedTable, engines: CommandEngines, *, sorts: bool) -> LayoutWork:
-    return LayoutWork(
-        compact=compact_groups(serviced, engines, sorts=sorts),
-        sort=lambda slices: sort_slices(serviced, slices, engines.choose, partial(sort_target_at, serviced.base_path)),
-        choose_dispatcher=engines.choose,
-        check_order=partial(check_order_at, serviced.base_path),
     )

@@ -38,7 +38,6 @@ from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.selection import matches
 
 if TYPE_CHECKING:
-    from lakeward.format.timeline.clean_plan import CleanPlan
     from lakeward.services.clean.plan.options import CleanOptions
     from lakeward.table.snapshot import TableSnapshot
 
@@ -151,12 +150,11 @@ def clean(
         refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
         return planned_result(choice.outcome(snapshot, _partitions(snapshot, partition)))
 
-    def choose(snapshot: TableSnapshot) -> CleanPlan | None:
-        return choice.plan(snapshot, _partitions(snapshot, partition))
-
     with serviced_table(opened, locks) as serviced:
         where = None if partition else choice.where
-        report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose, where)
+        report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(
+            lambda snapshot: choice.plan(snapshot, _partitions(snapshot, partition)), where
+        )
         return cleaned_result(report, purge_quarantine(serviced, bytes_max=bytes_max))
 
 

@@ -25,7 +25,7 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.plan_options import StatedPlan
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.plan_command import decision_as_json, metadata_trigger_of, preview_result
+from lakeward.cli.plan_command import decision_as_json, preview_result
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options, interruptible
@@ -40,7 +40,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
-from lakeward.services.metadata.run.early_service import MetadataReport, service_metadata
+from lakeward.services.metadata.run.early_service import MetadataReport, preview_trigger, service_metadata
 from lakeward.services.together.inspection import damaged_as_json
 from lakeward.table.damaged_file import damaged_error
 
@@ -154,7 +154,8 @@ def compact(
                 preview = compactor.preview().outcome
                 plan.check_matches(preview)
             if dry_run:
-                return preview_result(preview, metadata_trigger_of(opened, after), engines.rule)
+                trigger = preview_trigger(opened.storage, opened.base_path, after=after, clock=clock)
+                return preview_result(preview, trigger, engines.rule)
             report = compactor.compact()
             metadata_report = service_metadata(serviced, after=after)
     except LakewardError as error:

@@ -30,7 +30,6 @@ from lakeward.services.metadata.run.indexing_abort import abort_indexing as abor
 from lakeward.services.metadata.run.indexing_abort import preview_aborting
 from lakeward.services.metadata.run.metadata_round import MetadataServices, MetadataWork
 from lakeward.services.metadata.run.removal import Removal, preview_removal, remove_metadata
-from lakeward.storage.storage import join
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings
@@ -211,7 +210,7 @@ def _work_as_json(work: MetadataWork) -> dict[str, Any]:
         printed["clean"] = {
             "earliest_retained": dead.earliest_retained.time if dead.earliest_retained else None,
             "bytes": dead.bytes,
-            "files": [join(slice_.partition_path, name) for slice_ in dead.slices for name in file_names(slice_)],
+            "files": [f"{slice_.partition_path}/{name}" for slice_ in dead.slices for name in file_names(slice_)],
         }
     return printed
 

@@ -19,7 +19,6 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
-from lakeward.config.settings import Writers
 from lakeward.services.together.restore.run.restore import Restored, preview_restore
 from lakeward.services.together.restore.run.restore import restore as restore_table
 
@@ -46,8 +45,7 @@ def restore(
     to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
     clean.keep_deleted), it is undone first.
     """
-    is_stopped = stated.writers is not None or (stated.lock is None and opened.locks.writers is Writers.STOPPED)
-    if not dry_run and not is_stopped:
+    if not dry_run and not stated.says_stopped(opened):
         raise UsageError(
             "A restore is refused beside writers.",
             why="A writer that builds on a commit that is removed would lose rows or write wrong ones, and no lock "

@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeward.base.errors import Cancelled, LakewardError, Refused, TryLater, UsageError
+from lakeward.base.errors import Cancelled
 from lakeward.base.quantities import format_time
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import serviced_table
-from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.services.rollback.run.roll_back import (
     PlannedRollback,
     RolledBackWrite,
+    find_decision,
     find_decisions,
     preview,
-    read_timeline,
     roll_back_writes,
 )
 
 if TYPE_CHECKING:
-    from lakeward.protocol.serviced_table import ServicedTable
-    from lakeward.table.timeline.timeline import Timeline
+    pass
 
 
 def rollback(
@@ -55,9 +54,10 @@ def rollback(
     """
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
-        found = find_decisions(serviced)
-        if instant is not None:
-            found = (_the_one(serviced, found, instant, dry_run=dry_run),)
+        if instant is None:
+            found = find_decisions(serviced)
+        else:
+            found = (find_decision(serviced, instant, accepts_left=dry_run),)
         todo = [decision for decision in found if decision.step is not Step.LEAVE]
         left = [decision for decision in found if decision.step is Step.LEAVE]
         if dry_run:
@@ -68,42 +68,6 @@ def rollback(
             error.add_note("A rollback that had begun is ended by the next one, or by the next Hudi writer.")
             raise
     return rolled_back_result(report.rolled_back, [*report.left, *left])
-
-
-def _the_one(
-    serviced: ServicedTable, found: Sequence[RollbackDecision], instant: str, *, dry_run: bool
-) -> RollbackDecision:
-    """The decision about the instant that was named. Raises why it is not rolled back, but for a dry run, which reports
-    what ends it.
-    """
-    ended = next((each for each in found if each.target == instant), None)
-    decision = ended or next((each for each in found if each.instant == instant), None)
-    if decision is None:
-        raise _not_pending(read_timeline(serviced), instant)
-    if dry_run or decision.step is not Step.LEAVE:
-        return decision
-    what, why = f"{decision.action} {decision.instant} is not rolled back.", f"{_sentence(decision.why)}."
-    if decision.reason is RollbackReason.LIVE_WRITER:
-        raise TryLater(what, why=why, remedy="Wait until it ends, or stop it where it runs, and try again.")
-    raise Refused(what, why=why, remedy="`lakeward rollback TABLE --dry-run` names all that is pending.")
-
-
-def _not_pending(timeline: Timeline, instant: str) -> LakewardError:
-    if any(each.time == instant for each in timeline.completed):
-        return Refused(
-            f"{instant} is completed, and is not rolled back.",
-            why="Readers may have seen its rows, and later commits may rest on them.",
-            remedy="Write the rows again, or take the table back to the commit before it: lakeward restore TABLE --to.",
-        )
-    return UsageError(
-        f"Nothing is pending at {instant}.",
-        why="It is not on the timeline: rolled back already, archived, or never there.",
-        remedy="`lakeward inspect` shows what is pending.",
-    )
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 _NOTHING = "No failed write is to be rolled back, and no service that was left unfinished."

@@ -35,7 +35,6 @@ from lakeward.cli.services.metadata_view import metadata_report_as_json, render_
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.permitted_services import standing_of
 from lakeward.engine.task.entry import run_operation_at
-from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.refusals.eligibility import TableService
@@ -51,7 +50,6 @@ from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.metadata.run.early_service import service_metadata
 from lakeward.services.rollback.run.roll_back import find_decisions, preview, roll_back_writes
-from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.protocol.serviced_table import ServicedTable
@@ -251,14 +249,14 @@ def _clean(
     chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
     choice = CleanChoice(opened.storage, opened.base_path, clean.options, clock=SystemClock())
 
-    def choose(snapshot: TableSnapshot) -> CleanPlan | None:
-        return choice.plan(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
-
     if dry_run:
         snapshot = serviced.snapshot(service=TableService.CLEANING)
         outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
         return clean_view.planned_result(outcome)
     cleaner = Cleaner(serviced, {}, keep_seconds=clean.keep_deleted)
     is_part = bool(excluded) or chosen != GroupFilter()
-    report = cleaner.clean(choose, None if is_part else choice.where)
+    report = cleaner.clean(
+        lambda snapshot: choice.plan(snapshot, chosen.selected_partitions(snapshot.partitions), excluded),
+        None if is_part else choice.where,
+    )
     return clean_view.cleaned_result(report, purge_quarantine(serviced, bytes_max=clean.quarantine_max))

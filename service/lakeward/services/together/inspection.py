@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lakeward.base.clock import Clock
+from lakeward.format.file_name import parse_any_log
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_all_refusals
 from lakeward.services.clean.plan.planner import plan_clean
@@ -217,3 +218,8 @@ def _group(group: FileGroup, snapshot: TableSnapshot) -> dict[str, Any]:
             for slice_ in group.slices
         ],
     }
+
+
+def is_change_log(name: str) -> bool:
+    parsed = parse_any_log(name, native=True)
+    return parsed is not None and parsed.is_cdc

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.format.avro.container import read_record
 from lakeward.format.avro.record_fields import RecordFields
@@ -32,9 +33,9 @@ from lakeward.format.timeline.instant import Instant, State
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.table_config import TableConfig, timeline_folder
+from lakeward.table.table_config import TableConfig, load_table_config, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 from lakeward.table.timeline.timeline_reader import TimelineCache
 
 PLANNED_BY = "planned_by"
@@ -150,6 +151,14 @@ def read_service_instants(
                 )
             )
     return tuple(found)
+
+
+def newest_plan_of_daemon(storage: Storage, base_path: str, *, clock: Clock) -> ServiceInstant | None:
+    """The timeline shows that a daemon services the table, wherever its store is."""
+    config = load_table_config(storage, base_path, clock=clock).config
+    instants = read_service_instants(storage, base_path, config, load_timeline(storage, base_path, config))
+    planned = (each for each in instants if each.planned_by_service is not None)
+    return max(planned, key=lambda each: each.time, default=None)
 
 
 @dataclass(frozen=True, slots=True)

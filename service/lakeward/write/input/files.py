@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.base.errors import BrokenFile, UsageError
+from lakeward.format.avro.column_names import META_COLUMNS
+from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.columns import read_columns
 from lakeward.format.parquet.footer import check_library_can_open, is_encrypted, read_ending
@@ -104,6 +107,32 @@ def open_rows(
     if formats == {RowFormat.CSV}:
         return CsvFiles(contents, table_columns)
     return JsonLines(contents, table_columns, all_columns=all_columns)
+
+
+def read_schema(file: Path) -> str:
+    """The Avro JSON of a file, for a new table. Raises `UsageError`."""
+    try:
+        return json.dumps(json.loads(file.read_bytes()), separators=(",", ":"))
+    except (OSError, ValueError) as error:
+        raise _no_schema(file, error) from error
+
+
+def schema_like(file: Path, table_name: str) -> str:
+    """The Avro JSON of a new table with the columns of a Parquet file. Raises `UsageError`, and `Unsupported` for a
+    type that no table has."""
+    try:
+        columns = read_columns(file)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _no_schema(file, error) from error
+    return schema_text(pa.schema([field for field in columns if field.name not in META_COLUMNS]), table_name)
+
+
+def _no_schema(file: Path, error: Exception) -> UsageError:
+    return UsageError(
+        f"{file} has no schema to read.",
+        why=f"{error}.",
+        remedy="Give a file of Avro JSON with --schema, or a Parquet file with --like.",
+    )
 
 
 def _format_of(file: str, told: RowFormat | None) -> RowFormat:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import orjson
 
-from lakeward.base.errors import Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
+from lakeward.base.errors import BrokenFile, Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
 from lakeward.base.printable import printable
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, own_versions, raise_first
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
@@ -33,6 +33,9 @@ from lakeward.storage.storage import Storage, join
 RunOperation = Callable[[OperationSpec, int], OperationResult]
 ChooseDispatcher = Callable[[int], Dispatcher]
 """Maps a plan's input bytes to where it runs."""
+
+
+_OF_CONTENT = (Unsupported, BrokenFile, VerificationFailed)
 
 
 def keep_replay(folder: Path, storage: Storage, spec: OperationSpec, error: VerificationFailed) -> Path:
@@ -119,6 +122,12 @@ class _Watched:
         read = sum(self._specs[index].input_bytes for index in finished_operations(found))
         self._elsewhere = self._elsewhere.at_least(Counters(read, sum(status.size for status in found)))
         return self._elsewhere
+
+
+def failed_for_good(error: LakewardError) -> list[LakewardError]:
+    """Which of the error and those beside it the same files of one file group would give again."""
+    found = (error, *error.beside)
+    return [each for each in found if isinstance(each, _OF_CONTENT) and each.file_group is not None]
 
 
 def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> LakewardError:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Cancelled, LakewardError, LeaseLost
+from lakeward.base.errors import BrokenFile, Cancelled, LakewardError, LeaseLost, Unsupported
 from lakeward.protocol.progress import Count
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.due_before_writers import (
@@ -74,6 +74,17 @@ def scan_trigger(
         for gone in cache.keys() - timeline.modified.keys():
             del cache[gone]
     return metadata_trigger(timeline, after=after, by_writers=by_writers)
+
+
+def preview_trigger(
+    storage: Storage, base_path: str, *, after: MetadataCompactAfter, clock: Clock
+) -> MetadataTrigger | None:
+    """None also where the metadata table cannot be read: then it is not compacted either, and `inspect` says why."""
+    config = load_table_config(storage, base_path, clock=clock).config
+    try:
+        return scan_trigger(storage, base_path, config, after=after, clock=clock)
+    except (Unsupported, BrokenFile):
+        return None
 
 
 def service_metadata(

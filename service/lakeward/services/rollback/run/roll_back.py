@@ -55,7 +55,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.base.errors import BrokenFile, Conflict, Refused
+from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, UsageError
 from lakeward.format.file_name import check_relative_path
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import is_before, parse_instant
@@ -79,7 +79,7 @@ from lakeward.protocol.life_cycle import settle
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.delta_commit import DeltaCommit
 from lakeward.protocol.pending.pending_work import PendingWork, pending_work
-from lakeward.protocol.pending.rollback import RollbackDecision, Step, plan_rollback
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step, plan_rollback
 from lakeward.protocol.pending.stuck_services import heartbeat_places
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable, label
@@ -273,14 +273,44 @@ def find_decisions(table: ServicedTable) -> tuple[RollbackDecision, ...]:
     return judge(table, _snapshot(table))
 
 
+def find_decision(table: ServicedTable, instant: str, *, accepts_left: bool) -> RollbackDecision:
+    """The decision about one instant. Raises why it is not rolled back: `Refused`, `TryLater`, `UsageError`.
+
+    Args:
+        accepts_left: a decision to leave it is returned, too.
+    """
+    found = find_decisions(table)
+    ended = next((each for each in found if each.target == instant), None)
+    decision = ended or next((each for each in found if each.instant == instant), None)
+    if decision is None:
+        raise _not_pending(_snapshot(table).timeline, instant)
+    if accepts_left or decision.step is not Step.LEAVE:
+        return decision
+    what = f"{decision.action} {decision.instant} is not rolled back."
+    why = f"{decision.why[:1].upper()}{decision.why[1:]}."
+    if decision.reason is RollbackReason.LIVE_WRITER:
+        raise TryLater(what, why=why, remedy="Wait until it ends, or stop it where it runs, and try again.")
+    raise Refused(what, why=why, remedy="`lakeward rollback TABLE --dry-run` names all that is pending.")
+
+
+def _not_pending(timeline: Timeline, instant: str) -> LakewardError:
+    if any(each.time == instant for each in timeline.completed):
+        return Refused(
+            f"{instant} is completed, and is not rolled back.",
+            why="Readers may have seen its rows, and later commits may rest on them.",
+            remedy="Write the rows again, or take the table back to the commit before it: lakeward restore TABLE --to.",
+        )
+    return UsageError(
+        f"Nothing is pending at {instant}.",
+        why="It is not on the timeline: rolled back already, archived, or never there.",
+        remedy="`lakeward inspect` shows what is pending.",
+    )
+
+
 def find_quiet(table: ServicedTable, *, quiet_seconds: float) -> tuple[RollbackDecision, ...]:
     """The same, where there is something to do, and of instants of which nothing has changed for so long."""
     watch_writers(table, _snapshot(table))
     return judge_quiet(table, _snapshot(table), quiet_seconds=quiet_seconds)
-
-
-def read_timeline(table: ServicedTable) -> Timeline:
-    return _snapshot(table).timeline
 
 
 def preview(table: ServicedTable, decision: RollbackDecision) -> PlannedRollback:

@@ -28,6 +28,8 @@ from functools import partial
 from typing import TypeVar
 
 from lakeward.base.errors import NotATable, TryLater
+from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.file_name import is_native_log
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.pending.rollback import Step
@@ -37,6 +39,10 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.table_properties import recover_properties, update_properties
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.clean.run.cleaner import Cleaner
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.metadata.run.removal import (
     INFLIGHT_PROPERTY,
     PARTITIONS_PROPERTY,
@@ -51,6 +57,7 @@ from lakeward.services.together.versions.plan.layout_change import LayoutChange
 from lakeward.services.together.versions.plan.native_files import changes_plan_of, clean_plan_of, find_native_files
 from lakeward.services.together.versions.plan.version_change import VersionChange, plan_version_change, plan_way_down
 from lakeward.storage.storage import join
+from lakeward.table.damaged_file import damaged_error
 from lakeward.table.listing_source import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.quarantine import load_quarantine
@@ -80,6 +87,34 @@ _PROPERTIES = (StepKind.METADATA_PROPERTIES, StepKind.PROPERTIES)
 Change = TypeVar("Change", VersionChange, LayoutChange)
 
 _OTHERWISE = "it uses the version that the table had when it began"
+
+
+def full_compaction(
+    table: ServicedTable,
+    choose_dispatcher: Callable[[int], Dispatcher],
+    *,
+    sorts: bool = False,
+    inline_changes: bool = False,
+) -> Compact:
+    """FULL, whatever the configuration says of when it pays.
+
+    Args:
+        sorts: by their keys, whatever order their base files have.
+        inline_changes: its changes are written to logs that versions below 10 have, too.
+    """
+    options = replace(table.options, sorts=sorts, inline_changes=inline_changes)
+
+    def compact(file_ids: Sequence[str]) -> None:
+        report = Compactor(
+            replace(table, options=options),
+            planner=planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {}),
+            choose_dispatcher=choose_dispatcher,
+            run_operation=partial(run_operation_at, table.base_path),
+        ).compact()
+        if report.damage:
+            raise damaged_error(report.damage)
+
+    return compact
 
 
 def preview_version_change(
