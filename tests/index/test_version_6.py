@@ -1,303 +1,140 @@
-"""Indexes of tables of version 6, against what Hudi 0.15.0 read of them after each of its steps: writes, moves,
-deletes, a writer that is late, one that dies, compactions, cleans, archiving, replaced groups, rollbacks and restores.
-
-A seed is one pace; LAKEWARD_RUNS=100 runs as many.
-"""
+"""Lakeward keeps no indexes of tables of version 6: every verb but `drop` refuses them, and writes nothing."""
 
 from __future__ import annotations
 
-import copy
-import random
-import shutil
-from contextlib import suppress
-from functools import partial
+import json
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from lakeward.base.errors import LakewardError, Refused
-from lakeward.index.record.as_of import locations_as_of
-from lakeward.index.record.record_index import RecordIndex
-from lakeward.services.indexing.judge.key_change_list import changes_between
-from lakeward.services.indexing.run.build_work import build_state, make_missing
+from lakeward.base.errors import BrokenFile, Refused
+from lakeward.cli.main import run
+from lakeward.index.external.external_index import ExternalIndex
+from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
+from lakeward.index.record.record_options import RecordOptions
+from lakeward.services.indexing.run.filter_cache_update import update_filter_cache
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import Storage
-from lakeward.write.request import IndexKind
-from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
-from tests.index.builds import in_process
-from tests.index.external.called_entries import CalledEntries
+from tests.clocks import SkippingClock
+from tests.golden_tables import copy_golden
 from tests.index.external.memory_entries import MemoryEntries
-from tests.index.following import truth
-from tests.index.version_6_indexes import Kept, outside, record, record_folder
+from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.our_reader import scan
-from tests.runs import runs, spread
-from tests.version_6_lives import RecordedLife, archive
-from tests.write.own_record_index import opened
-from tests.write.writing import write
 
 STORAGE = LocalStorage()
-WIDE = [
-    pytest.param(name, seed, marks=pytest.mark.wide)
-    for name in ("merged", "by_event_time", "copied")
-    for seed in range(1, max(2, runs(3)))
-]
-STOPS = [
-    FaultKind.KILL,
-    *(pytest.param(kind, marks=pytest.mark.wide) for kind in (FaultKind.TORN, FaultKind.BEFORE, FaultKind.LOST_REPLY)),
-]
+REFUSED = "Lakeward keeps no indexes of tables of version 6."
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "seed"), [("merged", 0), ("copied", 0), *WIDE])
-def test_each_step_of_hudis(tmp_path: Path, name: str, seed: int) -> None:
-    """Each key is found where Hudi reads it, and nowhere else, by indexes that are brought up to date with each step,
-    now and then, and never. Keeps 1 of index/key_changes/unseen_commits and that of unseen_changes."""
-    chance = random.Random(f"{name} {seed}")
-    life = RecordedLife(name, tmp_path)
-    first = 0 if seed == 0 else chance.randrange(life.find("upsert [40, 41] in p0"))
-    life.state(first)
-    kept = [record(life.base, "at-pace", 1.0), outside(life.base, MemoryEntries(is_global=True), 0.3)]
-    if seed:
-        kept += [
-            record(life.base, "late", 0.2),
-            record(life.base, "never", 0.0),
-            record(life.base, "by-partition", 0.5, is_global=False),
-        ]
-    for index in kept:
-        index.build()
-    for told, hudis in life.lived(first):
-        if scan(life.base).frozen:
-            # Logs of old slices, which Hudi's upgrade leaves behind commits that are on no timeline any more.
-            assert scan(life.base).config.layout == 2, told
-            for index in kept:
-                with pytest.raises(Refused, match="cannot be known"):
-                    index.update()
-            continue
-        rows = truth(life.base)
-        assert {key: place[0] for key, place in rows} == hudis, told
-        for index in kept:
-            where = f"{name} {seed=} {told}: {index.name}"
-            assert index.found() == rows, where
-            if chance.random() < index.pace:
-                index.update()
-                assert index.found(bytes_max=0) == rows, f"{where}, up to date"
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return copy_golden("v6", tmp_path / "table")
 
 
-@pytest.mark.parametrize("kind", STOPS)
-def test_an_update_is_stopped_at_every_call(tmp_path: Path, kind: FaultKind) -> None:
-    """Keeps 1 of services/indexing/run/advancing: over commits that were archived unseen, the next one comes to the
-    same, and lookups are right meanwhile."""
-    life = RecordedLife("merged", tmp_path)
-    life.state(life.find("a write is under way"))
-    record(life.base, "stopped", 1.0).build()
-    life.state(life.find("clean [26, 9, 10]"))
-    rows, kept = truth(life.base), tmp_path / "kept"
-    shutil.copytree(record_folder(life.base, "stopped"), kept)
-
-    def again(storage: Storage) -> Kept:
-        shutil.rmtree(record_folder(life.base, "stopped"))
-        shutil.copytree(kept, record_folder(life.base, "stopped"))
-        return record(life.base, "stopped", 1.0, storage=storage)
-
-    unharmed = FaultyStorage()
-    again(unharmed).update(unharmed)
-    for fault in spread(faults_of(kind, unharmed.calls)):
-        storage = FaultyStorage(fault)
-        with suppress(Killed, OSError, LakewardError):
-            again(storage).update(storage)
-        index = record(life.base, "stopped", 1.0)
-        assert index.found() == rows, fault
-        index.update()
-        assert index.found(bytes_max=0) == rows, fault
+def files(base: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("kind", STOPS)
-def test_an_update_in_a_store_is_stopped_at_every_call(tmp_path: Path, kind: FaultKind) -> None:
-    """The same of entries outside of the table."""
-    life = RecordedLife("merged", tmp_path)
-    life.state(life.find("a write is under way"))
-    built = MemoryEntries(is_global=True)
-    outside(life.base, built, 1.0).build()
-    life.state(life.find("clean [26, 9, 10]"))
-    rows = truth(life.base)
-
-    def entries(process: FaultyStorage) -> CalledEntries:
-        return CalledEntries(copy.deepcopy(built), process)
-
-    unharmed = FaultyStorage()
-    outside(life.base, entries(unharmed), 1.0).update()
-    for fault in spread(faults_of(kind, unharmed.calls)):
-        process = FaultyStorage(fault)
-        left = entries(process)
-        with suppress(Killed, OSError, LakewardError):
-            outside(life.base, left, 1.0).update()
-        index = outside(life.base, left.inner, 1.0)
-        assert index.found() == rows, fault
-        index.update()
-        assert index.found(bytes_max=0) == rows, fault
+def with_index(base: Path) -> Path:
+    """The index of an earlier build of Lakeward."""
+    folder = Path(RecordOptions().folder(str(base)))
+    new_record_index(folder, buckets=1)
+    ReopenedRecordIndex(folder, lambda instants: {}).build("1", [], completed="1")
+    return folder
 
 
-def test_a_rollback_under_way(tmp_path: Path) -> None:
-    """Keeps 2 of index/key_changes/unseen_commits: what is seen, and pending again or nowhere, counts no more, and when
-    a rollback says that it undid it, nothing is to be done."""
-    life = RecordedLife("merged", tmp_path)
-    before = life.find("that is rolled back") - 1
-    life.state(before)
-    indexes = [record(life.base, name, 1.0) for name in ("updated", "late")]
-    for index in indexes:
-        index.build()
-    there = truth(life.base)
-    newest = max((life.base / ".hoodie").glob("2*.deltacommit"))
-    newest.unlink()
-    assert [index.found() for index in indexes] == [truth(life.base)] * 2 != [there] * 2
-    indexes[0].update()
-    for path in (life.base / ".hoodie").glob(f"{newest.stem}.*"):
-        path.unlink()
-    assert [index.found() for index in indexes] == [truth(life.base)] * 2
-    life.state(before + 1)
-    assert [index.found() for index in indexes] == [truth(life.base)] * 2
-    with pytest.raises(Refused, match="lakeward index update"):
-        indexes[1].found(bytes_max=100)
-    for index in indexes:
-        index.update()
-        assert index.found(bytes_max=0) == truth(life.base)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["build", "--type", "record"],
+        ["build", "--type", "record", "--dry-run"],
+        ["build", "--type", "bloom"],
+        ["migrate", "--from", "simple", "--to", "record"],
+        ["tee", "--primary", "simple", "--shadow", "bloom"],
+        ["changes", "--from", "20200101000000000"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_made(base: Path, words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """It is refused before anything is written, and the remedy is named."""
+    before = files(base)
+    assert run(["index", words[0], str(base), *words[1:]]) == 2
+    told = capfd.readouterr().err
+    assert told == (
+        f"LW-REFUSED: {REFUSED}\nThe timeline does not say when a commit completed, and writes share log files, so "
+        "that what each commit did to keys is unknown.\nUpgrade the table with Hudi (CALL upgrade_table in its Spark "
+        "SQL), then build the index. Until then use simple, bloom or metadata; `lakeward index drop` removes an index "
+        "that is there.\n"
+    )
+    assert files(base) == before
 
 
-def test_what_was_archived_unseen(tmp_path: Path) -> None:
-    """The archive says what it wrote to: other file groups are not read again, and what was read of it once is not read
-    again."""
-    life = RecordedLife("merged", tmp_path)
-    life.state(life.find("upsert [6, 19]"))
-    index = record(life.base, "index", 1.0)
-    index.build()
-    life.state(life.find("clean [26, 9, 10]"))
-    snapshot = scan(life.base)
-    done = index.update()
-    archived = [each for each in done.commits if snapshot.timeline.find(each) is None]
-    assert archived and 0 < done.read_anew < len(snapshot.file_groups)
-    assert index.found(bytes_max=0) == truth(life.base)
-    calls = FaultyStorage()
-    assert not record(life.base, "index", 1.0).update(calls).commits
-    assert [call for call in calls.calls if "/archived/" in call and call.startswith("open_input")] == []
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["build", "--type", "record"],
+        ["update", "--type", "record"],
+        ["rebuild", "--type", "record"],
+        ["lookup", "k1", "--type", "record"],
+        ["verify", "--type", "record"],
+        ["migrate", "--from", "record", "--to", "postgres"],
+        ["compare", "--type", "simple", "--type", "record"],
+        ["lookup", "k1", "--type", "record", "--as-of", "20261121043712577"],
+    ],
+    ids=" ".join,
+)
+def test_an_index_that_is_there_is_not_used(base: Path, words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """Each verb but `drop` refuses it, and leaves it as it was."""
+    with_index(base)
+    before = files(base)
+    assert run(["index", words[0], str(base), *words[1:]]) == 2
+    assert REFUSED in capfd.readouterr().err
+    assert files(base) == before
 
 
-def test_an_archive_that_is_lost(tmp_path: Path) -> None:
-    """If what was seen is neither on the timeline nor in the archive, nothing that the index has is relied on."""
-    life = RecordedLife("merged", tmp_path)
-    life.state(life.find("a write is under way"))
-    index = record(life.base, "index", 1.0)
-    index.build()
-    life.state(life.find("clean [26, 9, 10]"))
-    shutil.rmtree(life.base / ".hoodie" / "archived")
-    assert index.found() == truth(life.base)
-    index.update()
-    assert index.found(bytes_max=0) == truth(life.base)
+def test_an_index_that_is_there_is_listed_and_dropped(base: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = with_index(base)
+    assert run(["index", "list", str(base)]) == 0
+    assert "Lakeward keeps no indexes" in " ".join(capfd.readouterr().out.split())
+    assert run(["index", "drop", str(base), "--type", "record"]) == 0
+    assert not folder.exists()
 
 
-def test_what_a_dead_write_left_may_count_again(tmp_path: Path) -> None:
-    """What a write left that failed, and no rollback took back, counts to readers once the timeline begins behind it:
-    what unseen_changes keeps."""
-    life = RecordedLife("merged", tmp_path)
-    life.state(life.find("upsert [6, 19]"))
-    base = life.base
-    _, dead, _ = sorted((base / ".hoodie").glob("2*.deltacommit"))[-3:]
-    for path in (base / ".hoodie").glob(f"{dead.stem}.*"):
-        path.unlink()
-    index, late = record(base, "index", 1.0), record(base, "late", 0.0)
-    for each in (index, late):
-        each.build()
-    there = [truth(base)]
-    while len(writes := sorted((base / ".hoodie").glob("2*.deltacommit"))) > 1:
-        archive(base, writes[:1], number=len(there))
-        there.append(truth(base))
-        assert index.found() == late.found() == there[-1]
-        index.update()
-        assert index.found(bytes_max=0) == there[-1]
-    assert "k17" not in dict(there[0]) and "k17" in dict(there[-1])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda base: ExternalIndex.of(
+            MemoryEntries(is_global=True), STORAGE, scan(base), limit=RateLimit(None, clock=SkippingClock())
+        ),
+        lambda base: update_filter_cache(STORAGE, scan(base), on_file=lambda done, of: None),
+    ],
+    ids=["postgres", "bloom"],
+)
+def test_what_is_elsewhere_is_not_used_either(base: Path, use: Callable[[Path], object]) -> None:
+    """An index in a database is not opened, and the cache of filters not brought up to date."""
+    with pytest.raises(Refused, match=REFUSED):
+        use(base)
 
 
-def test_another_version_in_between(tmp_path: Path) -> None:
-    """Keeps 3 of index/key_changes/unseen_commits: an index that followed the commits of a table is refused once that
-    is of version 6."""
-    life = RecordedLife("copied", tmp_path)
-    life.state(len(life.steps) - 1)
-    index = record(life.base, "index", 1.0)
-    index.build()
-    life.state(0)
-    for ask in (index.found, index.update):
-        with pytest.raises(Refused, match="lakeward index rebuild"):
-            ask()
+def test_hudis_own_and_the_files_are_read(base: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Lookups by keys of base files go on."""
+    assert run(["index", "lookup", str(base), "k1", "--type", "simple"]) == 0
+    assert run(["index", "lookup", str(base), "k1", "--type", "bloom", "--with-logs"]) == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("is_archived", [False, True])
-def test_upgraded(tmp_path: Path, is_archived: bool) -> None:
-    """Keeps 2 of services/indexing/run/advancing: an index of a table that was upgraded reads it once more, all of it
-    where commits may have been archived that it lacks, and follows its commits from then on."""
-    life = RecordedLife("copied", tmp_path)
-    first = life.find("upsert [40, 41] in p0")
-    life.state(0 if is_archived else first - 1)
-    assert scan(life.base).config.layout == 1
-    index, late = record(life.base, "index", 1.0), record(life.base, "late", 1.0)
-    for each in (index, late):
-        each.build()
-    for number in range(first, len(life.steps)):
-        life.state(number)
-        assert scan(life.base).config.layout == 2
-        assert index.found() == late.found() == truth(life.base)
-        index.update()
-        assert index.found(bytes_max=0) == truth(life.base)
-        assert index.opens(scan(life.base)).indexed().seen is None
-    late.update()
-    assert late.found(bytes_max=0) == truth(life.base)
+def test_an_index_of_an_upgraded_table_is_built_again(tmp_path: Path) -> None:
+    """What an earlier build kept while the table was of version 6 does not say which commits it has: it is
+    broken, and the remedy is to drop and build it."""
+    encoded = RECORD_FORM.encode(RecordManifest(0, KeyScope.GLOBAL))
+    document = dict(RECORD_FORM.document_of(RecordManifest(0, KeyScope.GLOBAL))) | {"seen": {"writes": ["1"]}}
+    assert RECORD_FORM.decode(encoded, path="m", number=0).number == 0
+    with pytest.raises(BrokenFile) as raised:
+        RECORD_FORM.decode(_encoded(document), path="m", number=0)
+    assert "version 6" in str(raised.value) and "lakeward index drop" in raised.value.remedy
 
 
-def test_a_write_of_ours_behind_an_upgrade(tmp_path: Path) -> None:
-    """It goes by the index, and tells it nothing as long as that has to read the table once more."""
-    life = RecordedLife("copied", tmp_path)
-    first = life.find("upsert [40, 41] in p0")
-    life.state(first - 1)
-    index = record(life.base, "record", 1.0)
-    index.build()
-    life.state(first)
-    opens = partial(opened, life.base)
-    for key in ("k40", "k49"):
-        write(life.base, [(key, 1000, "p1", "ours")], index=IndexKind.RECORD, moves_rows=True, open_index=opens)
-        assert index.found() == truth(life.base)
-        assert dict(truth(life.base))[key][0] == "p1"
-        before = index.opens(scan(life.base)).indexed()
-        assert (before.seen is None) == (key == "k49")
-        index.update()
-        assert index.found(bytes_max=0) == truth(life.base)
-
-
-def test_what_cannot_be_told(tmp_path: Path) -> None:
-    """What each commit did, and where keys were as of one, is not told of version 6."""
-    life = RecordedLife("merged", tmp_path)
-    life.state(2)
-    record(life.base, "index", 1.0).build()
-    snapshot = scan(life.base)
-    with pytest.raises(Refused, match="each by itself"):
-        changes_between(STORAGE, snapshot, after=None, until=None, kept=10)
-    index = RecordIndex.of(STORAGE, snapshot, str(record_folder(life.base, "index")))
-    with pytest.raises(Refused, match="each by itself"):
-        locations_as_of(STORAGE, snapshot, index, pa.array(["k1"]), snapshot.timeline.completed_writes[0].time)
-    assert index.manifest.exact_at == ()
-
-
-def test_a_build_that_goes_on(tmp_path: Path) -> None:
-    """A log stays as it is when a write of which it has a block completes: what was read of it counts no more."""
-    life = RecordedLife("merged", tmp_path)
-    life.state(life.find("delete [2, 3]"))
-    newest = max((life.base / ".hoodie").glob("2*.deltacommit"))
-    data = newest.read_bytes()
-    newest.unlink()
-    snapshot, work = scan(life.base), in_process(life.base)
-    make_missing(STORAGE, snapshot, build_state(STORAGE, snapshot, work.folder), work)
-    assert "k2" in dict(truth(life.base))
-    newest.write_bytes(data)
-    index = record(life.base, "index", 1.0)
-    index.build()
-    assert index.found(bytes_max=0) == truth(life.base)
-    assert "k2" not in dict(truth(life.base))
+def _encoded(document: dict[str, object]) -> bytes:
+    text = json.dumps({"version": RECORD_FORM.version, **document}, sort_keys=True, separators=(",", ":")).encode()
+    return b'{"crc32": %d, "manifest": %s}\n' % (zlib.crc32(text), text)

@@ -11,14 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeward.base.errors import NotFound, Refused
+from lakeward.base.errors import NotFound
 from lakeward.index.index import Indexed, WritableIndex, record_locations
 from lakeward.index.location import LOCATIONS
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import create_entries
 from lakeward.storage.local import LocalStorage
-from lakeward.table.timeline.archived_log import ArchiveEnd
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.external.reopened_index import ReopenedIndex
 from tests.index.memory_index import CompletionTimes, MemoryIndex
@@ -213,31 +211,6 @@ def test_what_is_indexed(index):
 
     assert index.indexed().through == "1"
     assert [index.indexed().has(each, each) for each in "0123"] == [True, True, False, True]
-
-
-@pytest.mark.parametrize("is_global", [True, False])
-def test_advancing(tmp_path, timelines, made, is_global):
-    """What an index that goes forward takes in is newer than all before, whatever the instants; it counts whatever the
-    timelines say of commits; and what was seen is told with the last of it."""
-    index = made(tmp_path, is_global, timelines.times)
-    if isinstance(index, MemoryIndex):
-        return  # it is of later versions
-    seen = [SeenTimeline(frozenset({each}), frozenset({"r"}), each, None, ArchiveEnd(2, 3)) for each in "159"]
-    timelines.without |= {"1", "5", "9"}
-    index.build("5", changes([("a", *G), ("b", *G), ("c", *G)]), completed="5", seen=seen[0])
-    assert index.indexed() == Indexed("5", seen=seen[0])
-    index.advance("9", changes([("a", *H), ("a", "p", None), ("b", "p", None)]), completed="9", seen=seen[1])
-    assert found(index, *"abc") == [("a", *H, "9"), ("c", *G, "5")]
-    index.advance("1", changes([("a", *G), ("a", "q", None), ("b", *H)]), completed="91", seen=seen[2])
-    assert found(index, *"abc") == [("a", *G, "1"), ("b", *H, "1"), ("c", *G, "5")]
-    assert index.indexed() == Indexed("91", seen=seen[2])
-    with pytest.raises(Refused):
-        index.advance("2", [], completed="90", seen=None)
-
-    index.advance("8", changes([("c", "p", None)]), completed="95", seen=None)
-    put(index, "96", c=H)
-    assert found(index, *"abc") == [("a", *G, "1"), ("b", *H, "1"), ("c", *H, "96")]
-    assert index.indexed() == Indexed("96", frozenset({"96"}))
 
 
 def test_a_key_in_each_partition(tmp_path, timelines, made):

@@ -99,9 +99,9 @@ def test_what_the_indexes_of_a_table_have(database: Database, postgresql_url: st
     entries = create_entries(database, TABLE, "keys", is_global=True)
     entries.begin(T1)
     assert store.index_watermarks(TABLE) == {}
-    entries.finish_settled(entries.begin(T1), T1, None)
+    entries.finish_settled(entries.begin(T1), T1)
     entries.finish(entries.begin(T2), None)
-    assert store.index_watermarks(TABLE) == {"keys": (T1, {T2: None}, None)} == {"keys": (*entries.commits(), None)}
+    assert store.index_watermarks(TABLE) == {"keys": (T1, {T2: None})} == {"keys": entries.commits()}
     assert store.index_watermarks("/lake/others") == {}
     drop_entries(database, TABLE, "keys")
     assert store.index_watermarks(TABLE) == {}
@@ -113,7 +113,7 @@ def test_what_commits_put(entries: IndexEntries) -> None:
     """The rows of the newest commits that are whole and not settled, counted, and by their sizes; an attempt that is
     under way, and what was built, are none."""
     assert entries.newest_put(20) == (0, 0, 0)
-    entries.finish_settled(entries.begin(T1), T1, None)
+    entries.finish_settled(entries.begin(T1), T1)
     update(entries, T2, batch(("k1", "p", "a-0"), ("k2", "p", "a-0")))
     *counted, size = entries.newest_put(20)
     assert counted == [1, 2] and size > 2 * len("k1") + 2 * 12

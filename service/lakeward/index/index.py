@@ -28,7 +28,6 @@ import pyarrow as pa
 
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.location import LOCATIONS
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.storage import Storage
 from lakeward.table.timeline.timeline import Timeline
 
@@ -92,21 +91,16 @@ class Indexed:
     """A completion time: of what completed up to it the index needs nothing more."""
     instants: frozenset[str] = frozenset()
     """Commits that it has besides."""
-    seen: SeenTimeline | None = None
-    """What it has of a table of version 6, where the others say nothing of commits: these have no completion times."""
 
     @classmethod
-    def of(
-        cls, settled: str | None, unsettled: Mapping[str, str | None], seen: Mapping[str, Any] | None = None
-    ) -> Indexed:
+    def of(cls, settled: str | None, unsettled: Mapping[str, str | None]) -> Indexed:
         """
         Args:
             settled: the completion time up to which commits are settled.
             unsettled: the others that it has, with their completion times, where these were known.
-            seen: as a document.
         """
         told = [completed for completed in (settled, *unsettled.values()) if completed is not None]
-        return cls(max(told, key=comparable_time, default=None), frozenset(unsettled), SeenTimeline.of_document(seen))
+        return cls(max(told, key=comparable_time, default=None), frozenset(unsettled))
 
     def has(self, instant: str, completed: str) -> bool:
         if self.through is not None and comparable_time(completed) <= comparable_time(self.through):
@@ -142,35 +136,13 @@ class WritableIndex(FollowingIndex, Protocol):
 
 
 class OwnIndex(WritableIndex, Protocol):
-    def build(
-        self,
-        instant: str,
-        locations: Iterable[pa.RecordBatch],
-        *,
-        completed: str,
-        seen: SeenTimeline | None = None,
-    ) -> None:
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
         """Take in all of the table as of a commit, whole or not at all. These locations count whatever happens to that
         commit: they are of those before it, too. Raises `Refused` where the index has a commit.
 
         Args:
             locations: in `LOCATIONS`, in no order.
             completed: when the commit became visible.
-            seen: the timeline then, of a table of version 6.
-        """
-
-    def advance(
-        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
-    ) -> None:
-        """Take in all that happened to the table since it was looked at last, whole or not at all. It counts whatever
-        happens to any commit, and is newer than all that the index has.
-
-        Args:
-            instant: the newest commit of these.
-            changes: as of `update`.
-            completed: greater than that of anything before.
-            seen: the timeline by now; None: from now on commits are taken in one after the other, those that complete
-                after that time.
         """
 
     def tidy(self, timeline: Timeline, *, through: str) -> bool:

@@ -39,9 +39,7 @@ from lakeward.index.index import FollowingIndex, HashedIndex, Index, Indexed, Pa
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
 from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.marked_keys import CHANGES, IS_THERE
-from lakeward.index.key_changes.table_commits import CommitsBehind, TableCommit, commits_behind, known_undone
-from lakeward.index.key_changes.unseen_changes import changes_since
-from lakeward.index.key_changes.unseen_commits import seen_by, unseen_commits
+from lakeward.index.key_changes.table_commits import CommitsBehind, commits_behind, known_undone
 from lakeward.index.location import (
     BETWEEN,
     FILE_ID,
@@ -52,7 +50,6 @@ from lakeward.index.location import (
     group_names,
     location_names,
 )
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -303,12 +300,7 @@ def current_index(
 
 def _overlay(storage: Storage, snapshot: TableSnapshot, index: FollowingIndex, bytes_max: int) -> Overlay:
     indexed, table = index.indexed(), TableFiles.of(snapshot)
-    seen = seen_by(snapshot, indexed)
-    chosen = (
-        _chosen_commits(storage, snapshot, indexed, table, bytes_max)
-        if seen is None
-        else [_unseen(storage, snapshot, seen, table, bytes_max)]
-    )
+    chosen = _chosen_commits(storage, snapshot, indexed, table, bytes_max)
     reader = KeyReader(storage, snapshot)
     commits = (
         FoldedCommit(each.commit.instant, reader.changes(each, is_global=index.is_global), each.anew) for each in chosen
@@ -328,19 +320,6 @@ def _chosen_commits(
         _check_bound(behind, bytes_max)
         chosen = choose_changes(behind.commits, table, known_undone(behind.commits, indexed))
     return chosen
-
-
-def _unseen(
-    storage: Storage, snapshot: TableSnapshot, seen: SeenTimeline, table: TableFiles, bytes_max: int
-) -> CommitChanges:
-    """All that the index has not seen of a table of version 6, as one commit."""
-    unseen = unseen_commits(storage, snapshot, seen)
-    newest = unseen.commits[-1] if unseen.commits else TableCommit("", "", "")
-    changes = changes_since(snapshot, table, unseen, seen, newest)
-    size = sum(table.newest[group].bytes for group in changes.anew)
-    if size > bytes_max:
-        raise _too_large(f"the file groups take {format_size(size)}, which is more than", bytes_max)
-    return changes
 
 
 def _indexed_since(storage: Storage, snapshot: TableSnapshot, indexed: Indexed, first: str | None) -> frozenset[str]:

@@ -84,7 +84,7 @@ index's name. It can be pickled, and its representation may hold a password."""
 class StoredIndexes:
     """The indexes of tables that are in the store's database."""
 
-    commits: Callable[[str], Mapping[str, tuple[str | None, Mapping[str, str | None], Mapping[str, Any] | None]]]
+    commits: Callable[[str], Mapping[str, tuple[str | None, Mapping[str, str | None]]]]
     """What each index of the table at a base path has, by its name. Raises what the store raises."""
     open: OpenEntries = field(repr=False)
 

@@ -1,12 +1,11 @@
 """Entries of indexes in a PostgreSQL database: what `index/external` asks of a store, as tables of their own.
 
     lakeward_index.indexes        one row an index: table, name, whether a key is one in all of the table, format
-    lakeward_index.commits        one row a try at a commit: its instant, when it completed, its state, and what an
-                                  index of a table of version 6 had seen with it, as JSON
+    lakeward_index.commits        one row a try at a commit: its instant, when it completed, its state
     lakeward_index.places_N       places of index N by number: a partition path and a file id; without one the partition
     lakeward_index.entries_N      key, partition, commit -> place; 0 for no place: the key is gone
 
-    building, writing --finish--> whole --settle--> settled      or at once, with all entries before it of its keys gone
+    building, writing --finish--> whole --settle--> settled      or at once, by a build
            |                        |
            +-------- forget --------+--> dropped --sweep--> no row
 
@@ -29,7 +28,6 @@ See:     docs/decisions/0077-an-index-in-postgresql.md
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,8 +74,7 @@ CREATE TABLE IF NOT EXISTS lakeward_index.commits (
     index_id integer NOT NULL REFERENCES lakeward_index.indexes ON DELETE CASCADE,
     instant text NOT NULL,
     completed text,
-    state text NOT NULL,
-    seen text
+    state text NOT NULL
 );
 CREATE INDEX IF NOT EXISTS commits_of_index ON lakeward_index.commits (index_id, state);
 """
@@ -223,18 +220,18 @@ def read_watermarks(connection: Connection, base_path: str) -> dict[str, Waterma
     if not _has_tables(cursor):
         return {}
     cursor.execute(
-        "SELECT i.name, c.instant, c.completed, c.state = 'settled', c.seen"
+        "SELECT i.name, c.instant, c.completed, c.state = 'settled'"
         " FROM lakeward_index.indexes i JOIN lakeward_index.commits c ON c.index_id = i.id"
         " WHERE i.base_path = %s AND c.state IN ('settled', 'whole') ORDER BY c.completed",
         (base_path,),
     )
     found: dict[str, Watermark] = {}
-    for name, instant, completed, is_settled, seen in cursor:
-        settled, unsettled, last = found.get(name, (None, {}, None))
+    for name, instant, completed, is_settled in cursor:
+        settled, unsettled = found.get(name, (None, {}))
         if is_settled:
-            found[name] = completed, unsettled, _document(seen)
+            found[name] = completed, unsettled
         else:
-            found[name] = settled, {**unsettled, instant: completed}, last
+            found[name] = settled, {**unsettled, instant: completed}
     return found
 
 
@@ -286,17 +283,6 @@ class IndexEntries:
             ).fetchone()
             assert row is not None, "an aggregate has one row"
             return len(ids), *row
-
-        return self._read(read)
-
-    def seen(self) -> Mapping[str, Any] | None:
-        def read(connection: Connection) -> Mapping[str, Any] | None:
-            (seen,) = _cursor(connection).execute(
-                "SELECT seen FROM lakeward_index.commits WHERE index_id = %s AND state = 'settled'"
-                " ORDER BY completed DESC LIMIT 1",
-                (self._number,),
-            ).fetchone() or (None,)
-            return _document(seen)
 
         return self._read(read)
 
@@ -426,7 +412,7 @@ class IndexEntries:
 
         self._database.repeat(finish)
 
-    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
+    def finish_settled(self, attempt: int, completed: str) -> None:
         def finish(connection: Connection) -> None:
             cursor = _cursor(connection)
             row = cursor.execute(
@@ -436,11 +422,9 @@ class IndexEntries:
             assert row is not None
             if row[0] == "settled":
                 return
-            if self._has_settled(cursor):  # a build has no tombstones
-                self._clear_for(cursor, attempt)
             cursor.execute(
-                "UPDATE lakeward_index.commits SET state = 'settled', completed = %s, seen = %s WHERE id = %s",
-                (completed, None if seen is None else json.dumps(seen), attempt),
+                "UPDATE lakeward_index.commits SET state = 'settled', completed = %s WHERE id = %s",
+                (completed, attempt),
             )
 
         self._database.repeat(finish)
@@ -632,10 +616,6 @@ class _Places:
         at = pc.index_in(pa.array(numbers), pa.array(self._ids))
         assert not at.null_count, "each number that an entry has is of a place"
         return self._partition_paths.take(at), self._file_ids.take(at)
-
-
-def _document(seen: str | None) -> Mapping[str, Any] | None:
-    return None if seen is None else json.loads(seen)
 
 
 def _joined(partition_paths: pa.Array, file_ids: pa.Array) -> pa.Array:

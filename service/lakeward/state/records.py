@@ -129,9 +129,9 @@ class IndexCheckpoint:
     at: float
 
 
-Watermark = tuple[str | None, Mapping[str, str | None], Mapping[str, Any] | None]
-"""What an index in the database has: the completion time up to which commits are settled; those that are whole and not
-settled, each with its completion time; and what it has seen of a table of version 6."""
+Watermark = tuple[str | None, Mapping[str, str | None]]
+"""What an index in the database has: the completion time up to which commits are settled, and those that are whole and
+not settled, each with its completion time."""
 
 
 @dataclass(frozen=True, slots=True)

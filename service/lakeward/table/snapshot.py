@@ -49,7 +49,6 @@ from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.partition import Partition, UnlistedFolder
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
-from lakeward.table.timeline.archived_log import ArchiveEnd, load_archive_end
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
 from lakeward.table.timeline.timeline_reader import (
     LogCompaction,
@@ -167,8 +166,6 @@ class TableSnapshot:
     """All data files of the partitions, those too that are in no slice, in no order."""
     unlisted: tuple[UnlistedFolder, ...] = ()
     """Folders below partitions that look like such and are none; found where the storage is listed as a whole."""
-    archive_end: ArchiveEnd | None = field(default=None, compare=False)
-    """The end of the archive before the timeline was listed, of a table of layout 1 that was scanned just now."""
 
     @property
     def config(self) -> TableConfig:
@@ -301,7 +298,6 @@ def _scan(
     accept_damaged_logs: bool,
 ) -> TableSnapshot:
     loaded = load_table_config(storage, base_path, clock=clock)
-    archive_end = load_archive_end(storage, base_path, loaded.config) if loaded.config.layout < 2 else None
     timeline = load_timeline(storage, base_path, loaded.config)
     reader = TimelineReader(storage, base_path, loaded.config, timeline, plans=known.plans)
     content = reader.read()
@@ -343,7 +339,6 @@ def _scan(
         broken=reader.broken,
         damage=damage,
         accept_damaged_logs=accept_damaged_logs,
-        archive_end=archive_end,
     )
 
 
@@ -370,7 +365,6 @@ def assemble_snapshot(
     broken: Sequence[BrokenInstant],
     damage: Mapping[str, Sequence[DamagedFile]],
     accept_damaged_logs: bool = False,
-    archive_end: ArchiveEnd | None = None,
 ) -> TableSnapshot:
     """What was scanned, as one value: the same whether it was scanned just now or has been watched for days.
 
@@ -434,7 +428,6 @@ def assemble_snapshot(
         savepointed=content.savepointed,
         files=tuple(files),
         unlisted=unlisted,
-        archive_end=archive_end,
     )
 
 

@@ -111,10 +111,8 @@ class OwnIndexPart:
         index = self._open_index()
         for instant in undone:
             index.rollback(instant)
-        # Into one that is not built yet the build puts everything; one of a table that was of version 6 when it was
-        # brought up to date last takes in all at once.
-        indexed = index.indexed()
-        if indexed != Indexed() and indexed.seen is None and tells_its_keys(index):
+        # Into one that is not built yet the build puts everything.
+        if index.indexed() != Indexed() and tells_its_keys(index):
             self._is_told = True
             index.update(self._instant, _locations(storage, changed, self._instant), completed=None)
 

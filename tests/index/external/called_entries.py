@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -27,9 +27,6 @@ class CalledEntries:
     def commits(self) -> tuple[str | None, Mapping[str, str | None]]:
         return self._read("commits", self.inner.commits)
 
-    def seen(self) -> Mapping[str, Any] | None:
-        return self._read("seen", self.inner.seen)
-
     def begun_beside_others(self) -> Collection[str]:
         return self._read("begun", self.inner.begun_beside_others)
 
@@ -49,8 +46,8 @@ class CalledEntries:
     def finish(self, attempt: int, completed: str | None) -> None:
         self._change("finish", lambda: self.inner.finish(attempt, completed))
 
-    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
-        self._change("finish_settled", lambda: self.inner.finish_settled(attempt, completed, seen))
+    def finish_settled(self, attempt: int, completed: str) -> None:
+        self._change("finish_settled", lambda: self.inner.finish_settled(attempt, completed))
 
     def forget(self, instant: str) -> None:
         self._change("forget", lambda: self.inner.forget(instant))

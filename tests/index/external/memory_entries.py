@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,7 +15,6 @@ class Commit:
     instant: str
     state: str = "building"
     completed: str | None = None
-    seen: Mapping[str, Any] | None = None
     places: dict[tuple[str, str | None], tuple[str | None, str | None]] = field(default_factory=dict)
     """The place of each key, and where a key is one in its partition of each of its partition paths; None: of all."""
 
@@ -31,10 +29,6 @@ class MemoryEntries:
         return max(settled, default=None), {
             each.instant: each.completed for each in self.tries if each.state == "whole"
         }
-
-    def seen(self) -> Mapping[str, Any] | None:
-        settled = [(each.completed, each.seen) for each in self.tries if each.state == "settled"]
-        return max(settled, key=lambda each: each[0], default=(None, None))[1]
 
     def begin(self, instant: str, *, beside_others: bool = False) -> int:
         state = "writing" if beside_others else "building"
@@ -62,12 +56,11 @@ class MemoryEntries:
                 each.state = "dropped"
         done.state, done.completed = "whole", completed
 
-    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
+    def finish_settled(self, attempt: int, completed: str) -> None:
         done = self.tries[attempt]
         assert done.state in ("building", "settled")
         if done.state == "building":
             self._settle(done, completed)
-            done.seen = seen
 
     def forget(self, instant: str) -> None:
         for each in self.tries:

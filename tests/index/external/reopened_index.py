@@ -10,7 +10,6 @@ from lakeward.index.external.entry_store import EntryStore
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from tests.clocks import SkippingClock
@@ -38,15 +37,8 @@ class ReopenedIndex:
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
         self._open().update(instant, changes, completed=completed)
 
-    def build(
-        self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None = None
-    ) -> None:
-        self._open().build(instant, locations, completed=completed, seen=seen)
-
-    def advance(
-        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
-    ) -> None:
-        self._open().advance(instant, changes, completed=completed, seen=seen)
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
+        self._open().build(instant, locations, completed=completed)
 
     def rollback(self, instant: str) -> None:
         self._open().rollback(instant)

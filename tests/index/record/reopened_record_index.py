@@ -13,7 +13,6 @@ from lakeward.index.record.index_growth import Scaling
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeOptions
 from lakeward.index.record.record_index import BucketPart, RecordIndex
 from lakeward.index.record.record_manifest import RecordManifest, open_manifest
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter, create_record_index
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
@@ -80,15 +79,8 @@ class ReopenedRecordIndex:
     def rollback(self, instant: str) -> None:
         self.writer().rollback(instant)
 
-    def build(
-        self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None = None
-    ) -> None:
-        self.writer().build(instant, locations, completed=completed, seen=seen)
-
-    def advance(
-        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
-    ) -> None:
-        self.writer().advance(instant, changes, completed=completed, seen=seen)
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
+        self.writer().build(instant, locations, completed=completed)
 
     def tidy(self, timeline: Timeline, *, through: str) -> bool:
         return self.writer().tidy(timeline, through=through)

@@ -131,8 +131,8 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     timeline = bench.serving.watcher.snapshot("orders").timeline if bench.plan() else None
     assert timeline is not None
     first, *later = sorted(each.completion_time or "" for each in timeline.completed_writes)
-    watermark: Watermark = (first, {}, None)
-    bench.serving.watermarks = lambda base_path: {"keys": watermark, "keys.rebuilt": (None, {}, None)}
+    watermark: Watermark = (first, {})
+    bench.serving.watermarks = lambda base_path: {"keys": watermark, "keys.rebuilt": (None, {})}
     demand(bench)
     of_hudi, ours = memory_of(bench).indexes
     assert (of_hudi.name, of_hudi.behind, of_hudi.seconds_behind(0.0)) == ("metadata", None, None)
@@ -167,7 +167,7 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
     folder = Path(record_options_of(bench.table.settings).folder(str(bench.path)))
     assert folder.is_relative_to(bench.path if place == "below the table" else location)
     new_record_index(folder, buckets=3, scaling=Scaling(entries_max=4))
-    bench.serving.watermarks = lambda base_path: {"keys": (None, {"1": "1"}, None)}
+    bench.serving.watermarks = lambda base_path: {"keys": (None, {"1": "1"})}
     demand(bench)
     (outside,) = memory_of(bench).indexes
     assert outside.type is IndexType.POSTGRES

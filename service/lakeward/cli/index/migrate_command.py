@@ -28,6 +28,7 @@ from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_type import OWN_TYPES, IndexType
+from lakeward.index.key_changes.table_commits import check_can_be_followed
 from lakeward.index.overlay import current_index
 from lakeward.index.settlement import check_not_built
 from lakeward.services.indexing.judge.check import Moment, check_index
@@ -83,6 +84,7 @@ def migrate(
             remedy="Leave the options out that say where tasks run, and how fast they read, or name --partition.",
         )
     take = opened.snapshot
+    check_can_be_followed(take())
     size = CheckSize(_ERROR_RATE, _CONFIDENCE)
     with (
         index_opener(opened, source, url) as open_source,

@@ -26,8 +26,7 @@ from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, REBUILT_NAME, IndexType
-from lakeward.index.key_changes.table_commits import Staleness
-from lakeward.index.key_changes.unseen_commits import index_staleness
+from lakeward.index.key_changes.table_commits import Staleness, staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.index_growth import ScalingWay
@@ -230,7 +229,7 @@ def listed_in_database(opened: ConfiguredTable, snapshot: TableSnapshot, url: st
             behind, indexed = Staleness(), Indexed()
             if any(row.name == INDEX_NAME for row in rows):
                 indexed = opens_external(opened, database, None)(snapshot).indexed()
-                behind = index_staleness(opened.storage, snapshot, indexed, clock=SystemClock())
+                behind = staleness(opened.storage, snapshot, indexed, clock=SystemClock())
     except (BrokenFile, Refused, Unsupported) as error:
         return (unreadable(IndexType.POSTGRES, error),)
     except AWAY as error:
@@ -400,7 +399,7 @@ def listed_in_folder(opened: ConfiguredTable, snapshot: TableSnapshot) -> tuple[
         if found is None:
             return ()
         _, manifest = found
-        behind = index_staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
+        behind = staleness(opened.storage, snapshot, manifest.indexed, clock=SystemClock())
     except (BrokenFile, Refused, Unsupported) as error:
         return (unreadable(IndexType.RECORD, error),)
     why = why_out_of_use(opened.storage, opened.base_path, IndexType.RECORD, place.options)

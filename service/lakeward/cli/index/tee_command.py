@@ -24,7 +24,7 @@ from lakeward.cli.index.view import render_teed, teed_as_json
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
 from lakeward.index.index_type import IndexType
-from lakeward.index.key_changes.table_commits import check_can_be_followed, check_tells_commits, newest_change
+from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 from lakeward.index.tee import Tee, cut_back, read_tee
 from lakeward.index.tee import cut_over as cut_over_of
 from lakeward.protocol.index.choices import publish_choice, publish_compared
@@ -70,7 +70,6 @@ def tee(
     if primary is not None and shadow is not None:
         snapshot = opened.snapshot()
         check_can_be_followed(snapshot)
-        check_tells_commits(snapshot)
         _check_go_together(opened, snapshot, primary, shadow, url)
         newest = newest_change(snapshot.timeline)
         choice = Tee(primary=primary, shadow=shadow, through=None if newest is None else newest.completed)

@@ -26,7 +26,7 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.bloom.cache_file import entry_names
 from lakeward.index.bloom.cache_manifest import CacheManifest, cache_folder, find_cache
 from lakeward.index.bloom.data_files import DataFile, data_files
-from lakeward.index.key_changes.table_commits import Staleness, seconds_since
+from lakeward.index.key_changes.table_commits import Staleness, check_tells_commits, seconds_since
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -53,11 +53,13 @@ def find_coverage(
     storage: Storage, snapshot: TableSnapshot, *, clock: Clock
 ) -> tuple[CacheManifest, CacheCoverage] | None:
     """The cache of the table, as of the snapshot; None where there is none, or it was not built yet. Raises
-    `BrokenFile` and `Unsupported` for its manifest, and `Refused` for a table without keys in its base files."""
+    `BrokenFile` and `Unsupported` for its manifest, and `Refused` for a table without keys in its base files, or of
+    which Lakeward keeps no indexes."""
     folder = cache_folder(snapshot.base_path)
     manifest = find_cache(storage, folder)
     if manifest is None or not manifest.is_built:
         return None
+    check_tells_commits(snapshot)
     files = data_files(snapshot, with_logs=manifest.with_logs)
     paths, sizes = [file.path for file in files], [file.size for file in files]
     names = entry_names(pa.array(paths, pa.string()), pa.array(sizes, pa.int64()))

@@ -19,7 +19,7 @@ Source:  RFC-08; SparkHoodieHBaseIndex (Hudi 1.2)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -42,9 +42,6 @@ class EntryStore(Protocol):
         """The completion time up to which commits are settled, and those that are whole and not settled, each with its
         completion time, where that was known when it was written."""
 
-    def seen(self) -> Mapping[str, Any] | None:
-        """What was given with the last commit that is settled."""
-
     def begin(self, instant: str, *, beside_others: bool = False) -> int:
         """Another try at a commit; what tries before it left is no entry and goes.
 
@@ -61,13 +58,8 @@ class EntryStore(Protocol):
 
     def finish(self, attempt: int, completed: str | None) -> None: ...
 
-    def finish_settled(self, attempt: int, completed: str, seen: Mapping[str, Any] | None) -> None:
-        """It is never forgotten, and the newest settled one: of its keys no older entry is kept, and no tombstone.
-        Nothing that is not settled may be there.
-
-        Args:
-            seen: kept with it, as it is.
-        """
+    def finish_settled(self, attempt: int, completed: str) -> None:
+        """It is never forgotten, and the first settled one. Nothing that is not settled may be there."""
 
     def forget(self, instant: str) -> None: ...
 

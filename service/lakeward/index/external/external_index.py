@@ -35,8 +35,8 @@ from lakeward.index.counted_commits import counted_commits
 from lakeward.index.external.entry_store import ENTRIES, SETTLED, EntryStore
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
+from lakeward.index.key_changes.table_commits import check_can_be_followed
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, differs, group_names
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -67,7 +67,9 @@ class ExternalIndex:
 
     @classmethod
     def of(cls, entries: EntryStore, storage: Storage, snapshot: TableSnapshot, *, limit: RateLimit) -> ExternalIndex:
-        """The index as of the snapshot. Raises `BrokenFile`."""
+        """The index as of the snapshot. Raises `Refused` for a table that no index of Lakeward can follow, and
+        `BrokenFile`."""
+        check_can_be_followed(snapshot)
         _, unsettled = entries.commits()
         counted = counted_commits(storage, snapshot.base_path, snapshot.config, snapshot.timeline, unsettled)
         groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
@@ -98,7 +100,7 @@ class ExternalIndex:
                 yield found
 
     def indexed(self) -> Indexed:
-        return Indexed.of(*self._entries.commits(), self._entries.seen())
+        return Indexed.of(*self._entries.commits())
 
     def update(self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str | None) -> None:
         """Raises `Refused` for a commit that completed before one that is settled. One without a completion time is no
@@ -111,23 +113,9 @@ class ExternalIndex:
         if completed is not None:
             self._counted[instant] = completed
 
-    def build(
-        self,
-        instant: str,
-        locations: Iterable[pa.RecordBatch],
-        *,
-        completed: str,
-        seen: SeenTimeline | None = None,
-    ) -> None:
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
         check_not_built(self.indexed())
-        self._entries.finish_settled(self._put(instant, locations), completed, None if seen is None else seen.document)
-
-    def advance(
-        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
-    ) -> None:
-        through, _ = self._entries.commits()
-        check_not_late(instant, completed, through)
-        self._entries.finish_settled(self._put(instant, changes), completed, None if seen is None else seen.document)
+        self._entries.finish_settled(self._put(instant, locations), completed)
 
     def rollback(self, instant: str) -> None:
         self._entries.forget(instant)

@@ -102,7 +102,6 @@ def commits_behind(
     Raises `Refused` for a table of version 6, and `BrokenFile` where a commit cannot be read.
     """
     check_can_be_followed(snapshot)
-    check_tells_commits(snapshot)
     archived = load_archived_commits(
         storage,
         snapshot.base_path,
@@ -140,11 +139,7 @@ def commits_behind(
 
 def staleness(storage: Storage, snapshot: TableSnapshot, indexed: Indexed, *, clock: Clock) -> Staleness:
     """How far behind is what follows the commits of a table, as of the snapshot. Raises what `commits_behind` does."""
-    return staleness_of(snapshot, commits_behind(storage, snapshot, indexed), clock=clock)
-
-
-def staleness_of(snapshot: TableSnapshot, behind: CommitsBehind, *, clock: Clock) -> Staleness:
-    """How far an index is behind that lacks these, as of the snapshot."""
+    behind = commits_behind(storage, snapshot, indexed)
     if not behind.commits:
         return Staleness()
     # Of more commits than are read at once the others are taken to be as large as these.
@@ -192,18 +187,22 @@ def newest_change(timeline: Timeline) -> TableCommit | None:
 
 
 def check_tells_commits(snapshot: TableSnapshot) -> None:
-    """Raise `Refused` for a table of which it is not known what each of its commits did to keys."""
+    """Raise `Refused` for a table whose commits do not say what each of them did to keys."""
     if snapshot.config.layout < 2:
+        version = snapshot.config.version.number
         raise Refused(
-            f"What the commits of a table of version {snapshot.config.version.number} did to keys cannot be known, "
-            "each by itself.",
-            why="Its timeline does not say when a commit completed, and its writes share log files.",
-            remedy="Upgrade the table with Hudi; its indexes need it not, which take in all commits at once.",
+            f"Lakeward keeps no indexes of tables of version {version}.",
+            why="The timeline does not say when a commit completed, and writes share log files, so that what each "
+            "commit did to keys is unknown.",
+            remedy="Upgrade the table with Hudi (CALL upgrade_table in its Spark SQL), then build the index. Until "
+            "then use simple, bloom or metadata; `lakeward index drop` removes an index that is there.",
         )
 
 
 def check_can_be_followed(snapshot: TableSnapshot) -> None:
-    """Raise `Refused` for a table of whose rows it is not known what their keys are."""
+    """Raise `Refused` for a table that an index of Lakeward cannot follow: its commits do not say what they did to
+    keys, or its rows not what their keys are."""
+    check_tells_commits(snapshot)
     if not snapshot.config.populate_meta_fields and not snapshot.config.made_key_fields:
         raise Refused(
             "An index cannot follow this table.",
@@ -226,11 +225,6 @@ def read_table_commit(
         undone = read_undone(data, file=where, native=snapshot.config.version.has_native_logs)
         return TableCommit(time, completed, action, undone=undone)
     metadata = read_commit_metadata(data, file=where, layout=snapshot.config.layout)
-    return told_by(metadata, snapshot, time, completed, action)
-
-
-def told_by(metadata: CommitMetadata, snapshot: TableSnapshot, time: str, completed: str, action: str) -> TableCommit:
-    """The commit of which this was said."""
     replaced = metadata.partition_to_replace_file_ids.items()
     return TableCommit(
         time,

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from lakeward.base.errors import Refused, UsageError
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import record_locations
-from lakeward.index.key_changes.table_commits import check_tells_commits
 from lakeward.index.location import BETWEEN, FILE_ID, PARTITION_PATH, group_names
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.storage.storage import Storage
@@ -27,7 +26,6 @@ def locations_as_of(
 ) -> pa.Table:
     """The locations of these keys, in `LOCATIONS`. Raises `UsageError` for an instant that did not complete on the
     active timeline, `Refused` where the index or the table cannot know."""
-    check_tells_commits(snapshot)
     completed = snapshot.timeline.completion_time(instant)
     if completed is None:
         raise UsageError(

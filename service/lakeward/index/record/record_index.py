@@ -42,6 +42,7 @@ from lakeward.base.errors import BrokenFile, IndexMoved, LakewardError, NotFound
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.index import Indexed, PartEffort
+from lakeward.index.key_changes.table_commits import check_can_be_followed
 from lakeward.index.location import PARTITION_PATH, RECORD_KEY
 from lakeward.index.record.block_cache import CACHE_BYTES, BlockCache
 from lakeward.index.record.bucket import NOTHING_SEEN, Bucket, Seen
@@ -103,7 +104,9 @@ class RecordIndex:
         options: LookupOptions = LOOKUP_OPTIONS,
         cache_bytes: int = CACHE_BYTES,
     ) -> RecordIndex:
-        """The index as of the snapshot. Raises `Refused` where there is none, `BrokenFile` and `Unsupported`."""
+        """The index as of the snapshot. Raises `Refused` where there is none, or the table is one that no index of
+        Lakeward can follow, `BrokenFile` and `Unsupported`."""
+        check_can_be_followed(snapshot)
         at, manifest = open_manifest(storage, folder)
         config, timeline = snapshot.config, snapshot.timeline
         counted = counted_commits(storage, snapshot.base_path, config, timeline, manifest.commits)

@@ -8,8 +8,6 @@
     settled_through   the completion time up to which commits are settled
     exact_at          completion times as of which the index is what the table was: it had all by then, and nothing
                       later was there when it took that in. Those since the last merge
-    seen              what it has seen of the timeline of a table of version 6 (`index/seen_timeline`); then all that it
-                      has is settled, each time as of a moment that is later by `settled_through`
     moved_to          the index is in that folder below this one by now
     is_dropped        it is being deleted
 
@@ -31,7 +29,6 @@ from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.index_growth import GroupLoad, IndexLoad, OpenGroup, Scaling, ScalingWay, Seal
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, number_of
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.storage.storage import Storage, join
 
 
@@ -60,7 +57,6 @@ class RecordManifest:
     settled: frozenset[str] = frozenset()
     settled_through: str | None = None
     exact_at: tuple[str, ...] = ()
-    seen: SeenTimeline | None = None
     moved_to: str | None = None
     is_dropped: bool = False
     by: str = ""
@@ -68,7 +64,7 @@ class RecordManifest:
 
     @property
     def indexed(self) -> Indexed:
-        return replace(Indexed.of(self.settled_through, self.commits), seen=self.seen)
+        return Indexed.of(self.settled_through, self.commits)
 
     @property
     def paths(self) -> Collection[str]:
@@ -117,26 +113,13 @@ class RecordManifest:
 
     def with_commit(self, instant: str, completed: str | None, files: Iterable[RecordFile]) -> RecordManifest:
         """The commit with these files, in place of what it had before."""
-        assert self.seen is None, "of a table of version 6 all commits are taken in at once"
         others = (file for file in self.files if file.kind is not FileKind.DELTA or file.instant != instant)
         return replace(self, files=(*others, *files), commits={**self.commits, instant: completed})
 
-    def with_build(
-        self, instant: str, completed: str, files: Iterable[RecordFile], seen: SeenTimeline | None
-    ) -> RecordManifest:
+    def with_build(self, completed: str, files: Iterable[RecordFile]) -> RecordManifest:
         """All of the table as of a commit, which is settled."""
         assert not self.files and not self.commits
-        exact = (completed,) if seen is None else ()
-        return replace(self, files=tuple(files), settled_through=completed, exact_at=exact, seen=seen)
-
-    def with_advance(
-        self, instant: str, completed: str, files: Iterable[RecordFile], seen: SeenTimeline | None
-    ) -> RecordManifest:
-        """What happened to the table since, settled at once."""
-        assert not self.commits, "of what goes forward so nothing is unsettled"
-        files = (*self.files, *files)
-        settled = self.settled | {instant}
-        return replace(self, files=files, settled=settled, settled_through=completed, seen=seen)._without_unnamed()
+        return replace(self, files=tuple(files), settled_through=completed, exact_at=(completed,))
 
     def without_commits(self, instants: Collection[str]) -> RecordManifest:
         """Their deltas go; what merged files have of them counts no more."""
@@ -210,7 +193,6 @@ def _document(manifest: RecordManifest) -> dict[str, Any]:
         "settled": sorted(manifest.settled),
         "settled_through": manifest.settled_through,
         "exact_at": manifest.exact_at,
-        "seen": None if manifest.seen is None else manifest.seen.document,
         "moved_to": manifest.moved_to,
         "is_dropped": manifest.is_dropped,
         "by": manifest.by,
@@ -218,6 +200,8 @@ def _document(manifest: RecordManifest) -> dict[str, Any]:
 
 
 def _manifest(number: int, document: Mapping[str, Any]) -> RecordManifest:
+    if document.get("seen") is not None:
+        raise ValueError("It is the index of a table of version 6, which a build of Lakeward before 0.1.0 kept")
     scaling = document["scaling"]
     return RecordManifest(
         number,
@@ -230,7 +214,6 @@ def _manifest(number: int, document: Mapping[str, Any]) -> RecordManifest:
         frozenset(document["settled"]),
         document["settled_through"],
         tuple(document["exact_at"]),
-        SeenTimeline.of_document(document["seen"]),
         document["moved_to"],
         document["is_dropped"],
         document["by"],

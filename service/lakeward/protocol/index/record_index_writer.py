@@ -3,7 +3,6 @@
     update      changes, sorted -> a delta file for each bucket that they touch -> the next manifest
     rollback    a manifest without the commit's files
     build       all locations, sorted -> a base file for each bucket -> the next manifest
-    advance     changes since the table was looked at last, which are settled -> as of an update
     tidy        what was rolled back goes, what was archived settles, files are merged (`index/record/merge_choice`),
                 full buckets grow (`scaling`), what no manifest names is deleted
 
@@ -51,7 +50,6 @@ from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, 
 from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_first, visible_at
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
-from lakeward.index.seen_timeline import SeenTimeline
 from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.protocol.creation import create_once
 from lakeward.protocol.index.manifests import delete_unnamed, publish
@@ -128,7 +126,7 @@ class RecordIndexWriter:
         process took in what completed meanwhile, or made buckets grow."""
         check_not_late(instant, completed, self._index.manifest.settled_through)
         told = (part for batch in changes for part in self._in_partitions(batch, instant, completed))
-        manifest, files = self._deltas(told, instant, None)
+        manifest, files = self._deltas(told, instant)
 
         def change(newest: RecordManifest) -> RecordManifest:
             if newest.groups not in (self._index.manifest.groups, manifest.groups):
@@ -148,14 +146,7 @@ class RecordIndexWriter:
         if instant in self._index.manifest.commits:
             self._forget([instant])
 
-    def build(
-        self,
-        instant: str,
-        locations: Iterable[pa.RecordBatch],
-        *,
-        completed: str,
-        seen: SeenTimeline | None = None,
-    ) -> None:
+    def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
         manifest = self._index.manifest
         check_not_built(self.indexed())
         with EntrySorter(manifest.scope) as sorter:
@@ -168,21 +159,7 @@ class RecordIndexWriter:
         def change(newest: RecordManifest) -> RecordManifest:
             if newest.files or newest.commits or newest.groups not in ((), manifest.groups):
                 raise _faster("built it")
-            return replace(newest, groups=manifest.groups).with_build(instant, completed, files, seen)
-
-        self._publish(change, {})
-
-    def advance(
-        self, instant: str, changes: Iterable[pa.RecordBatch], *, completed: str, seen: SeenTimeline | None
-    ) -> None:
-        """Raises `IndexMoved` where another process changed it meanwhile."""
-        check_not_late(instant, completed, self._index.manifest.settled_through)
-        manifest, files = self._deltas(changes, instant, completed)
-
-        def change(newest: RecordManifest) -> RecordManifest:
-            if (newest.groups, newest.indexed) != (self._index.manifest.groups, self._index.manifest.indexed):
-                raise _faster("changed it")
-            return replace(newest, groups=manifest.groups).with_advance(instant, completed, files, seen)
+            return replace(newest, groups=manifest.groups).with_build(completed, files)
 
         self._publish(change, {})
 
@@ -195,11 +172,7 @@ class RecordIndexWriter:
         settled = {instant: counted[instant] for instant in settled_first(counted, timeline, through=through)}
         newest_one = newest_change(timeline)
         # Nothing that completed later was there when the index took that in: it is what the table was then.
-        is_exact = (
-            self._index.manifest.seen is None
-            and newest_one is not None
-            and comparable_time(newest_one.completed) == comparable_time(through)
-        )
+        is_exact = newest_one is not None and comparable_time(newest_one.completed) == comparable_time(through)
         if settled or (is_exact and through not in self._index.manifest.exact_at):
             rest = {instant: at for instant, at in counted.items() if instant not in settled}
 
@@ -320,21 +293,15 @@ class RecordIndexWriter:
             gone = found.set_column(2, LOCATIONS.field(2), pa.nulls(found.num_rows, pa.string()))
             yield gone
 
-    def _deltas(
-        self, changes: Iterable[pa.RecordBatch], instant: str, completed: str | None
-    ) -> tuple[RecordManifest, list[RecordFile]]:
-        """The delta files of a commit, and the manifest with the buckets that they are of.
-
-        Args:
-            completed: of one that is settled.
-        """
+    def _deltas(self, changes: Iterable[pa.RecordBatch], instant: str) -> tuple[RecordManifest, list[RecordFile]]:
+        """The delta files of a commit, and the manifest with the buckets that they are of."""
         manifest = self._index.manifest
         with EntrySorter(manifest.scope) as sorter:
             for batch in changes:
                 sorter.add(batch)
             if not manifest.groups and sorter.rows:
                 manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
-            return manifest, self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, completed))
+            return manifest, self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, None))
 
     def _written(self, manifest: RecordManifest, sorter: EntrySorter, of: _Sorted) -> list[RecordFile]:
         """A file for each bucket of the newest group that has an entry."""

@@ -208,8 +208,8 @@ ROWS: tuple[RefusalRow, ...] = (
         "version 6",
         _ALL - _ROWS_ARE_MERGED,
         findings.version_of_appended_logs,
-        "It is {value}, of which this release compacts and verifies tables and keeps indexes, and does nothing else: "
-        "logs are named by the slice or the plan that they lie on, not by their writes.",
+        "It is {value}, of which this release compacts and verifies tables and checks Hudi's indexes, and does nothing "
+        "else: logs are named by the slice or the plan that they lie on, not by their writes.",
         "Leave the table's other services to Hudi, or upgrade it with a Hudi release that writes version {known}.",
         no_work="table version {value}, whose services but compaction are left to Hudi",
     ),

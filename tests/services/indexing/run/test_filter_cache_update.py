@@ -252,9 +252,9 @@ def test_stopped_at_any_call(table: Path, kind: FaultKind) -> None:
         assert cache_files(table) == []
 
 
-@pytest.mark.parametrize("name", ["v6", "v8", "v9", "v9_metadata"])
+@pytest.mark.parametrize("name", ["v8", "v9", "v9_metadata"])
 def test_tables_of_hudis(tmp_path: Path, name: str) -> None:
-    """Tables of any version are taken."""
+    """Tables of each version from 8 on are taken."""
     snapshot = scan(copy_golden(name, tmp_path / "table"))
     assert rebuilt(snapshot).covered == len(live(snapshot)) > 0
     check_whole(snapshot)

@@ -122,7 +122,7 @@ def test_an_index_in_the_database_that_is_wrong(tmp_path: Path, postgresql_url: 
     database = open_database(postgresql_url, create=False)
     settings = {"defaults.timezone": "UTC", "defaults.services": '["index"]'}
     serving = Serving(tmp_path / "tables", tmp_path / "more", settings=settings, index_store_url=postgresql_url)
-    serving.watermarks = lambda base_path: {"keys": ("20300101000000000", {}, None)}
+    serving.watermarks = lambda base_path: {"keys": ("20300101000000000", {})}
     serving.run(60.0)
     with database.engine.begin() as connection:
         name = connection.exec_driver_sql(

@@ -244,7 +244,7 @@ def test_an_index_in_the_database_on_trial(tmp_path: Path, postgresql_url: str) 
     serving = Serving(tmp_path / "tables", tmp_path / "more", settings=settings, index_store_url=postgresql_url)
     database = open_database(postgresql_url, create=False)
     entries = open_entries(database, base, INDEX_NAME)
-    serving.watermarks = lambda base_path: {INDEX_NAME: (*entries.commits(), entries.seen())}
+    serving.watermarks = lambda base_path: {INDEX_NAME: entries.commits()}
     serving.clock.sleep(kept.serving.clock.now() - serving.clock.now())
     write(kept.base, [("k4", 5, "p", "x")], clock=serving.clock)
     serving.run(90.0)

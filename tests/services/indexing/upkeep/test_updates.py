@@ -39,13 +39,12 @@ from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
+from tests.golden_tables import copy_golden
 from tests.index.builds import in_process
 from tests.index.following import places, truth
-from tests.index.record.reopened_record_index import new_record_index
-from tests.index.version_6_indexes import record as record_index
+from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.our_reader import scan
 from tests.services.indexing.upkeep.parts import URL, Telling, tasks_of
-from tests.version_6_lives import RecordedLife
 from tests.write.own_record_index import FIRST, STORAGE, built, located, write_by
 from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, new_table, write
@@ -135,25 +134,25 @@ def test_a_copy_on_write_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert table.state is TableState.IDLE and table.reason == "There is nothing to compact: copy-on-write."
 
 
-def test_a_table_of_version_6(tmp_path: Path) -> None:
-    """Its index is brought up to date as others are."""
+def test_a_table_of_version_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon reports once that it keeps no index there, and goes on with the table: no job for the index, none
+    that fails."""
+    monkeypatch.setattr(checks, "ROUND_SECONDS", 3600.0)
     (tmp_path / "tables").mkdir()
-    life = RecordedLife("merged", tmp_path)
-    life.base = base = tmp_path / "tables" / "orders"
-    life.state(0)
-    index = record_index(base, "record", 1.0)
-    index.build()
-    given = {"defaults.interval": "10s", "defaults.services": '["index"]', "defaults.timezone": "UTC"}
+    base = copy_golden("v6", tmp_path / "tables" / "orders")
+    folder = RecordOptions().folder(str(base))
+    new_record_index(Path(folder), buckets=1)
+    ReopenedRecordIndex(Path(folder), lambda instants: {}).build("1", [], completed="1")
+    given = {"defaults.interval": "10s", "defaults.services": '["compaction", "index"]', "defaults.timezone": "UTC"}
     serving = Serving(tmp_path / "tables", tmp_path / "state", settings=given)
     serving.run(70.0)
-    for what in ("delete [2, 3]", "it is complete", "clean [26"):
-        life.state(life.find(what))
-        serving.run(120.0)
-        assert index.found(bytes_max=0) == truth(base) != []
-        (status,) = (each for each in serving.index_memory().indexes if each.type is IndexType.RECORD)
-        assert (status.behind, status.problem) == (Staleness(), "")
-    assert serving.sample("lakeward_jobs_total", table="orders", service="index", end="failed") in (None, 0.0)
-    assert serving.sample("lakeward_indexed_commits_total", table="orders")
+    serving.run(7_300.0, step=60.0)
+    (status,) = serving.index_memory().indexes
+    assert (status.type, status.behind) == (IndexType.RECORD, None)
+    assert status.problem.startswith("Lakeward keeps no indexes of tables of version 6.")
+    for end in JobEnd:
+        assert serving.sample("lakeward_jobs_total", table="orders", service="index", end=end) in (None, 0.0)
+    assert serving.sample("lakeward_plans_total", table="orders", result="failed") in (None, 0.0)
 
 
 def test_writers_that_tell_the_index_themselves(kept: Kept) -> None:
@@ -272,7 +271,7 @@ def test_an_index_in_the_database(tmp_path: Path, postgresql_url: str) -> None:
     settings = {"defaults.timezone": "UTC"}
     serving = Serving(tmp_path / "tables", tmp_path / "state", settings=settings, index_store_url=postgresql_url)
     serving.clock.sleep(CLOCK.slept)  # the commit is not of tomorrow, however many tests wrote before this one
-    serving.watermarks = lambda base_path: {INDEX_NAME: (*entries.commits(), entries.seen())}
+    serving.watermarks = lambda base_path: {INDEX_NAME: entries.commits()}
     serving.run(100.0)
     assert places(opened(scan(base)), KEYS) == truth(base)
     of_record_and_this = serving.sample("lakeward_indexed_commits_total", table="orders")

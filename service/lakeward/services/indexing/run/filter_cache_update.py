@@ -33,6 +33,7 @@ from lakeward.index.bloom.data_files import DataFile, data_files
 from lakeward.index.bloom.file_keys import FileKeys, read_file_keys
 from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.index.index_type import IndexType
+from lakeward.index.key_changes.table_commits import check_tells_commits
 from lakeward.protocol.index.filter_cache_writer import FilterCacheWriter, create_filter_cache
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.storage.storage import Storage
@@ -67,7 +68,7 @@ class CacheChange:
 def build_filter_cache(
     storage: Storage, snapshot: TableSnapshot, *, with_logs: bool, on_file: OnFile, file_bytes: int = FILE_BYTES
 ) -> CacheChange:
-    """Raises `Refused` where there is one, `Unsupported` for one of a later release, and `TryLater`."""
+    """Raises `Refused` where there is one, and what `rebuild_filter_cache` does."""
     folder = cache_folder(snapshot.base_path)
     with suppress(BrokenFile):
         found = FilterCache.of(storage, folder)
@@ -88,11 +89,13 @@ def rebuild_filter_cache(
     on_file: OnFile,
     file_bytes: int = FILE_BYTES,
 ) -> CacheChange:
-    """Raises `Unsupported` for one of a later release, and `TryLater`.
+    """Raises `Refused` for a table of which Lakeward keeps no indexes, `Unsupported` for a cache of a later release,
+    and `TryLater`.
 
     Args:
         with_logs: the cache is to have logs, too; None: as the one that is there.
     """
+    check_tells_commits(snapshot)
     folder = cache_folder(snapshot.base_path)
     read = create_filter_cache(storage, folder, with_logs=bool(with_logs))
     filling = _Filling(storage, snapshot, FilterCacheWriter(storage, folder, read, file_bytes=file_bytes))
@@ -107,7 +110,8 @@ def rebuild_filter_cache(
 def update_filter_cache(
     storage: Storage, snapshot: TableSnapshot, *, on_file: OnFile, file_bytes: int = FILE_BYTES
 ) -> CacheChange:
-    """Raises `Refused` where there is none, `Unsupported` for one of a later release, and `TryLater`."""
+    """Raises `Refused` where there is none, and what `rebuild_filter_cache` does."""
+    check_tells_commits(snapshot)
     folder = cache_folder(snapshot.base_path)
     try:
         cache = FilterCache.of(storage, folder)

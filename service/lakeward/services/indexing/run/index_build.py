@@ -3,8 +3,7 @@
     build    snapshot -> the keys of each live file group, by tasks, a checkpoint each (`build_work`) -> merged by keys
              (`merged_keys`) -> one commit of the index, which is settled: it has what completed on the table up to that
              snapshot
-    update   `updating.update_index`, or `advancing.advance_index` of a table of version 6; then what was rolled back is
-             forgotten and what was archived is settled
+    update   `index_update.update_index`; then what was rolled back is forgotten and what was archived is settled
 
 *Stopped anywhere* in a build, the index has no commit, and the next build reads what has no checkpoint, or was written
 since; a lookup is right meanwhile, or refused, as of an index that is far behind. The checkpoints go when the index is
@@ -27,13 +26,11 @@ import pyarrow as pa
 
 from lakeward.base.errors import NotFound, TryLater
 from lakeward.index.index import OwnIndex
-from lakeward.index.key_changes.unseen_commits import seen_by, seen_of
 from lakeward.index.settlement import check_not_built
-from lakeward.services.indexing.run.advancing import advance_index
 from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing
 from lakeward.services.indexing.run.index_update import IndexUpdate, update_index
 from lakeward.services.indexing.run.merged_keys import located_keys
-from lakeward.services.indexing.run.staying_files import beginning_with, while_files_stay
+from lakeward.services.indexing.run.staying_files import while_files_stay
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -72,12 +69,7 @@ def not_built(gone: NotFound) -> TryLater:
 
 def update_and_tidy(storage: Storage, open_index: OpenOwnIndex, take: Callable[[], TableSnapshot]) -> IndexUpdate:
     """Bring the index up to date. One process at a time. Raises what `update_index` does."""
-    first = take()
-    looks = beginning_with(first, take)
-    if seen_by(first, open_index(first).indexed()) is None:
-        done = update_index(storage, open_index, looks)
-    else:
-        done = advance_index(storage, open_index, looks) or update_index(storage, open_index, take)
+    done = update_index(storage, open_index, take)
     if done.through is None:
         return done
     snapshot = take()
@@ -100,5 +92,5 @@ def _build(storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, 
             entries += batch.num_rows
             yield batch
 
-    index.build(commit.instant, locations(), completed=commit.completed, seen=seen_of(snapshot))
+    index.build(commit.instant, locations(), completed=commit.completed)
     return IndexBuild(commit.instant, len(made.slices), entries, len(begun.made))

@@ -29,7 +29,6 @@ from lakeward.base.errors import Refused, UsageError
 from lakeward.index.index import Index
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
-from lakeward.index.key_changes.unseen_commits import seen_of
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, group_names
 from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing
 from lakeward.services.indexing.run.index_build import IndexBuild, OpenOwnIndex, not_built
@@ -116,7 +115,7 @@ def _migrate(
                 entries += batch.num_rows
                 yield batch
 
-    open_index(snapshot).build(newest.instant, locations(), completed=newest.completed, seen=seen_of(snapshot))
+    open_index(snapshot).build(newest.instant, locations(), completed=newest.completed)
     index = open_index(snapshot)
     held = sum(found.num_rows for part in index.parts(None) for found in index.look_up(storage, part, None))
     if held != entries:

@@ -35,9 +35,3 @@ def while_files_stay(
             if look + 1 == SNAPSHOTS:
                 raise or_else(gone) from gone
     raise AssertionError("the loop returns or raises")
-
-
-def beginning_with(first: TableSnapshot, take: Callable[[], TableSnapshot]) -> Callable[[], TableSnapshot]:
-    """Looks at the table, the first of which was taken already."""
-    taken = [first]
-    return lambda: taken.pop() if taken else take()

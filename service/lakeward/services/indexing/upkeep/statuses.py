@@ -27,7 +27,7 @@ from lakeward.index.bloom.cache_coverage import find_coverage
 from lakeward.index.build_state import BuildProgress, build_folder, build_under_way
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, IndexType
-from lakeward.index.key_changes.unseen_commits import index_staleness
+from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.protocol.problem import problem_of
@@ -121,7 +121,7 @@ class _Look:
         if indexed == Indexed():
             return
         try:
-            behind = index_staleness(self.table.storage, self.snapshot, indexed, clock=self.table.clock)
+            behind = staleness(self.table.storage, self.snapshot, indexed, clock=self.table.clock)
         except _UNTOLD as error:
             yield replace(index, behind=None, problem=problem_of(error).text)
             return
