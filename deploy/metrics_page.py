@@ -2,8 +2,9 @@
 
     python -m deploy.metrics_page [--check]
 
-The first table comes from the rows of `lakeward/daemon/metrics/specs.py`. The second is written here: operators who
-come from Hudi's or Amoro's metrics find Lakeward's by the names that they know. `--check` compares, and writes nothing.
+The first table comes from the rows of `lakeward/daemon/metrics/specs.py`, and of services (`services/*/metrics.py`).
+The second is written here: operators who come from Hudi's or Amoro's metrics find Lakeward's by the names that they
+know. `--check` compares, and writes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakeward.daemon.metrics.metrics import TABLES_MAX
-from lakeward.daemon.metrics.specs import EVENT_METRICS, METRICS, SERVICE_GAUGES, TABLE_GAUGES, MetricKind, MetricSpec
+from lakeward.daemon.metrics.specs import EVENT_METRICS, METRICS, SERVICE_GAUGES, TABLE_GAUGES
+from lakeward.services.metric import MetricKind, MetricSpec
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
 
@@ -144,8 +146,8 @@ def page() -> str:
     return f"""\
 # Metrics
 
-Made by `make metrics-page` from `service/lakeward/daemon/metrics/specs.py`. Scraped at `/metrics`, as Prometheus text
-or as OpenMetrics.
+Made by `make metrics-page` from what the daemon and each service declare. Scraped at `/metrics`, as Prometheus text or
+as OpenMetrics.
 
 Every name starts with `lakeward_` and is in base units. `table` is a table's name; after {TABLES_MAX} tables, further
 ones share `other`, so that sums over tables stay right. No label ever holds a file id, a path within a table or an

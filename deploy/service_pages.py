@@ -24,8 +24,9 @@ import yaml
 
 from lakeward.base import errors
 from lakeward.config.reference import Key, sections
-from lakeward.daemon.metrics.specs import METRICS, MetricSpec
+from lakeward.daemon.metrics.specs import METRICS
 from lakeward.protocol.refusals.eligibility import ROWS, TableService
+from lakeward.services.metric import MetricSpec
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "services"

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakeward.daemon.metrics.specs import METRICS, MetricKind, MetricSpec
+from lakeward.daemon.metrics.specs import METRICS
+from lakeward.services.metric import MetricKind, MetricSpec
 
 CLIENT_PREFIXES = ("process_", "python_gc_")
 """Figures of the Prometheus client itself."""

@@ -38,6 +38,7 @@ from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Merged
+from lakeward.services.clean.job import CleanMemory
 from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason
 from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
@@ -194,12 +195,13 @@ def table(
         write_amplification=2.31,
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
-        storage=replace(storage_samples()[-1], consumers=CONSUMERS),
+        storage=storage_samples()[-1],
         remembered={
             JobKind.METADATA_COMPACTION: MetadataMemory(
                 trigger=MetadataTrigger(3, "20260101000000000", after=6, limit=10)
             ),
             JobKind.INDEX: INDEXES,
+            JobKind.CLEAN: CleanMemory(consumers=CONSUMERS),
         },
     )
     return replace(usual, **changes)

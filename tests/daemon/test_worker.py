@@ -367,8 +367,8 @@ def test_no_poll_and_no_plan_waits_for_a_count(tmp_path: Path, monkeypatch: pyte
         next(counts)
         raise NotFound("A file went while it was counted.")
 
-    monkeypatch.setattr("lakeward.daemon.storage_counts.find_retention", fails)
-    monkeypatch.setattr("lakeward.daemon.storage_counts.CleanChoice", None)
+    monkeypatch.setattr("lakeward.services.clean.job.find_retention", fails)
+    monkeypatch.setattr("lakeward.services.clean.job.CleanChoice", None)
     bench.plan()
     bench.worker.poll(bench.table)
     assert next(counts) == 1, "a plan or a poll counted"
@@ -381,7 +381,7 @@ def test_no_poll_and_no_plan_waits_for_a_count(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_holds_the_storage_is_counted_now_and_then(tmp_path: Path) -> None:
-    """Keeps 1 of daemon/storage_counts: with the first plan, then no sooner than a minute later; a change that came
+    """Keeps 4 of daemon/worker: with the first plan, then no sooner than a minute later; a change that came
     too early is counted by a poll once it is time, and without a change nothing is."""
     bench = Bench(tmp_path)
     bench.plan()
@@ -403,21 +403,23 @@ def test_what_holds_the_storage_is_counted_now_and_then(tmp_path: Path) -> None:
     assert counted(bench) is None
 
 
+def consumers_of(bench: Bench) -> Any:
+    return bench.worker.caches.of("orders").memory(JobKind.CLEAN).consumers
+
+
 def test_a_count_says_how_far_consumers_are_behind(tmp_path: Path) -> None:
     """It names each consumer of the configuration; a watermark that cannot be read is told as not known."""
     read = tmp_path / "read"
     bench = Bench(tmp_path, settings={"defaults.clean.consumers": f'{{daily = "file:{read}"}}'})
     bench.plan()
-    lost = counted(bench)
-    assert lost is not None
-    assert [(each.consumer, each.seconds_behind) for each in lost.consumers] == [("daily", None)]
+    assert consumers_of(bench) is None and counted(bench) is not None
+    assert [(each.consumer, each.seconds_behind) for each in consumers_of(bench)] == [("daily", None)]
 
     timeline = bench.serving.watcher.snapshot("orders").timeline
     read.write_text(timeline.completed_writes[-1].time)
     HudiWrite(bench.path, bench.serving.clock).inflight().complete()
     bench.serving.clock.sleep(3600)
     bench.plan()
-    behind = counted(bench)
-    assert behind is not None
-    (hold,) = behind.consumers
+    assert counted(bench) is not None
+    (hold,) = consumers_of(bench)
     assert hold.seconds_behind is not None and hold.seconds_behind > 0

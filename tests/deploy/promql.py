@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakeward.daemon.metrics.specs import METRICS, CheckResult, MetricKind, PollOutcome, VerificationKind, WatchedStep
+from lakeward.daemon.metrics.specs import CHECKS, METRICS, CheckResult, PollOutcome, WatchedStep
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import JobEnd, SparkState
 from lakeward.protocol.job_kind import JobKind
+from lakeward.services.metric import MetricKind
 
 SCRAPED = frozenset({"job", "instance"})
 """Labels that Prometheus adds."""
@@ -18,7 +19,7 @@ NOT_OURS = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_tota
 VALUES = {
     "service": frozenset(JobKind),
     "end": frozenset(JobEnd),
-    "check": frozenset(VerificationKind),
+    "check": frozenset(CHECKS),
     "step": frozenset(WatchedStep),
     "change": frozenset({"gained", "lost"}),
 }

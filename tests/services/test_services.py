@@ -21,9 +21,8 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
 from lakeward.services.services import SERVICES, ServiceLine, load_sections, load_services
 
-MAY_GO = ("archive", "metadata", "verification")
-"""What others stand on stays: a write rolls back, storage is counted by what a clean would take, and a plan is a
-compaction's."""
+MAY_GO = ("archive", "metadata", "verification", "indexing", "clean")
+"""What others stand on stays: a write rolls back, and a plan is a compaction's."""
 
 _WITHOUT = """
 import sys

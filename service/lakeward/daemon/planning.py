@@ -187,6 +187,15 @@ class TablePlanning:
             writers_stopped=table.locks.writers is Writers.STOPPED,
         )
 
+    def facts(self, table: ServedTable, snapshot: TableSnapshot, guard: Guard | None) -> TableFacts:
+        """
+        Args:
+            guard: stops what opens the table; None where nothing will.
+        """
+        storage, _ = self._open_storage(table.base_path)
+        may_open = partial(self._open_serviced, table, guard) if table.is_serviced and guard else None
+        return TableFacts(storage, snapshot, self._clock, may_open, self._database)
+
     def _service_demands(
         self,
         table: ServedTable,
@@ -198,9 +207,7 @@ class TablePlanning:
     ) -> Mapping[JobKind, ServiceDemand]:
         """What the services beside compaction have to do. What goes wrong in asking one is reported and holds nothing
         back; one that is refused is not asked."""
-        storage, _ = self._open_storage(table.base_path)
-        may_open = partial(self._open_serviced, table, guard) if table.is_serviced else None
-        facts = TableFacts(storage, snapshot, self._clock, may_open, self._database)
+        facts = self.facts(table, snapshot, guard)
 
         def of(service: Service[Any]) -> Mapping[JobKind, ServiceDemand]:
             return service.demand(facts, self._care(service, table, cache, excluded))

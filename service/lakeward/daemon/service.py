@@ -40,7 +40,7 @@ from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.leases import LeaseChanges, Leases
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
-from lakeward.daemon.metrics.specs import PollOutcome, VerificationKind
+from lakeward.daemon.metrics.specs import PollOutcome
 from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.recorder import Recorder, Remembered
 from lakeward.daemon.reports import PlanReport, PollReport
@@ -754,16 +754,6 @@ class DaemonLoop:
     def _count_job(self, job: Job, ended: JobStatus, figures: JobFigures) -> None:
         self._written_of(job.table).by_us += figures.written_bytes
         self._metrics.job_ended(ended)
-        if job.service is JobKind.VERIFICATION and ended.end is not None and ended.end.is_good:
-            passed = figures.groups_verified - figures.groups_mismatched
-            self._metrics.verified(
-                job.table, VerificationKind.SAMPLE, passed=passed, mismatched=figures.groups_mismatched
-            )
-        if job.service is JobKind.INDEX:
-            passed = figures.index_keys_verified - figures.index_keys_wrong
-            self._metrics.verified(
-                job.table, VerificationKind.INDEX, passed=passed, mismatched=figures.index_keys_wrong
-            )
 
     def _stop_work(self, cancel: Cancel) -> None:
         if (watch := self.jobs.watch(cancel.work_id)) is not None:

@@ -31,7 +31,6 @@ from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
-from lakeward.services.clean.plan.decision import ConsumerHold
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.service import Fact, ServiceDemand
 from lakeward.table.backlog import Backlog, GroupBacklog
@@ -176,10 +175,7 @@ class StorageSample:
 
     at: float
     bytes: Mapping[str, int]
-    """Maps the ids of `services/clean/plan/storage_states.py` to bytes; a sample of an older release may lack
-    some."""
-    consumers: tuple[ConsumerHold, ...] = ()
-    """How far each incremental consumer held cleaning back; not remembered by the store."""
+    """The bytes of each state (`services/service.CountingService`); a sample of an older release may lack some."""
 
     @property
     def total(self) -> int:

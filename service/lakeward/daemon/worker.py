@@ -2,7 +2,7 @@
 
     poll   -> watcher                      -> has the timeline changed, did another service work on the table
     plan   -> watcher, daemon/planning     -> a decision for every file group, and what it would cost
-    count  -> daemon/storage_counts      -> what holds the storage, in a work of its own after a poll or a plan
+    count  -> services/services            -> what holds the storage, in a work of its own after a poll or a plan
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
@@ -17,10 +17,15 @@ of a thousand file groups it was twice as large. Python computes one at a time a
 storage, and one that hangs is not to hold up other tables, so a thread waits for as long as turns are short, and goes
 on beside one that is not.
 
+A count goes over all files, so no poll and no plan waits for it, and it comes no sooner than a thousand times of what
+the one before took.
+
 Touches: tables, through `execute`; Spark, through a dispatcher.
 Keeps:   1. a job stops before it publishes when its lease is not safe any more, or when it was cancelled;
          2. what a table's settings do not allow is refused before its storage is written;
-         3. a table of a kind that leaves us no work is no failure, unless its services are named.
+         3. a table of a kind that leaves us no work is no failure, unless its services are named;
+         4. counting storage takes no more than a thousandth of a core for each table, and nothing for one that does not
+            change.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Refused
+from lakeward.base.errors import LakewardError, Refused
 from lakeward.config.permitted_services import standing_of
 from lakeward.config.settings import Writers
 from lakeward.daemon.log import log_context
@@ -42,7 +47,6 @@ from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
-from lakeward.daemon.storage_counts import count_storage
 from lakeward.daemon.table_cache import TableCaches
 from lakeward.daemon.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
@@ -57,7 +61,7 @@ from lakeward.protocol.progress import Observer
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import JobOrder, Service, StoredIndexes
-from lakeward.services.services import load_services
+from lakeward.services.services import counting_service, load_services
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
@@ -72,6 +76,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+COUNT_SECONDS_MIN = 60.0
+"""Between two counts of a table's storage."""
+COUNT_TIMES_ITS_COST = 1000.0
 
 TURN_SECONDS = 1.5
 """How long one table keeps others from a first scan or a plan; all threads in a row stay below a poll's deadline."""
@@ -196,17 +204,28 @@ class Worker:
     def is_count_due(self, table: str) -> bool:
         """The table changed since its storage was counted, and that is long enough ago."""
         cache = self.caches.find(table)
-        return cache is not None and cache.storage_is_behind and self._clock.monotonic() >= cache.storage_due_at
+        if _COUNTING is None or cache is None or not cache.storage_is_behind:
+            return False
+        return self._clock.monotonic() >= cache.storage_due_at
 
     def count(self, table: ServedTable) -> StorageSample | None:
-        """Count what holds the table's storage, on what the last poll saw; None where that cannot be read."""
+        """Count what holds the table's storage, on what the last poll saw; None where that cannot be read, which plans
+        and jobs say."""
         cache = self.caches.find(table.name)
-        if cache is None:
+        if cache is None or _COUNTING is None:
             return None
         with log_context(table=table.name), self._turn.taken(timeout=TURN_SECONDS):
-            storage, _ = self._open_storage(table.base_path)
             cache.begin_storage_count()
-            return count_storage(storage, table, self._watcher.snapshot(table.name), cache, clock=self._clock)
+            began, snapshot = self._clock.monotonic(), self._watcher.snapshot(table.name)
+            care = table.care_of(_COUNTING, cache.memory(_COUNTING.kind), {})
+            try:
+                held = _COUNTING.count(self._planning.facts(table, snapshot, None), care)
+            except LakewardError:
+                return None
+            sample = StorageSample(self._clock.now(), held)
+            took = self._clock.monotonic() - began
+            cache.keep_storage(sample, due_at=began + max(COUNT_SECONDS_MIN, took * COUNT_TIMES_ITS_COST))
+            return sample
 
     def free_dead_locks(self, table: ServedTable) -> None:
         """Free locks of a table that another daemon services: it may not judge processes of this host, and would wait
@@ -318,6 +337,7 @@ class Worker:
         self.caches.forget(table)
 
 
+_COUNTING = counting_service()
 _SERVICES: Mapping[JobKind, Service[Any]] = {kind: service for service in load_services() for kind in service.jobs}
 
 

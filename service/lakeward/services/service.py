@@ -28,6 +28,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.section import SettingsSection
+from lakeward.services.metric import ServiceMetric
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -198,6 +199,9 @@ class Service(Protocol[Asked]):
     def jobs(self) -> Mapping[JobKind, JobTraits]:
         """Its kinds of job."""
 
+    metrics: Sequence[ServiceMetric] = ()
+    """What it measures."""
+
     def rules(self, table: Any) -> Any:
         """The settings that it takes, of a table (`config.settings.TableSettings`). Raises `UsageError`."""
         return None
@@ -232,3 +236,14 @@ class MergingService(Service[Any], Protocol):
         Args:
             at: the time that an instant of the plan would have.
         """
+
+
+@runtime_checkable
+class CountingService(Service[Any], Protocol):
+    """The service that says what holds a table's storage."""
+
+    states: Sequence[str]
+    """What a file can be held by, as charts stack it."""
+
+    def count(self, facts: TableFacts, care: Care[Any]) -> Mapping[str, int]:
+        """The bytes of each state. Goes over all files of the table. Raises what reading the table raises."""

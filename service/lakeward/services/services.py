@@ -16,7 +16,7 @@ from typing import Any
 
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.section import SettingsSection
-from lakeward.services.service import MergingService, Service
+from lakeward.services.service import CountingService, MergingService, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,11 @@ def load_services() -> tuple[Service[Any], ...]:
 def merging_service() -> MergingService:
     """The one that plans for each file group."""
     return next(service for service in load_services() if isinstance(service, MergingService))
+
+
+def counting_service() -> CountingService | None:
+    """The one that says what holds the storage; None where it was taken away."""
+    return next((service for service in load_services() if isinstance(service, CountingService)), None)
 
 
 @cache

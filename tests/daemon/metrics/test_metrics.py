@@ -10,16 +10,18 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
-from lakeward.daemon.metrics.specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
+from lakeward.daemon.metrics.specs import METRICS, PollOutcome, WatchedStep
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.status import JobEnd, ServiceStatus, SparkState, SparkStatus, StorageSample
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Count, Phase
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
+from lakeward.services.metric import MetricKind
+from lakeward.services.services import load_services
 from lakeward.table.backlog import BegunService, PendingPlan
 from tests.daemon.scrape import compare, samples, value
-from tests.daemon.synthetic_status import CONSUMERS, NOW, backlog, decision, job, service, table, varied_tables
+from tests.daemon.synthetic_status import NOW, backlog, decision, job, service, table, varied_tables
 from tests.deploy.tools import find_tool
 
 OUTCOME = PlanOutcome(
@@ -46,8 +48,8 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
     for count in Count:
         metrics.counted("orders", count)
     metrics.writers_failed("orders", 2)
-    for check in VerificationKind:
-        metrics.verified("orders", check, passed=3, mismatched=1)
+    for each in load_services():
+        metrics.job_ended(job(service=each.kind))
     for step in WatchedStep:
         metrics.watchdog_fired("orders", step)
     metrics.lease_gained()
@@ -116,7 +118,7 @@ def test_gauges_say_what_the_status_says():
     kept = {"oldest_savepoint_at": NOW - 90_000, "pinned_bytes": 13}
     begun = tuple(BegunService(f"2027011506{each:02}00000", "clustering", NOW - 60 * each) for each in (9, 5))
     waiting = backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000, begun_services=begun, **kept)
-    counted = StorageSample(NOW - 60, {"live": 100, "dead": 7}, CONSUMERS)
+    counted = StorageSample(NOW - 60, {"live": 100, "dead": 7, "orphan": 0})
     shown = table("orders", TableState.QUEUED, backlog=waiting, storage=counted)
     text = scrape(busy(service(shown)))
 
@@ -348,6 +350,22 @@ def test_an_operation_whose_output_was_wrong_is_a_mismatch():
 
     assert value(text, "lakeward_verifications_total", table="orders", check="operation", result="passed") == 12
     assert value(text, "lakeward_verifications_total", table="orders", check="operation", result="mismatch") == 1
+
+
+def test_what_a_service_verified_is_counted_by_its_check():
+    """Groups of a sample, keys of indexes; a metric that several services feed has the kind of the job."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.job_ended(job(service=JobKind.VERIFICATION, figures=JobFigures(groups_verified=4, groups_mismatched=1)))
+    metrics.job_ended(job(service=JobKind.INDEX, figures=JobFigures(index_keys_verified=9, index_keys_wrong=2)))
+    metrics.job_ended(job(service=JobKind.ROLLBACK, figures=JobFigures(files_deleted=5, writes_rolled_back=1)))
+    text = scrape(metrics)
+
+    for labels, number in (("sample passed", 3), ("sample mismatch", 1), ("index passed", 7), ("index mismatch", 2)):
+        check, result = labels.split()
+        found = value(text, "lakeward_verifications_total", table="orders", check=check, result=result)
+        assert found == number, (check, result)
+    assert value(text, "lakeward_deleted_files_total", table="orders", service="rollback") == 5
+    assert value(text, "lakeward_rolled_back_writes_total", table="orders") == 1
 
 
 def test_a_job_that_has_not_ended_is_not_counted():

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.daemon.metrics.specs import EVENT_METRICS, TABLE_GAUGES, MetricKind
+from lakeward.daemon.metrics.specs import EVENT_METRICS, TABLE_GAUGES
+from lakeward.services.metric import MetricKind
 from tests.daemon.scrape import compare, samples, value
 from tests.daemon.test_app import Daemon
 from tests.golden_tables import copy_golden

@@ -7,6 +7,8 @@ import re
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.web.storage_chart import HEIGHT, POINTS_MAX, WIDTH, storage_chart
 
+STATES = ("live", "dead", "orphan")
+
 
 def points(path: str) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", path)]
@@ -19,7 +21,8 @@ def test_areas_lie_on_one_another() -> None:
             StorageSample(0.0, {"dead": 50, "live": 50, "orphan": 0, "of-a-newer-release": 7}),
             StorageSample(30.0, {"live": 100, "dead": 100}),
             StorageSample(60.0, {"live": 100}),
-        ]
+        ],
+        STATES,
     )
     assert chart is not None
     assert [area.state for area in chart.areas] == ["live", "dead"]
@@ -33,12 +36,12 @@ def test_areas_lie_on_one_another() -> None:
 
 def test_few_and_many_samples() -> None:
     """None is no chart, one is no line, and of many some are drawn, the first and the last among them."""
-    assert storage_chart([]) is None
-    alone = storage_chart([StorageSample(5.0, {"live": 3})])
+    assert storage_chart([], STATES) is None
+    alone = storage_chart([StorageSample(5.0, {"live": 3})], STATES)
     assert alone is not None and alone.areas == () and alone.now == (("live", 3),)
-    empty = storage_chart([StorageSample(5.0, {}), StorageSample(9.0, {})])
+    empty = storage_chart([StorageSample(5.0, {}), StorageSample(9.0, {})], STATES)
     assert empty is not None and empty.areas == ()
-    many = storage_chart([StorageSample(float(n), {"live": n + 1}) for n in range(5000)])
+    many = storage_chart([StorageSample(float(n), {"live": n + 1}) for n in range(5000)], STATES)
     assert many is not None
     drawn = points(many.areas[0].path)
     assert len(drawn) == 2 * POINTS_MAX

@@ -12,17 +12,14 @@ from lakeward.base.errors import Refused
 from lakeward.cli.main import run
 from lakeward.config.settings import LockSettings
 from lakeward.daemon.served_table import served_table
-from lakeward.daemon.storage_counts import sample_storage
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.clean import job as module
 from lakeward.services.clean.run.clean_choice import find_retention
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import ServiceDemand
-from lakeward.storage.local import LocalStorage
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
-from tests.our_reader import scan
 from tests.services.clean.run.cleaning import completed_cleans, data_files
 
 AT_ONCE = {
@@ -62,10 +59,9 @@ def test_a_count_of_the_storage_brings_no_old_look_back(tmp_path: Path, monkeypa
             assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
         return find_retention(*given, **named)
 
-    monkeypatch.setattr("lakeward.daemon.storage_counts.find_retention", find_while_a_clean_ends)
+    monkeypatch.setattr("lakeward.services.clean.job.find_retention", find_while_a_clean_ends)
     bench.serving.clock.sleep(3600.0)
-    storage = LocalStorage()
-    sample_storage(storage, bench.table, scan(bench.path), cache, clock=bench.serving.clock)
+    assert bench.worker.count(bench.table) is not None
 
     assert cache.memory(JobKind.CLEAN).look is None
 

@@ -33,16 +33,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lakeward.daemon.metrics.specs import (
-    ARCHIVED_INSTANTS,
+    CHECKS,
     CONFIG_RELOADS,
     CONFLICTS,
-    COPIED_ROW_GROUPS,
     DECISIONS,
-    DELETED_BYTES,
-    DELETED_FILES,
     ENGINE_PLANS,
     EVENT_METRICS,
-    INDEXED_COMMITS,
+    JOB_CHECKS,
+    JOB_COUNTERS,
     JOB_SECONDS,
     JOB_SPENT_SECONDS,
     JOBS,
@@ -50,22 +48,15 @@ from lakeward.daemon.metrics.specs import (
     LOCK_HELD_BESIDE_WRITES,
     LOCK_HOLD_SECONDS,
     LOCK_WAIT_SECONDS,
-    MERGED_LOG_BYTES,
-    MERGED_LOG_FILES,
-    MERGES,
-    METADATA_SERVICES,
-    OPERATIONS,
+    OPERATION_CHECK,
     PEAK_MEMORY,
     PHASE_SECONDS,
     PLAN_SECONDS,
     PLANS,
     POLL_SECONDS,
     POLLS,
-    QUARANTINE_CAPPED,
-    READ_BYTES,
+    PROGRESS_COUNTERS,
     RECOVERIES,
-    ROLLED_BACK_WRITES,
-    ROWS,
     SERVICE_GAUGES,
     SPARK_RESTARTS,
     STORE_ERRORS,
@@ -74,21 +65,20 @@ from lakeward.daemon.metrics.specs import (
     VERIFICATIONS,
     WATCHDOG,
     WRITER_CONFLICTS,
-    WRITTEN_BYTES,
     CheckResult,
     JobDoing,
-    MetricKind,
-    MetricSpec,
     PollOutcome,
     ServiceGauge,
     TableGauge,
-    VerificationKind,
     WatchedStep,
 )
 from lakeward.daemon.status import JobEnd, JobStatus, ServiceStatus, TableStatus
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
-from lakeward.protocol.progress import ENGINE_COUNTS, METADATA_COUNTS, RECOVERY_COUNTS, Count, Engine, Phase
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures
+from lakeward.protocol.progress import ENGINE_COUNTS, RECOVERY_COUNTS, Count, Engine, Phase
 from lakeward.services.compaction.plan.decision import PlanOutcome
+from lakeward.services.metric import JobCounter, MetricKind, MetricSpec
+from lakeward.services.services import NAMED, load_services
 
 TABLES_MAX = 200
 """Tables with a label of their own."""
@@ -145,28 +135,15 @@ class Metrics:
         label, service, figures = self._labels.of(job.table), job.service.value, job.figures
         self._counter(JOBS, label, service, job.end).inc()
         self._histogram(JOB_SECONDS, service, job.end).observe(max(0.0, job.ended_at - job.began_at))
-        self._counter(OPERATIONS, label, "FULL").inc(figures.full_operations)
-        self._counter(OPERATIONS, label, "LOG").inc(figures.log_operations)
-        for by, number in figures.merges.items():
-            self._counter(MERGES, label, by).inc(number)
-        self._counter(COPIED_ROW_GROUPS, label).inc(figures.row_groups_copied)
-        self._counter(READ_BYTES, label, service).inc(figures.read_bytes)
-        self._counter(WRITTEN_BYTES, label, service).inc(figures.written_bytes)
-        self._counter(MERGED_LOG_FILES, label).inc(figures.log_files)
-        self._counter(MERGED_LOG_BYTES, label).inc(figures.log_bytes)
-        self._counter(ROWS, label, "written").inc(figures.rows_written)
-        self._counter(ROWS, label, "inserted").inc(figures.rows_inserted)
-        self._counter(ROWS, label, "updated").inc(figures.rows_updated)
-        self._counter(ROWS, label, "deleted").inc(figures.rows_deleted)
-        self._counter(DELETED_FILES, label, service).inc(figures.files_deleted)
-        self._counter(DELETED_BYTES, label).inc(figures.bytes_deleted)
-        self._counter(QUARANTINE_CAPPED, label).inc(figures.runs_capped)
-        self._counter(ROLLED_BACK_WRITES, label).inc(figures.writes_rolled_back)
-        self._counter(ARCHIVED_INSTANTS, label).inc(figures.instants_archived)
-        self._counter(INDEXED_COMMITS, label).inc(figures.index_commits)
-        if job.service is not JobKind.VERIFICATION:
+        for counter in JOB_COUNTERS[job.service]:
+            for labels, number in _counted(counter, job.service, figures):
+                self._counter(counter.spec, label, *labels).inc(number)
+        if (checks := JOB_CHECKS.get(job.service)) is not None:
+            passed, mismatched = checks.read(figures)
+            self._verified(job.table, checks.check, passed=passed, mismatched=mismatched)
+        else:
             wrong = int(job.end is JobEnd.VERIFICATION)
-            self.verified(job.table, VerificationKind.OPERATION, passed=figures.operations_verified, mismatched=wrong)
+            self._verified(job.table, OPERATION_CHECK, passed=figures.operations_verified, mismatched=wrong)
         if figures.peak_memory_bytes:
             self._histogram(PEAK_MEMORY).observe(figures.peak_memory_bytes)
 
@@ -193,17 +170,18 @@ class Metrics:
     def counted(self, table: str, count: Count, number: int = 1) -> None:
         """An `Observer`'s `counted` calls this."""
         label = self._labels.of(table)
-        if count in METADATA_COUNTS:
-            self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_")).inc(number)
-        elif count in ENGINE_COUNTS.values():
+        for counter in PROGRESS_COUNTERS:
+            if count in counter.labels:
+                self._counter(counter.spec, label, counter.labels[count]).inc(number)
+                return
+        if count in ENGINE_COUNTS.values():
             self._counter(ENGINE_PLANS, label, count.removeprefix("ran_")).inc(number)
         elif count in RECOVERY_COUNTS:
             self._counter(RECOVERIES, label, count).inc(number)
         else:
             self._counter(CONFLICTS, label).inc(number)
 
-    def verified(self, table: str, check: VerificationKind, *, passed: int = 0, mismatched: int = 0) -> None:
-        """File groups of a sample, or operations; `job_ended` counts a job's operations itself."""
+    def _verified(self, table: str, check: str, *, passed: int, mismatched: int) -> None:
         label = self._labels.of(table)
         self._counter(VERIFICATIONS, label, check, CheckResult.PASSED).inc(passed)
         self._counter(VERIFICATIONS, label, check, CheckResult.MISMATCH).inc(mismatched)
@@ -239,10 +217,10 @@ class Metrics:
                 if spec.labels[:1] == ("table",):
                     self._made[spec.name].remove_by_labels({"table": label})
         for label in added:
-            for service in (*TABLE_SERVICES, JobKind.VERIFICATION):
+            for service in NAMED:
                 for end in JobEnd:
                     self._counter(JOBS, label, service, end)
-            for check in VerificationKind:
+            for check in CHECKS:
                 for result in CheckResult:
                     self._counter(VERIFICATIONS, label, check, result)
             for step in WatchedStep:
@@ -253,12 +231,13 @@ class Metrics:
                 self._counter(RECOVERIES, label, count)
             for engine in (Engine.LOCAL, Engine.SPARK):
                 self._counter(ENGINE_PLANS, label, engine)
-            for count in sorted(METADATA_COUNTS):
-                self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
-            for service in (JobKind.CLEAN, JobKind.ROLLBACK):
-                self._counter(DELETED_FILES, label, service)
-            for spec in (DELETED_BYTES, QUARANTINE_CAPPED, ROLLED_BACK_WRITES, ARCHIVED_INSTANTS, INDEXED_COMMITS):
-                self._counter(spec, label)
+            for counter in PROGRESS_COUNTERS:
+                for kind in counter.labels.values():
+                    self._counter(counter.spec, label, kind)
+            for each in load_services():
+                for job_counter in JOB_COUNTERS[each.kind]:
+                    for labels, _ in _counted(job_counter, each.kind, JobFigures()):
+                        self._counter(job_counter.spec, label, *labels)
             for spec in (CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
                 self._counter(spec, label)
 
@@ -271,6 +250,15 @@ class Metrics:
         histogram = self._made[spec.name]
         assert isinstance(histogram, Histogram)
         return histogram.labels(*labels) if labels else histogram
+
+
+def _counted(counter: JobCounter, kind: JobKind, figures: JobFigures) -> Iterator[tuple[tuple[str, ...], float]]:
+    """What a job counted, with the labels beside the table's."""
+    found = counter.read(figures)
+    if isinstance(found, Mapping):
+        yield from (((label,), number) for label, number in found.items())
+    else:
+        yield (kind.value,) if "service" in counter.spec.labels else (), found
 
 
 def _make(spec: MetricSpec, registry: CollectorRegistry) -> Counter | Histogram:

@@ -42,7 +42,7 @@ from lakeward.daemon.web.storage_chart import storage_chart
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
-from lakeward.services.services import SERVICES, SERVICES_FOLDER, load_services
+from lakeward.services.services import SERVICES, SERVICES_FOLDER, counting_service, load_services
 
 REFRESH_SECONDS = 5
 
@@ -398,6 +398,8 @@ class Pages:
     def __init__(self) -> None:
         self.stylesheet = (TEMPLATES / "style.css").read_bytes()
         self.icon = (TEMPLATES / "icon.svg").read_bytes()
+        counting = counting_service()
+        self._states = () if counting is None else counting.states
         self._sections = tuple(
             _Section(line.kind, f"{line.folder}/page.html")
             for line in SERVICES
@@ -455,7 +457,7 @@ class Pages:
             query=query,
             page=page,
             sections=[section for section in self._sections if section.kind in detail.table.remembered],
-            storage=storage_chart(detail.storage),
+            storage=storage_chart(detail.storage, self._states),
             refresh=query.refresh,
             refresh_link=query.link(refresh=not query.refresh),
         )

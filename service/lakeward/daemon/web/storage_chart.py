@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeward.daemon.status import StorageSample
-from lakeward.services.clean.plan.storage_states import FileState
 
 WIDTH, HEIGHT = 1000, 160
 POINTS_MAX = 500
@@ -41,18 +40,19 @@ class StorageChart:
     height: int = HEIGHT
 
 
-def storage_chart(samples: Sequence[StorageSample]) -> StorageChart | None:
+def storage_chart(samples: Sequence[StorageSample], states: Sequence[str]) -> StorageChart | None:
     """None without a sample; without areas where one alone is no line.
 
     Args:
         samples: oldest first.
+        states: all that there are, the lowest first.
     """
     if not samples:
         return None
     newest = samples[-1]
     drawn = _thinned(samples)
     most = max(sample.total for sample in drawn)
-    present = [state.value for state in FileState if any(sample.bytes.get(state.value) for sample in drawn)]
+    present = [state for state in states if any(sample.bytes.get(state) for sample in drawn)]
     span = newest.at - drawn[0].at
     areas: list[Area] = []
     if span > 0 and most > 0:

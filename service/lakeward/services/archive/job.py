@@ -21,6 +21,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.archive.metrics import METRICS
 from lakeward.services.archive.plan.archive_plan import plan_archive
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver
@@ -59,6 +60,7 @@ class ArchiveService(Service[ArchiveOptions]):
     kind = JobKind.ARCHIVE
     permission = TableService.ARCHIVING
     jobs: Final = {JobKind.ARCHIVE: JobTraits(rank=1)}
+    metrics = METRICS
 
     def new_memory(self) -> ArchiveMemory:
         return ArchiveMemory()

@@ -1,4 +1,4 @@
-"""Cleaning as a service of the daemon: is a clean due, and the job that cleans.
+"""Cleaning as a service of the daemon: is a clean due, the job that cleans, and what holds the table's storage.
 
 Whether one is due follows from what the last poll saw, so that no poll lists more for it: `services/clean/plan/due.py`.
 The job scans the table itself.
@@ -25,9 +25,13 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.clean.metrics import METRICS
+from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS, newest_clean
 from lakeward.services.clean.plan.hudi_cleaner_keys import CleanRules
+from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.clean.plan.purge_rules import PurgeReason, find_due
+from lakeward.services.clean.plan.storage_states import FileState, storage_states
 from lakeward.services.clean.run.clean_choice import CleanChoice, choose_overdue, find_retention
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
@@ -79,12 +83,16 @@ class CleanMemory:
     """None before the first, and after a clean of the daemon's."""
     retentions: Mapping[str, StatedRetention] = field(default_factory=dict)
     """What was read of cleans, by the name of the timeline file."""
+    consumers: tuple[ConsumerHold, ...] | None = None
+    """How far each incremental consumer held cleaning back at the last count; None before the first."""
 
 
 class CleanService(Service[CleanRules]):
     kind = JobKind.CLEAN
     permission = TableService.CLEANING
     jobs: Final = {JobKind.CLEAN: JobTraits(rank=1)}
+    metrics = METRICS
+    states = tuple(state.value for state in FileState)
 
     def new_memory(self) -> CleanMemory:
         return CleanMemory()
@@ -128,6 +136,20 @@ class CleanService(Service[CleanRules]):
         memory: CleanMemory = care.memory
         memory.look = memory.quarantine = None
         return _reported(report, purged)
+
+    def count(self, facts: TableFacts, care: Care[CleanRules]) -> Mapping[str, int]:
+        """Asks for all slices whether a clean would take them."""
+        snapshot, storage, memory = facts.snapshot, facts.storage, care.memory
+        options, known = care.rules.options, dict(memory.retentions)
+        retention = find_retention(storage, snapshot, options, cache=known)
+        memory.retentions = known
+        outcome = CleanOutcome(CleanPolicy(), None, "", ())
+        if retention.policy is not None:
+            options = replace(options, policy=retention.policy)
+            outcome = CleanChoice(storage, snapshot.base_path, options, clock=facts.clock).outcome(snapshot)
+        states = storage_states(snapshot, outcome, load_quarantine(storage, snapshot.base_path))
+        memory.consumers = outcome.consumers
+        return {state.value: total.bytes for state, total in states.items()}
 
 
 def _overdue(facts: TableFacts, care: Care[CleanRules], quarantine: Quarantine) -> ServiceDemand:

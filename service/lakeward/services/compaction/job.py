@@ -25,6 +25,7 @@ from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.slice_input import count_merges
+from lakeward.services.compaction.metrics import METRICS
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
@@ -110,6 +111,7 @@ class TableCompaction(Service[Planner]):
         JobKind.PLAN_EXPIRY: JobTraits(rank=1),
         JobKind.COMPACTION: JobTraits(rank=1, waits_for_window=True, takes_memory=True),
     }
+    metrics = METRICS
 
     def rules(self, table: CompactionKeys) -> Planner:
         """What says what to do: with Hudi's own trigger, unless the operator gives another."""

@@ -25,6 +25,7 @@ from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.indexing.index_memory import IndexedTable, IndexMemory, IndexStatus, TeeStatus
+from lakeward.services.indexing.metrics import METRICS
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.indexing.upkeep.checks import check_indexes, is_check_due, see_indexes
 from lakeward.services.indexing.upkeep.comparisons import compare_tee, find_tee, is_comparison_due, told_comparison
@@ -52,6 +53,7 @@ class IndexService(Service[IndexSettings]):
     kind = JobKind.INDEX
     permission = TableService.INDEXING
     jobs: Final = {JobKind.INDEX: JobTraits(rank=1, takes_memory=True, writes=False)}
+    metrics = METRICS
 
     def rules(self, table: TableRules) -> IndexSettings:
         return table.section(IndexSettings)

@@ -20,6 +20,7 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.metadata.metrics import METRICS
 from lakeward.services.metadata.plan.due_before_writers import MetadataService, MetadataTrigger
 from lakeward.services.metadata.run.early_service import scan_trigger, service_metadata
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
@@ -56,6 +57,7 @@ class MetadataTableService(Service[MetadataCompactAfter]):
         JobKind.METADATA_CLEAN: JobTraits(rank=1),
         JobKind.METADATA_COMPACTION: JobTraits(rank=1, takes_memory=True),
     }
+    metrics = METRICS
 
     def rules(self, table: MetadataKeys) -> MetadataCompactAfter:
         """From how many delta commits on they are due."""

@@ -19,6 +19,7 @@ from lakeward.protocol.pending.stuck import is_begun_service
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.rollback.metrics import METRICS
 from lakeward.services.rollback.run.failed_writes import judge_quiet
 from lakeward.services.rollback.run.roll_back import find_quiet, roll_back_writes
 from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
@@ -33,6 +34,7 @@ class RollbackService(Service[None]):
     kind = JobKind.ROLLBACK
     permission = TableService.ROLLBACK
     jobs: Final = {JobKind.ROLLBACK: JobTraits(rank=1)}
+    metrics = METRICS
 
     def demand(self, facts: TableFacts, care: Care[None]) -> Mapping[JobKind, ServiceDemand]:
         return {self.kind: self._demand(facts, care)}

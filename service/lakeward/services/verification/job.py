@@ -18,6 +18,7 @@ from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.service import Care, JobOrder, JobTraits, Service
+from lakeward.services.verification.metrics import METRICS
 from lakeward.services.verification.sample_verification import verify_sample
 
 SAMPLE_GROUPS = 4
@@ -30,6 +31,7 @@ class VerificationService(Service[None]):
     jobs: Final = {
         JobKind.VERIFICATION: JobTraits(rank=2, waits_for_window=True, takes_memory=True, writes=False),
     }
+    metrics = METRICS
 
     def run(self, table: ServicedTable, care: Care[None], order: JobOrder) -> JobReport:
         lately = order.unsampled.instants
