@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
@@ -76,6 +77,33 @@ def test_options_that_many_verbs_share_are_explained_once(capsys: pytest.Capture
     assert run(["clean", "--help"]) == 0
     named = capsys.readouterr().out.partition("Shared options, which `lakeward help options` explains:")
     assert "--lock-zookeeper-path," in named[2] and "--lock-wait" not in named[0]
+
+
+def test_an_option_of_twenty_verbs_is_shared() -> None:
+    """Help does not explain one option twenty times: it is in a panel of shared options."""
+    own: Counter[str] = Counter()
+    for words, _ in all_verbs():
+        parameters = command_of(words).params
+        shared = set(chain.from_iterable(shared_by_panel(parameters).values()))
+        own.update(each.opts[0] for each in parameters if each.param_type_name == "option" and each not in shared)
+    assert [name for name, verbs in own.items() if verbs >= 20] == []
+
+
+def test_help_lists_the_verbs_in_four_panels(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-h`, `--help` and `help` list all verbs but old names, by panels; of a group its `-h` lists those in it."""
+    texts = []
+    for words in (["-h"], ["--help"], ["help"]):
+        assert run(words) == 0
+        texts.append(capsys.readouterr().out)
+    assert len(PANELS) == 4 and len(set(texts)) == 1
+    found = [texts[0].index(f"\n{panel}:\n") for panel in PANELS]
+    assert found == sorted(found)
+    for verb in chain.from_iterable(PANELS.values()):
+        assert (f"\n  {verb.name} " in texts[0]) is not bool(verb.now), verb.name
+        if verb.verbs:
+            assert run([verb.name, "-h"]) == 0
+            listed = capsys.readouterr().out
+            assert all((f"\n  {each.name} " in listed) is not bool(each.now) for each in verb.verbs), verb.name
 
 
 def test_the_version_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:

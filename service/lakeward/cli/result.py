@@ -40,6 +40,14 @@ DebugOption = Annotated[
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
+DryRunOption = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Dry run: report in detail what would be done, and change nothing.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
 ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]
 
 

@@ -15,7 +15,7 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.protocol.table_birth import check_is_free, create_table
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.new_keys import KeyGeneratorKind
@@ -95,7 +95,7 @@ def create(
     ] = NewLayout.DEFAULT,
     paths: StatedPaths,
     stated: StatedIndexes,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Dry run: show its properties, write nothing.")] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Make a new table, without rows.
 

@@ -25,7 +25,7 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.store import AWAY
 from lakeward.cli.options.values import parse_option, parse_pairs
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.index.index_type import OWN_TYPES, IndexType
 from lakeward.index.out_of_use import check_in_use
@@ -128,9 +128,7 @@ def write(
     stated_filter: StatedBloomFilter,
     engine: StatedEngine,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: list which file groups would take how many rows; write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Write rows into a table, as one commit that Hudi's readers and writers can continue from.
 

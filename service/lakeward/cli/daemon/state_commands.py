@@ -15,7 +15,7 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.options.store import UrlOption, read_settings, store_url
-from lakeward.cli.result import PARTIAL_EXIT, Result
+from lakeward.cli.result import PARTIAL_EXIT, DryRunOption, Result
 from lakeward.daemon.rebuild import RebuildReport, rebuild_store
 from lakeward.state.migration import SchemaStatus, migrate, schema_status
 from lakeward.storage.storage_of_url import open_storage
@@ -68,9 +68,7 @@ def rebuild(
     ] = None,
     config: ConfigOption = None,
     url: UrlOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be found, change nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Fill the store again from the timelines: after it was lost or damaged, or when an old backup came back.
 

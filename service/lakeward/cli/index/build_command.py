@@ -19,7 +19,7 @@ from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, index_in_use, own_index
 from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.index.index_type import IndexType
 from lakeward.index.settlement import check_not_built
 from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
@@ -55,9 +55,7 @@ def build(
     engine: StatedEngine,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be read, write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     url: DatabaseOption = None,
 ) -> Result:
     """Build an index of a table from its rows. The table's rows and timeline are read only; no lock is taken.

@@ -18,7 +18,7 @@ from lakeward.cli.index.group import dropped, work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, check_not_chosen, own_index
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.services.metadata_commands import remove_partition
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index_type import IndexType
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
 
 KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="Index type.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
 
 
 def rebuild(
@@ -44,9 +43,7 @@ def rebuild(
     # Of old command lines with --type metadata, which end with a hint and not with an option that is not known.
     writers: Annotated[str | None, typer.Option(hidden=True)] = None,
     lock: Annotated[str | None, typer.Option(hidden=True)] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be read, write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Rebuild an index of Lakeward's own, because it is wrong or damaged.
 

@@ -17,7 +17,7 @@ from lakeward.base.quantities import format_duration
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.values import parse_pairs
-from lakeward.cli.result import Result, shown
+from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
@@ -69,12 +69,7 @@ def archive(
         ),
     ] = None,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Dry run: list the instants that would be archived and why not more, and write nothing."
-        ),
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Move the oldest commits, cleans and rollbacks from the active timeline into the archive, as Hudi's writers do.
 

@@ -21,7 +21,7 @@ from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.engine.task.entry import check_order_at
 from lakeward.services.together.versions.plan.layout_change import Layout
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """So many file groups or files are named for people; JSON has all."""
-
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Dry run: report what would be changed and why, write nothing.")
-]
 
 
 def _check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) -> None:

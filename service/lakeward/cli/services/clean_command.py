@@ -19,7 +19,7 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.plan_options import check_partitions
 from lakeward.cli.options.values import parse_option, parse_pairs
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.services.clean_view import cleaned_result, planned_result
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
@@ -130,9 +130,7 @@ def clean(
         ),
     ] = None,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: list what would be deleted; change nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.
 

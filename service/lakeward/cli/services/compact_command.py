@@ -27,7 +27,7 @@ from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_command import decision_as_json, preview_result
 from lakeward.cli.progress import open_view
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, interruptible
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
@@ -74,9 +74,7 @@ def compact(
             help="How long to wait for a concurrent write that publishing this compaction would make fail; default 1m.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be compacted, write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     verify: Annotated[
         bool | None,
         typer.Option(

@@ -17,7 +17,7 @@ from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.progress import open_view
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, interruptible, judge_of
 from lakeward.cli.services.metadata_view import metadata_done_as_json, metadata_headlines
 from lakeward.cli.terminal import Rendered, Terminal
@@ -35,19 +35,11 @@ if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings
 
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be removed, write nothing.")]
-
-
-ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]
-
-
 def compact(
     *,
     opened: ZonedTable,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be compacted, write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Read every new file back; default --verify.")
     ] = None,
@@ -70,9 +62,7 @@ def clean(
     *,
     opened: ZonedTable,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: list the files that would be deleted, delete nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Delete the files of the metadata table that its compactions replaced and no reader can need any more.
 

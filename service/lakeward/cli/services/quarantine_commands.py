@@ -27,7 +27,7 @@ from lakeward.base.quantities import (
 from lakeward.cli.configured_table import OpenedTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.values import parse_option
-from lakeward.cli.result import Result, shown
+from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.services.clean_view import purged_as_json, render_purged
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
@@ -40,8 +40,6 @@ from lakeward.services.together.quarantine_restore import RestoredRun, restore_r
 from lakeward.table.quarantine import Quarantine, QuarantinedRun, load_quarantine
 
 _KEEP_SECONDS = 7 * 24 * 3600.0
-
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Dry run: report what would be done, change nothing.")]
 
 
 def list_runs(

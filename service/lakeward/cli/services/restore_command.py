@@ -17,7 +17,7 @@ from lakeward.base.errors import Cancelled, UsageError
 from lakeward.base.quantities import format_instant, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.services.together.restore.run.restore import Restored, preview_restore
 from lakeward.services.together.restore.run.restore import restore as restore_table
@@ -34,9 +34,7 @@ def restore(
         typer.Option("--to", metavar="COMMIT", help="The instant of the commit to go back to, or of its savepoint."),
     ],
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: list what would be lost, by commit, and write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Take the table back to a commit. Whatever completed after it is deleted for good, rows included.
 

@@ -17,7 +17,7 @@ from lakeward.base.errors import Cancelled
 from lakeward.base.quantities import format_time
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.services.rollback.run.roll_back import (
@@ -43,10 +43,7 @@ def rollback(
         ),
     ] = None,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Dry run: list what would be rolled back, file by file, and write nothing."),
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Roll back writes whose writer died: delete their files, their part of the metadata table, and their instants.
 

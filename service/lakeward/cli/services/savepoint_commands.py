@@ -18,7 +18,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_duration, format_size, format_time
 from lakeward.cli.configured_table import OpenedTable, ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import Result, shown
+from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Column, Rendered, new_table
 from lakeward.services.savepoint.run import create_savepoint, delete_savepoint, find_pinned, preview_savepoint
@@ -35,9 +35,7 @@ def create(
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment; shown by `list`.")] = "",
     user: Annotated[str | None, typer.Option(metavar="NAME", help="User; by default the user of this process.")] = None,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what it would keep, write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Keep all files as of a commit, until the savepoint is deleted.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,7 +27,7 @@ from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_command import engines_as_json, plan_as_json, render_engines, render_plan
-from lakeward.cli.result import Result, Show
+from lakeward.cli.result import DryRunOption, Result, Show
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.services import archive_command, clean_view, rollback_command
 from lakeward.cli.services.compact_command import compaction_error, render_report, report_as_json
@@ -61,9 +61,7 @@ def service(
     *,
     opened: ZonedTable,
     stated: StatedLocks,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be done, step by step; write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     engine: StatedEngine,
     show: Show,
 ) -> Result:

@@ -16,7 +16,7 @@ import typer
 from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.result import Result
+from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.protocol.pending.pending_work import PendingWork, pending_work
 from lakeward.protocol.refusals.eligibility import TableService
@@ -44,9 +44,7 @@ def unschedule(
             "rollback.silent_after.",
         ),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Dry run: report what would be unscheduled, write nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> Result:
     """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again.
 

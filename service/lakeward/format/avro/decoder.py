@@ -233,8 +233,8 @@ class _Columns:
 
 _NODE, _NODES = record(NODE), records(NODE)
 _READ = types.int64(U8_IN, types.int64, types.int64, _NODE, types.boolean, U8)
-"""Of what reads one value that is not null: data, where the value begins, where the record ends, its node, whether to
-fill, the heap. What it returns is the place behind the value, or minus the fault."""
+"""The signature of a reader of one value that is not null: data, where the value begins, where the record ends, its
+node, whether to fill, the heap. It returns the place behind the value, or minus the fault."""
 
 
 @kernel(types.int64(U8_IN, types.int64, types.int64, _NODE, types.boolean, I32, I64))
