@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import BinaryIO, TypeVar
 
-from lakeward.storage.storage import FileStatus, RenamingStorage
+from lakeward.storage.local import TEMPORARY_SUFFIX
+from lakeward.storage.storage import FileStatus, RenamingStorage, join, parent
 
 T = TypeVar("T")
 
@@ -31,6 +32,9 @@ TEARABLE = ("close", "create")
 
 
 class CalledStorage(ABC):
+    _torn = "torn"
+    """What the name of a file ends in that a process died over, before the suffix of temporary files."""
+
     def __init__(self, inner: RenamingStorage) -> None:
         self._inner = inner
 
@@ -38,8 +42,11 @@ class CalledStorage(ABC):
     def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
         """Carry the call out, or what goes wrong with it; `tear` leaves what a process that dies over it leaves."""
 
-    @abstractmethod
-    def _tear_create(self, path: str, data: bytes) -> None: ...
+    def _tear_create(self, path: str, data: bytes) -> None:
+        # Real storage writes under a temporary name, so this is all that a torn create leaves.
+        temporary = join(parent(path), f".{path.rpartition('/')[2]}.{self._torn}{TEMPORARY_SUFFIX}")
+        if self._inner.stat(temporary) is None:
+            self._inner.create(temporary, data[: len(data) // 2])
 
     @abstractmethod
     def _tear_output(self, path: str, file: BinaryIO) -> None: ...

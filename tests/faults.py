@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, TypeVar
 
-from lakeward.storage.local import TEMPORARY_SUFFIX, LocalStorage
+from lakeward.storage.local import LocalStorage
 from tests.called_storage import TEARABLE, WRITES, CalledStorage
 from tests.runs import ASKED, NIGHTLY
 
@@ -105,12 +105,6 @@ class FaultyStorage(CalledStorage, Faulted):
         return self._carry_out(self.calls, f"{name} {path}", act, tear)
 
     _call = call
-
-    def _tear_create(self, path: str, data: bytes) -> None:
-        # The real adapter writes under a temporary name, so this is all that a torn create leaves.
-        temporary = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.torn{TEMPORARY_SUFFIX}")
-        with open(temporary, "wb") as file:
-            file.write(data[: len(data) // 2])
 
     def _tear_output(self, path: str, file: BinaryIO) -> None:
         file.flush()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable
 from typing import BinaryIO, TypeVar
 
-from lakeward.storage.local import TEMPORARY_SUFFIX
 from tests.called_storage import CalledStorage
 from tests.faults import Fault, Faulted
 from tests.simulation.memory_storage import MemoryStorage
@@ -26,13 +24,6 @@ class FaultyMemory(CalledStorage, Faulted):
         self._live()
         self.before(f"{name} {path}")
         return self._carry_out(self.calls, f"{name} {path}", act, tear)
-
-    def _tear_create(self, path: str, data: bytes) -> None:
-        # The real adapter writes under a temporary name, so this is all that a torn create leaves.
-        name = f".{posixpath.basename(path)}.torn{TEMPORARY_SUFFIX}"
-        temporary = posixpath.join(posixpath.dirname(path), name)
-        if self._inner.stat(temporary) is None:
-            self._inner.create(temporary, data[: len(data) // 2])
 
     def _tear_output(self, path: str, file: BinaryIO) -> None:
         """A file whose writer died before it was closed is there with what was flushed."""

@@ -1,4 +1,4 @@
-"""One run of the small simulation: two processes compact one table beside writers, and everything goes wrong.
+"""The small kind of history: two processes compact one table beside writers, and everything goes wrong.
 
 a while of everything      writers write, processes plan, merge, publish, roll back, unschedule, pause, die
 then peace                 faults stop, writers finish, one process brings the table to rest
@@ -31,10 +31,10 @@ from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import Compactor
 from tests.faults import Killed
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
-from tests.simulation.memory_storage import MemoryStorage
+from tests.simulation.history import History
 from tests.simulation.process_storage import Fault, Faults, ProcessStorage
-from tests.simulation.world import Actor, Process, SimulatedClock, SimulatedProcesses, Violation, World, simulated
-from tests.simulation.writer import Writer, create_table, write_for_ever
+from tests.simulation.world import Process, SimulatedClock, SimulatedProcesses
+from tests.simulation.writer import create_table
 
 SETTINGS = {
     "planner.small_base_size": "1",
@@ -55,17 +55,15 @@ SETS_CLOCKS = 0.4
 PEACE_SECONDS = 3600.0
 
 
-class CompactorRun:
-    """What a seed stands for: the table, who works on it, and what goes wrong."""
+class Compactors(History):
+    """The table, the processes at work on it, and what goes wrong."""
 
     def __init__(self, seed: int) -> None:
-        self.world = world = World(seed)
-        random = world.random
+        super().__init__(seed)
+        world, random = self.world, self.world.random
         self.errors: Counter[str] = Counter()
         self.plans = 0
-        self.peace = False
         self._processes: dict[int, SimulatedProcesses] = {}
-        self.storage = MemoryStorage(lambda: world.wall)
         expire = random.choice([None, None, 300.0])
         world.switching = random.choice([0.0, 0.02, 0.1, 0.3])
         kinds = [kind for kind in Fault if random.random() < 0.6]
@@ -80,6 +78,7 @@ class CompactorRun:
         self.table = create_table(
             world, self.storage, "/t", partitions=random.randint(1, 2), lock_expire_seconds=expire
         )
+        self.tables = [self.table]
         self.storage.watch = self.table.watch.changed
         self.dispatch_fails = random.choice([0.0, 0.0, 0.1])
         self.longest = random.choice([1.0, 10.0, 130.0])
@@ -96,57 +95,28 @@ class CompactorRun:
             f"lock={self.lock} kind={kind} hosts={self.hosts}",
         )
 
-    def run(self) -> None:
-        world = self.world
-        try:
-            with simulated(world):
-                for number in range(2):
-                    process = world.new_process(f"writer-{number}", f"writers-{number}")
-                    writer = Writer(self.table, process)
-                    dies = world.random.choice([0.0, 0.2])
-                    write = partial(
-                        write_for_ever,
-                        writer,
-                        dies=dies,
-                        busy=(5.0, 90.0) if self.is_about_takeovers else (1.0, 20.0),
-                        stop=lambda: self.peace,
-                    )
-                    world.spawn(process.name, process, write)
-                for number, host in enumerate(self.hosts):
-                    first = world.new_process(f"daemon-{number}", host)
-                    world.spawn(first.name, first, partial(self._compact_for_ever, first), after=number * 5.0)
-                if self.sets_clocks:
-                    process = world.new_process("clocks", "nowhere")
-                    world.spawn(
-                        process.name, process, partial(world.set_clocks, process, self.hosts, lambda: self.peace)
-                    )
-                world.run(seconds=self.seconds)
-                self._come_to_rest()
-        finally:
-            world.end()
+    def live(self) -> None:
+        for number in range(2):
+            self.spawn_writer(number, self.table, busy=(5.0, 90.0) if self.is_about_takeovers else (1.0, 20.0))
+        for number, host in enumerate(self.hosts):
+            self.spawn(f"daemon-{number}", host, self._compact_for_ever, after=number * 5.0)
+        if self.sets_clocks:
+            self.spawn_clocks(self.hosts)
+        self.world.run(seconds=self.seconds)
 
-    def _come_to_rest(self) -> None:
+    def come_to_rest(self) -> None:
         world = self.world
-        world.say("*** world", "peace")
         world.run(seconds=max(0.0, world.asleep_until - world.time))
         self.peace = True
         self.faults.kinds = ()
-        world.run(seconds=PEACE_SECONDS, until=lambda: not world._actors)
-        if world._actors:
-            world.broken(f"{[actor.name for actor in world._actors]} do not come to an end")
-        process = world.new_process("writer-9", "writers-9")
-
-        def finish() -> None:
-            writer = Writer(self.table, process)
-            while self.table.dead_writes:
-                writer.roll_back()
-
-        world.spawn(process.name, process, finish)
-        world.run(seconds=PEACE_SECONDS, until=lambda: not world._actors)
-        last = world.new_process("daemon-9", self.hosts[0])
+        self._run_to_the_end()
+        if world.actors:
+            world.broken(f"{[actor.name for actor in world.actors]} do not come to an end")
+        self.spawn_last_writer(9)
+        self._run_to_the_end()
         done: list[bool] = []
 
-        def compact_all() -> None:
+        def compact_all(last: Process) -> None:
             world.sleep(last, 130.0)  # heartbeats of the other host's dead run out
             everything = planner_of(CompactionType.FULL, GroupFilter(), {})
             storage = ProcessStorage(world, last, self.storage, Faults())
@@ -162,18 +132,17 @@ class CompactorRun:
                 world.broken(f"still work after peace: {report}")
             done.append(True)
 
-        world.spawn(last.name, last, compact_all)
-        world.run(seconds=PEACE_SECONDS, until=lambda: not world._actors)
+        self.spawn("daemon-9", self.hosts[0], compact_all)
+        self._run_to_the_end()
         if not done:
             world.broken("the last process did not finish")
         self.table.watch.check_at_rest()
-        if world.violation is not None:
-            raise Violation(world.violation)
+
+    def _run_to_the_end(self) -> None:
+        self.world.run(seconds=PEACE_SECONDS, until=lambda: not self.world.actors)
 
     def _compact_for_ever(self, first: Process) -> None:
         world, process = self.world, first
-        actor = world.current
-        assert actor is not None
         while not self.peace:
             try:
                 storage = ProcessStorage(world, process, self.storage, self.faults)
@@ -183,17 +152,11 @@ class CompactorRun:
             except Killed:
                 if world.ended:
                     raise
-                process = self._restart(actor, first)
+                process = self.restart(first.name.partition("#")[0], first.host, within=200.0)
         # Locks of its dead processes, which no other host may judge, are freed by their own host.
         storage = ProcessStorage(world, process, self.storage, Faults())
         while not self._compact_once(process, storage):
             world.sleep(process, 10.0)
-
-    def _restart(self, actor: Actor, first: Process) -> Process:
-        process = self.world.new_process(first.name.partition("#")[0], first.host)
-        actor.process = process
-        self.world.sleep(process, self.world.random.uniform(1.0, 200.0))
-        return process
 
     def _compact_once(self, process: Process, storage: ProcessStorage) -> bool:
         world = self.world
@@ -251,15 +214,3 @@ class CompactorRun:
 def choose_nothing(*given: object) -> PlanOutcome:
     """A planner by which a run only finishes what is pending."""
     return PlanOutcome((), ())
-
-
-def run_seed(seed: int) -> CompactorRun:
-    """One run. A failure carries the seed, and the end of what happened."""
-    run = CompactorRun(seed)
-    try:
-        run.run()
-    except BaseException as error:
-        trace = "\n".join(run.world.trace[-60:])
-        error.add_note(f"LAKEWARD_SEED={seed} repeats this run, which ended so:\n{trace}")
-        raise
-    return run

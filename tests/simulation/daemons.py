@@ -1,4 +1,4 @@
-"""One run of the large simulation: two daemons, whole but for Spark and HTTP, share a store and service several tables.
+"""The large kind of history: two daemons, whole but for Spark and HTTP, share a store and service several tables.
 
     a while of everything   writers write, storage and store fail, processes pause, die, stop and start again, operators
                             pause and resume tables, configurations are reloaded
@@ -71,7 +71,7 @@ from lakeward.table.timeline.service_instants import ServiceName
 from tests.faults import Killed
 from tests.simulation.compactors import SETTINGS
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
-from tests.simulation.memory_storage import MemoryStorage
+from tests.simulation.history import History
 from tests.simulation.process_storage import Fault, Faults, ProcessStorage
 from tests.simulation.reader import read_timeline
 from tests.simulation.world import (
@@ -80,11 +80,9 @@ from tests.simulation.world import (
     SimulatedClock,
     SimulatedProcesses,
     Turnstile,
-    Violation,
     World,
-    simulated,
 )
-from tests.simulation.writer import Table, Writer, create_table, write_for_ever
+from tests.simulation.writer import Table, create_table
 
 T = TypeVar("T")
 
@@ -299,7 +297,7 @@ class TraceLog:
 class Daemon:
     """One start of one daemon."""
 
-    def __init__(self, run: DaemonsRun, process: Process, settings: Settings) -> None:
+    def __init__(self, run: Daemons, process: Process, settings: Settings) -> None:
         world = run.world
         self.process = process
         self.settings = settings
@@ -396,26 +394,24 @@ def _no_check(check: object, task_attempt: int) -> object:
     raise AssertionError("verification is not simulated")
 
 
-class DaemonsRun:
-    """What a seed stands for: the tables, the daemons, the operator, and what goes wrong."""
+class Daemons(History):
+    """The tables, the daemons, the operator, and what goes wrong."""
 
     def __init__(self, seed: int, *, all_services: bool = False) -> None:
         """
         Args:
             all_services: writers leave it to the daemons to roll back, clean and archive, too.
         """
-        self.world = world = World(seed)
-        random = world.random
+        super().__init__(seed)
+        world, random = self.world, self.world.random
         self.constants = MonkeyPatch()
         """What no operator sets, with other values; undone after the run."""
         self.all_services = all_services
         self.retained = random.choice([1, 2, 3]) if all_services else None
         self.done: Counter[JobKind] = Counter()
         """Jobs that came to something, as the store says."""
-        self.storage = MemoryStorage(lambda: world.wall)
         self.store = empty_store()
         self.store_id = self.store.store_id()
-        self.peace = False
         world.switching = random.choice([0.0, 0.02, 0.1])
         kinds = tuple(kind for kind in Fault if random.random() < 0.6)
         pause = random.choice([(10.0, 30.0), (80.0, 200.0)])
@@ -532,45 +528,28 @@ class DaemonsRun:
         self.storage.watch = changed
         return tables
 
-    def run(self) -> None:
+    def live(self) -> None:
         world = self.world
-        try:
-            with simulated(world):
-                for number, table in enumerate(self.tables):
-                    process = world.new_process(f"writer-{number}", f"writers-{number}")
-                    dies = world.random.choice([0.0, 0.2])
-                    write = partial(
-                        write_for_ever,
-                        Writer(table, process),
-                        dies=dies,
-                        busy=(1.0, 30.0),
-                        stop=lambda: self.peace,
-                        plans=0.0 if table.watch.shadow else 0.3,
-                        services=not self.all_services,
-                    )
-                    world.spawn(process.name, process, write)
-                for number, host in enumerate(self.hosts):
-                    first = world.new_process(f"daemon-{number}", host)
-                    world.spawn(first.name, first, partial(self._daemon_for_ever, number, first), after=number * 7.0)
-                operator = world.new_process("operator", "operators")
-                world.spawn(operator.name, operator, partial(self._operate, operator))
-                if self.freezes:
-                    signals = world.new_process("signals", "operators")
-                    world.spawn(signals.name, signals, partial(self._freeze, signals))
-                if world.random.random() < SETS_CLOCKS:
-                    clocks = world.new_process("clocks", "nowhere")
-                    world.spawn(clocks.name, clocks, partial(world.set_clocks, clocks, (), lambda: self.peace))
-                world.run(seconds=max(BUSY_SECONDS) if self.freezes else world.random.choice(BUSY_SECONDS))
-                self._come_to_rest()
-        finally:
-            world.end()
+        for number, table in enumerate(self.tables):
+            plans = 0.0 if table.watch.shadow else 0.3
+            self.spawn_writer(number, table, busy=(1.0, 30.0), plans=plans, services=not self.all_services)
+        for number, host in enumerate(self.hosts):
+            self.spawn(f"daemon-{number}", host, partial(self._daemon_for_ever, number), after=number * 7.0)
+        self.spawn("operator", "operators", self._operate)
+        if self.freezes:
+            self.spawn("signals", "operators", self._freeze)
+        if world.random.random() < SETS_CLOCKS:
+            self.spawn_clocks(())
+        world.run(seconds=max(BUSY_SECONDS) if self.freezes else world.random.choice(BUSY_SECONDS))
+
+    def end(self) -> None:
+        super().end()
+        self.constants.undo()
 
     # ------------------------------------------------------------------------------------------------ actors
 
     def _daemon_for_ever(self, number: int, first: Process) -> None:
         world, process = self.world, first
-        actor = world.current
-        assert actor is not None
         while True:
             daemon = Daemon(self, process, self.settings)
             self.daemons.append(daemon)
@@ -581,8 +560,7 @@ class DaemonsRun:
                     raise
             self.daemons.remove(daemon)
             self.crowded += daemon.runner.crowded
-            process = actor.process = world.new_process(f"daemon-{number}", first.host)
-            world.sleep(process, world.random.uniform(1.0, 100.0))
+            process = self.restart(f"daemon-{number}", first.host, within=100.0)
 
     def _operate(self, process: Process) -> None:
         """Pause and resume tables, reload configurations, stop daemons."""
@@ -661,9 +639,8 @@ class DaemonsRun:
                     if view.scanned_at is not None:
                         self.scanned_at[name] = max(self.scanned_at.get(name, 0.0), view.scanned_at)
 
-    def _come_to_rest(self) -> None:
+    def come_to_rest(self) -> None:
         world = self.world
-        world.say("*** world", "peace")
         self.peace = True
         self.faults.kinds = self.store_faults.kinds = ()
         self.store_faults.chance = 0.0
@@ -674,19 +651,13 @@ class DaemonsRun:
             self.store.controls.add(
                 ControlRecord(ControlKind.RESUME, TargetKind.TABLE, table.base_path, "peace", "us", at=world.wall)
             )
-        cleaner = world.new_process("writer-99", "writers-99")
-
-        def finish() -> None:
-            for table in self.tables:
-                while table.dead_writes and not self.all_services:
-                    Writer(table, cleaner).roll_back()
 
         def writers() -> list[str]:
-            return [actor.name for actor in world._actors if actor.name.startswith(("writer", "operator"))]
+            return [actor.name for actor in world.actors if actor.name.startswith(("writer", "operator"))]
 
         if not world.run(seconds=PEACE_SECONDS, until=lambda: not writers()):
             world.broken(f"{writers()} do not come to an end")
-        world.spawn(cleaner.name, cleaner, finish)
+        self.spawn_last_writer(99, rolls_back=not self.all_services)
         if not world.run(seconds=PEACE_SECONDS, until=lambda: not writers()):
             world.broken(f"{writers()} do not come to an end")
         if not world.run(seconds=PEACE_SECONDS, until=self._is_at_rest):
@@ -699,8 +670,6 @@ class DaemonsRun:
                 table.watch.check_at_rest()
         self._check_store()
         self.crowded += sum(daemon.runner.crowded for daemon in self.daemons)
-        if world.violation is not None:
-            raise Violation(world.violation)
 
     def _is_at_rest(self) -> bool:
         return not self._what_is_left()
@@ -772,17 +741,3 @@ class DaemonsRun:
             observed = self.store.observations.plans(table.base_path)
             if observed and not table.watch.shadow:
                 self.world.broken(f"the store shows plans at rest: {observed}")
-
-
-def run_seed(seed: int, *, all_services: bool = False) -> DaemonsRun:
-    """One run. A failure carries the seed, and the end of what happened."""
-    run = DaemonsRun(seed, all_services=all_services)
-    try:
-        run.run()
-    except BaseException as error:
-        trace = "\n".join(run.world.trace[-80:])
-        error.add_note(f"LAKEWARD_SEED={seed} repeats this run, which ended so:\n{trace}")
-        raise
-    finally:
-        run.constants.undo()
-    return run

@@ -9,14 +9,12 @@ PAUSE       the process stops for ten seconds to ten minutes, in front of the ca
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, TypeVar
 
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK
-from lakeward.storage.local import TEMPORARY_SUFFIX
 from tests.called_storage import WRITES, CalledStorage
 from tests.faults import Killed
 from tests.simulation.memory_storage import MemoryStorage
@@ -61,6 +59,7 @@ class ProcessStorage(CalledStorage):
         self._world = world
         self._process = process
         self._faults = faults
+        self._torn = str(process.pid)
 
     def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
         if self._faults.kinds and name in WRITES and self._world.random.random() < WAKES:
@@ -85,13 +84,6 @@ class ProcessStorage(CalledStorage):
                 self._do(name, path, act)
         self._world.kill(self._process)
         raise Killed(name)
-
-    def _tear_create(self, path: str, data: bytes) -> None:
-        # The real adapter writes under a temporary name, so this is all that a torn create leaves.
-        name = f".{posixpath.basename(path)}.{self._process.pid}{TEMPORARY_SUFFIX}"
-        temporary = posixpath.join(posixpath.dirname(path), name)
-        if self._inner.stat(temporary) is None:
-            self._inner.create(temporary, data[: len(data) // 2])
 
     def _tear_output(self, path: str, file: BinaryIO) -> None:
         """A file whose writer died before it was closed is not there."""

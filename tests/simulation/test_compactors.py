@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.compactors import run_seed
-from tests.simulation.seeds import EACH_CHUNK, run_chunk
+from tests.simulation.compactors import Compactors
+from tests.simulation.history import EACH_CHUNK, play_chunk
 
 RUNS = 240
 
@@ -14,9 +14,9 @@ RUNS = 240
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_two_processes_one_table(chunk: int) -> None:
     """All of `invariants.py` is true at every moment; in the end one process brings the table to rest."""
-    run_chunk(chunk, RUNS, run_seed)
+    play_chunk(chunk, RUNS, Compactors)
 
 
 def test_a_seed_is_a_run() -> None:
     """The same seed does the same, call for call."""
-    assert run_seed(4).world.trace == run_seed(4).world.trace
+    assert Compactors(4).play().world.trace == Compactors(4).play().world.trace

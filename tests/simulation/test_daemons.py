@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
-from tests.simulation.daemons import run_seed
-from tests.simulation.seeds import EACH_CHUNK, run_chunk
+from tests.simulation.daemons import Daemons
+from tests.simulation.history import EACH_CHUNK, play_chunk
 
 RUNS = 40
 RUNS_OF_ALL_SERVICES = 8
@@ -20,22 +20,22 @@ BUSY = 21
 def test_two_daemons_several_tables(chunk: int) -> None:
     """All of `invariants.py` is true at every moment, and a lease has one safe holder; in the end no work is left,
     every table is polled, and the store says what the timelines say."""
-    run_chunk(chunk, RUNS, run_seed)
+    play_chunk(chunk, RUNS, Daemons)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_all_services(chunk: int) -> None:
     """The same where writers leave it to the daemons to roll failed writes back, to clean and to archive."""
-    run_chunk(chunk, RUNS_OF_ALL_SERVICES, partial(run_seed, all_services=True))
+    play_chunk(chunk, RUNS_OF_ALL_SERVICES, partial(Daemons, all_services=True))
 
 
 def test_each_service_has_something_to_do() -> None:
     """Or the test above proves nothing."""
-    done = run_seed(BUSY, all_services=True).done
+    done = Daemons(BUSY, all_services=True).play().done
     assert all(done[service] for service in TABLE_SERVICES if service is not JobKind.INDEX), done
 
 
 def test_a_seed_is_a_run() -> None:
     """The same seed does the same, call for call."""
-    assert run_seed(3).world.trace == run_seed(3).world.trace
+    assert Daemons(3).play().world.trace == Daemons(3).play().world.trace

@@ -108,7 +108,8 @@ class World:
         """What else must be true whenever an actor gave the turn back."""
         self.acting: Process | None = None
         """Whose call changes the storage just now."""
-        self._actors: list[Actor] = []
+        self.actors: list[Actor] = []
+        """Those that are not done."""
         self._timers: list[Timer] = []
         self._current: Actor | None = None
         self._excited_until = 0.0
@@ -132,7 +133,7 @@ class World:
     def spawn(self, name: str, process: Process, body: Callable[[], None], *, after: float = 0.0) -> Actor:
         actor = Actor(name, process, body, wake=self.time + after)
         actor.go.acquire()
-        self._actors.append(actor)
+        self.actors.append(actor)
         threading.Thread(target=self._live, args=(actor,), name=name, daemon=True).start()
         return actor
 
@@ -203,7 +204,7 @@ class World:
         for process in asleep:
             process.suspended += seconds
             process.paused_until = max(process.paused_until, self.time) + seconds
-        for actor in self._actors:
+        for actor in self.actors:
             if actor.process in asleep:
                 actor.wake = max(actor.wake, self.time) + seconds
         for timer in self._timers:
@@ -262,7 +263,7 @@ class World:
             if until():
                 return True
             nexts: list[tuple[float, Actor | Timer]] = [
-                (max(actor.wake, actor.process.paused_until), actor) for actor in self._actors if not actor.done
+                (max(actor.wake, actor.process.paused_until), actor) for actor in self.actors if not actor.done
             ]
             nexts += [(max(timer.due, timer.process.paused_until), timer) for timer in self._timers]
             ready = [who for at, who in nexts if at <= self.time]
@@ -288,7 +289,7 @@ class World:
         self.ended = True
         for process in self.processes.values():
             process.dead = True
-        for actor in self._actors:
+        for actor in self.actors:
             while not actor.done:
                 self._resume(actor)
 
@@ -301,7 +302,7 @@ class World:
             error, actor.error = actor.error, None
             raise error
         if actor.done:
-            self._actors.remove(actor)
+            self.actors.remove(actor)
 
     def _ring(self, timer: Timer) -> None:
         timer.due = self.time + timer.interval
