@@ -49,7 +49,7 @@ run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing t
 
 # Some tests wait for others, for daemons and for JVMs, so two cores have work for three.
 test: .venv/ready ## Run the tests that CI runs, real Hudi included; says what it took, and the bound of 20 minutes
-	@began=$$(date +%s); $(BIN)/python -m pytest -n 3 --dist worksteal -m "not wide" --durations=30; \
+	@began=$$(date +%s); LAKEWARD_TURNS=1 $(BIN)/python -m pytest -n 3 --dist worksteal -m "not wide" --durations=30; \
 		ended=$$?; echo "make test took $$(( $$(date +%s) - began )) s; on two quiet cores it is to take 1200 s at most"; exit $$ended
 
 nightly: .venv/ready ## Run everything: all marks, each series whole, COUNT tables by chance judged by Hudi; says what it took

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from lakeward.protocol import serviced_table
-from tests.runs import ASKED, EXAMPLES, MOST, extent, runs, spread
+from tests.runs import ASKED, EXAMPLES, MOST, extent, in_turn, runs, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,9 +63,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unmarked := [item.nodeid for item in uses_hudi if item.get_closest_marker("interop") is None]:
         raise pytest.UsageError(f"Real Hudi is used without the mark `interop`: {', '.join(unmarked)}")
     yield  # what is not asked for goes
+    _leave_to_other_commits(config, items)
     if MOST is not None:
         _cut_short(config, items)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def _leave_to_other_commits(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Heavy tests take turns."""
+    names = {item: item.nodeid.partition("[")[0] for item in items if item.get_closest_marker("turns")}
+    due = in_turn(names.values())
+    config.hook.pytest_deselected(items=[item for item, name in names.items() if name not in due])
+    items[:] = [item for item in items if names.get(item) in {None, *due}]
 
 
 def _cut_short(config: pytest.Config, items: list[pytest.Item]) -> None:

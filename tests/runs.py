@@ -3,8 +3,9 @@
 In CI each fourth case of a series (`spread`) and 40 examples of a property (`EXAMPLES`). The first case that is taken
 follows from the hash of the commit: ten commits in a row leave a case out with a chance of 6 %. Each run prints it, and
 LAKEWARD_OFFSET=2 takes the same again. LAKEWARD_NIGHTLY=1 runs every case and 300 examples (`make nightly`),
-LAKEWARD_RUNS_MAX=2 at most so many, of the cases of each
-test, too, and 8 examples (`make check`).
+LAKEWARD_RUNS_MAX=2 at most so many, of the cases of each test, too, and 8 examples (`make check`).
+
+A heavy test that is marked `turns` runs in one commit of two where LAKEWARD_TURNS=1, which `make test` sets.
 
 Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more than CI has time for.
 """
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 ASKED = os.environ.get("LAKEWARD_RUNS")
 MOST = os.environ.get("LAKEWARD_RUNS_MAX")
+TAKE_TURNS = os.environ.get("LAKEWARD_TURNS") == "1"
 NIGHTLY = os.environ.get("LAKEWARD_NIGHTLY") == "1"
 EXAMPLES = 300 if NIGHTLY else 40 if MOST is None else 8
 STEP = 4
@@ -68,3 +70,9 @@ def spread(cases: Iterable[T], *, least: int = STEP) -> list[T]:
         return found[OFFSET % step :: step]
     asked = min(runs(len(found)), len(found))
     return [found[number * (len(found) - 1) // max(asked - 1, 1)] for number in range(asked)]
+
+
+def in_turn(tests: Iterable[str]) -> set[str]:
+    """Those of some heavy tests that run in this commit, every other one; the next commits run the others."""
+    names = sorted(set(tests))
+    return set(names[OFFSET % 2 :: 2] if TAKE_TURNS and not NIGHTLY else names)

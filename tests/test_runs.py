@@ -13,6 +13,7 @@ def nothing_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "ASKED", None)
     monkeypatch.setattr(runs, "MOST", None)
     monkeypatch.setattr(runs, "NIGHTLY", False)
+    monkeypatch.setattr(runs, "TAKE_TURNS", False)
 
 
 def test_four_offsets_take_a_whole_series(monkeypatch: pytest.MonkeyPatch):
@@ -73,3 +74,15 @@ def test_what_is_asked_for_is_cut_never_raised(monkeypatch: pytest.MonkeyPatch):
     assert (runs.runs(100), runs.runs(2)) == (8, 2)
     assert len(spread(range(100))) == 8
     assert spread(range(3)) == [0, 1, 2]
+
+
+def test_heavy_tests_take_turns(monkeypatch: pytest.MonkeyPatch):
+    """Each is run in one commit of two; by itself and at night always."""
+    tests = ["b", "a", "c", "b", "d"]
+    assert runs.in_turn(tests) == {*"abcd"}
+    monkeypatch.setattr(runs, "TAKE_TURNS", True)
+    for offset, taken in enumerate(["ac", "bd", "ac", "bd"]):
+        monkeypatch.setattr(runs, "OFFSET", offset)
+        assert runs.in_turn(tests) == {*taken}
+    monkeypatch.setattr(runs, "NIGHTLY", True)
+    assert runs.in_turn(tests) == {*"abcd"}

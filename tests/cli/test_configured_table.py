@@ -99,9 +99,10 @@ def test_a_plan_is_what_the_daemon_would_do(table: Path, capfd: pytest.CaptureFi
 
 
 def test_compact_takes_the_word_about_writers_from_the_configuration(
-    table: Path, capfd: pytest.CaptureFixture[str]
+    table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """locks.writers is a statement as --lock is: both lock files are taken; a flag goes first."""
+    monkeypatch.setattr("lakeward.config.settings.LOCK_WAIT_SECONDS", 0.5)
     (table / FLINK_LOCK).parent.mkdir(exist_ok=True)
     (table / FLINK_LOCK).touch()
     assert run(["compact", "orders"]) == 5

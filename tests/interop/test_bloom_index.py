@@ -66,6 +66,7 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
             assert command("write", str(table.path), "--input", str(again), "--writers", "stopped")[0] == 0
 
 
+@pytest.mark.turns
 def test_hudi_finds_long_keys_by_ranges_that_it_joins(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

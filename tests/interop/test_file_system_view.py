@@ -180,6 +180,7 @@ def archived(spark: SparkSession, path: Path) -> HudiTable:
     return table
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("make", [compacted_and_pending, layout_1, clustered, log_compaction, archived])
 def test_slices_equal_those_of_hudi(
     spark: SparkSession, tmp_path: Path, make: Callable[[SparkSession, Path], HudiTable]

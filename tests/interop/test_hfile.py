@@ -57,6 +57,7 @@ def native(spark: SparkSession) -> Any:
     return java_hfiles(spark, "NativeHFiles")
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("name", OURS)
 def test_hudi_scans_and_seeks_every_key_of_ours(native: Any, tmp_path: Path, name: str):
     """Hudi 1.2.0's own reader finds every entry that we wrote by a scan and by its key, and none that we did not."""

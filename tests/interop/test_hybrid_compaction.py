@@ -117,6 +117,7 @@ def values(table: HudiTable) -> dict[str, str]:
     return {row["id"]: row["v"] for row in found}
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(
     ("form", "mode"),
     [
@@ -160,6 +161,7 @@ def test_full_log_and_nothing_in_one_go(
     assert table.read_optimized(with_meta=False) == twin.read_optimized(with_meta=False)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_log_log_full(spark: SparkSession, tmp_path: Path, table_of: TableOf, mode: str) -> None:
     """A LOG, a LOG over its output and newer logs, and a FULL over all leave the rows of a table that was never
@@ -178,6 +180,7 @@ def test_log_log_full(spark: SparkSession, tmp_path: Path, table_of: TableOf, mo
     assert table.read_optimized() == table.snapshot()
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_incremental_queries_of_the_past_do_not_see_a_log(
     spark: SparkSession, tmp_path: Path, table_of: TableOf, mode: str
@@ -199,6 +202,7 @@ def test_incremental_queries_of_the_past_do_not_see_a_log(
     assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
 
 
+@pytest.mark.turns
 def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_path: Path, table_of: TableOf) -> None:
     """Outputs of either are sources of the other."""
     table = table_of(EVENT)
@@ -272,6 +276,7 @@ def test_hudis_pending_compaction_comes_first(table_of: TableOf) -> None:
     assert table.snapshot() == table.read_optimized() == before
 
 
+@pytest.mark.turns
 def test_the_oldest_release_reads_and_writes_what_we_made(tmp_path: Path, table_of: TableOf) -> None:
     """Hudi 1.1.1 sees the rows that 1.2.0 sees, with a LOG output and a new base file among them, and upserts."""
     table = table_of(EVENT)
@@ -303,6 +308,7 @@ def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], tuple[int, 
     assert exit_code == 1
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_a_log_behind_an_earlier_output(spark: SparkSession, table_of: TableOf, mode: str) -> None:
     """A LOG that leaves the output of the one before where it is: every query answers as before, also once more rows

@@ -26,6 +26,7 @@ from tests.interop.lakeward_cli import compact as compact_full
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 
+@pytest.mark.turns
 def test_hudi_carries_it_out(planned: Told, twin: Told) -> None:
     """Hudi reads a table with the plan as one without. To it every operation is FULL: it leaves no log behind."""
     assert planned.table.snapshot() == twin.table.snapshot()
@@ -37,6 +38,7 @@ def test_hudi_carries_it_out(planned: Told, twin: Told) -> None:
     planned.check()
 
 
+@pytest.mark.turns
 def test_we_carry_it_out(planned: Told, twin: Told) -> None:
     """What a writer committed after the plan stays. After LOG, LOG, hybrid come another hybrid plan, whose LOG opens
     the output of the one before and the log after it, and a FULL by us; or a FULL by Hudi."""

@@ -152,6 +152,7 @@ def test_a_group_without_rows_left(spark: SparkSession, table: HudiTable):
     assert values(table) == {"k0": "back0", "k1": "back1", "k2": "back2"}
 
 
+@pytest.mark.turns
 def test_the_command_as_installed(table: HudiTable):
     """A process of its own, which starts its own Spark, writes data to stdout, all else to stderr, and exits with 0."""
     before = table.snapshot()

@@ -44,6 +44,7 @@ WIDE_CASES = [
 ALL_CASES = [*spread(CASES, least=1), *(pytest.param(case, marks=pytest.mark.wide) for case in WIDE_CASES)]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, case: Case):
     """Over the oldest logs with others on top, over an earlier output, under later writes, and when Hudi compacts it:

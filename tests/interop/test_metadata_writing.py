@@ -114,6 +114,7 @@ def test_what_hudi_left_is_rolled_back(spark: SparkSession, twins: Twins, tmp_pa
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
 
 
+@pytest.mark.turns
 def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Upserts that find their keys by the record index, and by key ranges and bloom filters of the metadata table, make
     no duplicates, although Hudi built all of these filters again over our files; it compacts the metadata table with

@@ -44,6 +44,7 @@ def test_the_lock_is_read_by_both(spark: SparkSession) -> None:
         assert parse_lock_file(written, path="x") == LockFile(expired, ours.valid_until_ms, ours.owner)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(
     ("golden", "kind"),
     [

@@ -54,6 +54,7 @@ def in_file_order(table: HudiTable) -> list[tuple[str, str, str]]:
     return [(row["_hoodie_record_key"], row["_hoodie_commit_seqno"], row["v"]) for row in found]
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("places", [True, False], ids=["by places", "by keys"])
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_compaction_comes_to_hudis_rows(spark: SparkSession, tmp_path: Path, mode: str, places: bool) -> None:

@@ -76,6 +76,7 @@ def new_files(table: HudiTable, before: HudiTable) -> set[str]:
     return {name.partition("/")[0] for name in table.data_files().keys() - before.data_files().keys()}
 
 
+@pytest.mark.turns
 def test_the_plan_ends_without_what_was_replaced(spark: SparkSession, overwritten: HudiTable, tmp_path: Path) -> None:
     """Hudi writes a base file into the replaced group, we do not; every reader sees the same rows by both, now and as
     of every commit before, and after ours Hudi upserts, compacts and cleans."""

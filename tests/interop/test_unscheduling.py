@@ -70,6 +70,7 @@ def schedule_and_leave(table: HudiTable, whose: str) -> str:
     return instant
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize(
     ("whose", "mode"),
     [

@@ -63,6 +63,7 @@ class Writing:
             self.failed = error
 
 
+@pytest.mark.turns
 def test_no_write_fails_for_a_log_compaction(spark: SparkSession, tmp_path: Path) -> None:
     """Each is published in a gap or overtaken: for every write that is open at that moment, a commit younger than its
     plan was complete when the write began. One that is planned during a write is not published during that write."""

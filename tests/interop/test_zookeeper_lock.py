@@ -196,6 +196,7 @@ def timeline(table: HudiTable) -> set[str]:
     }
 
 
+@pytest.mark.turns
 def test_a_writer_waits_for_us(
     spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +241,7 @@ def test_a_writer_waits_for_us(
     assert not (table.path / ".hoodie" / "lock").exists()
 
 
+@pytest.mark.turns
 def test_a_writer_that_derives_the_place(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     """Its base path, as Spark hands it over, comes to the same place as ours; before it has ever written, we refuse."""
     table = HudiTable(spark, tmp_path / "table", TableShape())
