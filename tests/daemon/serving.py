@@ -18,8 +18,8 @@ from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
+from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.status import ConfigStatus, ServicePhase, ServiceStatus, SparkStatus
 from lakeward.daemon.watcher import Watcher
@@ -220,8 +220,8 @@ class Serving:
         cache = self.worker.caches.find(table)
         return None if cache is None else cache.backlog
 
-    def view(self, table: str) -> TableView:
-        return self.service.views[table]
+    def view(self, table: str) -> Outlook:
+        return self.service.outlooks[table]
 
     def sample(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)

@@ -24,11 +24,11 @@ from lakeward.daemon.scheduling.events import (
     Tick,
     WorkFailed,
 )
+from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.schedule import Limits, Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 
@@ -133,8 +133,14 @@ class Stage:
     def fail_scan(self, scan: Poll | Plan, kind: ProblemKind, text: str = "It broke.") -> list[Instruction]:
         return self.say(WorkFailed(scan.table, scan.work_id, WorkProblem(kind, text)))
 
-    def view(self, name: str) -> TableView:
-        return self.scheduler.view()[name]
+    def view(self, name: str) -> Outlook:
+        return self.scheduler.outlooks()[name]
+
+    def held_until(self, name: str) -> float:
+        """When what went wrong with it is over."""
+        until = self.view(name).holds[0].until
+        assert until is not None
+        return until
 
     def state(self, name: str) -> TableState:
         return self.view(name).state

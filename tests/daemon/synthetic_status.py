@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
+from lakeward.config.settings import TableSettings
 from lakeward.daemon.scheduling.demand import Demand
+from lakeward.daemon.scheduling.outlook import Outlook
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
-from lakeward.daemon.scheduling.table_view import TableView
+from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
     ConfigStatus,
     EventStatus,
@@ -15,7 +19,6 @@ from lakeward.daemon.status import (
     HoldStatus,
     JobEnd,
     JobProgress,
-    JobStatus,
     JobWait,
     LeaseStatus,
     Limitation,
@@ -45,6 +48,7 @@ from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, Te
 from lakeward.services.metadata.job import MetadataMemory
 from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 from lakeward.services.service import Fact, ServiceDemand
+from lakeward.state.records import JobRecord
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
 NOW = 1_800_000_000.0
@@ -70,55 +74,46 @@ def backlog(**changes: Any) -> Backlog:
     return replace(usual, **changes)
 
 
-def job(table: str = "orders", **changes: Any) -> JobStatus:
-    usual = JobStatus(
-        job_id="j1",
-        table=table,
-        service=JobKind.COMPACTION,
-        began_at=NOW - 200,
+FIGURES = JobFigures(
+    full_operations=3,
+    log_operations=9,
+    read_bytes=340 * MIB,
+    written_bytes=120 * MIB,
+    log_files=62,
+    log_bytes=180 * MIB,
+    rows_written=1_204_331,
+    rows_inserted=331,
+    rows_updated=90_000,
+    rows_deleted=12,
+    merges={"hashes": 2, "order": 7},
+    row_groups_copied=30,
+    peak_memory_bytes=301 * MIB,
+)
+
+
+def job(table: str = "orders", figures: JobFigures = FIGURES, **changes: Any) -> JobRecord:
+    usual = JobRecord(
+        "j1",
+        table,
+        JobKind.COMPACTION.value,
+        NOW - 200,
+        instant="20270115075640123",
         ended_at=NOW - 170,
-        end=JobEnd.COMMITTED,
-        instants=("20270115075640123",),
-        figures=JobFigures(
-            full_operations=3,
-            log_operations=9,
-            read_bytes=340 * MIB,
-            written_bytes=120 * MIB,
-            log_files=62,
-            log_bytes=180 * MIB,
-            rows_written=1_204_331,
-            rows_inserted=331,
-            rows_updated=90_000,
-            rows_deleted=12,
-            merges={"hashes": 2, "order": 7},
-            row_groups_copied=30,
-            peak_memory_bytes=301 * MIB,
-        ),
+        result=JobEnd.COMMITTED.value,
+        figures=asdict(figures),
     )
     return replace(usual, **changes)
 
 
-def running_job(table: str = "orders", ratio: float = 0.42) -> JobStatus:
-    return job(
-        table,
-        job_id="j2",
-        began_at=NOW - 24,
-        deadline=NOW + 2160,
-        ended_at=None,
-        end=None,
-        figures=JobFigures(),
-        progress=JobProgress(
-            "merging on Spark, file slices: 12",
-            Merged(5, 12, int(ratio * 3 * 1024 * MIB), 3 * 1024 * MIB, 900 * MIB, 0, 200.0 * MIB, 9.0),
-        ),
-    )
+def running_job(table: str = "orders", ratio: float = 0.42) -> tuple[Job, JobProgress]:
+    job = Job("j2", table, JobKind.COMPACTION, {}, 12, 0, 0, 0, deadline=NOW + 2160, started_at=NOW - 24)
+    merged = Merged(5, 12, int(ratio * 3 * 1024 * MIB), 3 * 1024 * MIB, 900 * MIB, 0, 200.0 * MIB, 9.0)
+    return job, JobProgress("merging on Spark, file slices: 12", merged)
 
 
-def waiting_job(table: str = "orders") -> JobStatus:
-    running = running_job(table)
-    assert running.progress is not None
-    wait = JobWait("the table lock .hoodie/.locks/lock is held by spark-7", NOW - 12)
-    return replace(running, progress=replace(running.progress, wait=wait))
+def waiting_job(table: str = "orders") -> tuple[Job, JobProgress]:
+    job, progress = running_job(table)
+    return job, replace(progress, wait=JobWait("the table lock .hoodie/.locks/lock is held by spark-7", NOW - 12))
 
 
 INDEXES = IndexMemory(
@@ -151,12 +146,13 @@ def table(
     state: TableState = TableState.IDLE,
     reason: str = "",
     *,
-    view: dict[str, Any] | None = None,
+    outlook: dict[str, Any] | None = None,
+    running: Sequence[tuple[Job, JobProgress]] = (),
+    objective: float | None = 3600.0,
+    base_path: str | None = None,
     **changes: Any,
 ) -> TableStatus:
-    usual_view = TableView(
-        table=name,
-        group="default",
+    usual_outlook = Outlook(
         state=state,
         reason=reason or "Nothing is due; it is planned for again when its timeline changes.",
         holds=(),
@@ -174,23 +170,20 @@ def table(
                 JobKind.ARCHIVE: ServiceDemand(True, "26 instants could be archived", instants=26),
             },
         ),
-        objective_at=None,
         failures=0,
-        retry_at=None,
         parked_groups=(),
         paused_groups=(),
-        queue_position=None,
-        queued_at=None,
-        foreign_instant=None,
-        running=(),
+        running=tuple(job for job, _ in running),
     )
     usual = TableStatus(
-        view=replace(usual_view, **(view or {})),
-        base_path=f"/data/lake/{name}",
-        services=(JobKind.COMPACTION, JobKind.VERIFICATION),
-        watched_since=NOW - 86_400,
-        interval_seconds=10.0,
-        objective_seconds=3600.0,
+        served=ServedTable(
+            name,
+            base_path or f"/data/lake/{name}",
+            TableSettings(services=("compaction", "verification"), interval=10.0, objective=objective or "none"),
+            NOW - 86_400,
+        ),
+        outlook=replace(usual_outlook, **(outlook or {})),
+        progress={job.id: progress for job, progress in running},
         backlog=backlog(),
         write_amplification=2.31,
         last_job=job(name),
@@ -231,33 +224,35 @@ def varied_tables() -> tuple[TableStatus, ...]:
     """One in nearly every state."""
     group = ("dt=2027-01-14", "5c1e4f0a-95b0-4c8e-8c5e-1f6b0b3a4d55-0")
     return (
-        table("orders", TableState.RUNNING, "A compaction runs.", running=(running_job(),), view={"next_action": ""}),
+        table(
+            "orders", TableState.RUNNING, "A compaction runs.", running=(running_job(),), outlook={"next_action": ""}
+        ),
         table(
             "customers",
             backlog=backlog(log_files=0, log_bytes=0, superseded_log_files=0, oldest_unmerged_at=None),
-            last_job=job("customers", service=JobKind.CLEAN, end=JobEnd.NOTHING, figures=JobFigures(), instants=()),
+            last_job=job("customers", JobFigures(), service="clean", result="nothing", instant=None),
         ),
         table(
             "clickstream.events_raw",
             TableState.BACKING_OFF,
             "The last compaction failed; it is tried again, each time later than the time before.",
-            view={"failures": 3, "next_action": "compaction", "next_action_at": NOW + 260},
+            outlook={"failures": 3, "next_action": "compaction", "next_action_at": NOW + 260},
             backlog=backlog(log_files=12_345, log_bytes=48_000 * MIB, oldest_unmerged_at=NOW - 11_000),
-            last_job=job("clickstream.events_raw", end=JobEnd.FAILED, error="The disk was full."),
+            last_job=job("clickstream.events_raw", result="failed", error="The disk was full."),
         ),
         table(
             "payments",
             TableState.SHADOW,
             "No operator said that Lakeward may write here: set locks.writers to share or stopped.",
             last_job=None,
-            view={"next_action": "plan", "next_action_at": NOW + 420},
+            outlook={"next_action": "plan", "next_action_at": NOW + 420},
         ),
         table(
             "inventory",
             TableState.PARKED,
             "Five jobs failed in a row.",
-            view={"next_action": "compaction", "next_action_at": NOW + 80_000, "failures": 5},
-            last_job=job("inventory", end=JobEnd.VERIFICATION),
+            outlook={"next_action": "compaction", "next_action_at": NOW + 80_000, "failures": 5},
+            last_job=job("inventory", result="verification"),
         ),
         table(
             "legacy_cow",
@@ -265,13 +260,13 @@ def varied_tables() -> tuple[TableStatus, ...]:
             "It is a copy-on-write table, and there is nothing to compact.",
             backlog=None,
             last_job=None,
-            view={"next_action": "none", "next_action_at": None, "scanned_at": None},
+            outlook={"next_action": "none", "next_action_at": None, "scanned_at": None},
         ),
         table(
             "shipments",
             TableState.QUEUED,
             "Two other tables are nearer to their objective; it is the first in the queue.",
-            view={"next_action": "compaction", "next_action_at": None},
+            outlook={"next_action": "compaction", "next_action_at": None},
             backlog=backlog(
                 oldest_unmerged_at=NOW - 3100,
                 pending_plans=(PendingPlan("20270115070000000", "compaction", NOW - 700),),
@@ -281,17 +276,25 @@ def varied_tables() -> tuple[TableStatus, ...]:
             "sessions",
             TableState.PAUSED,
             "Paused by anna until the backfill is over.",
-            view={"next_action": "none", "next_action_at": None, "parked_groups": (ParkedGroup(group, "x", NOW + 9),)},
+            outlook={
+                "next_action": "none",
+                "next_action_at": None,
+                "parked_groups": (ParkedGroup(group, "x", NOW + 9),),
+            },
         ),
         table(
             "broken",
             TableState.BACKING_OFF,
             "Tried again at 2027-01-15 08:02:00 UTC: .hoodie/hoodie.properties cannot be read.",
-            view={"unreadable": "hoodie.properties cannot be read.", "next_action_at": NOW + 120, "scanned_at": None},
+            outlook={
+                "unreadable": "hoodie.properties cannot be read.",
+                "next_action_at": NOW + 120,
+                "scanned_at": None,
+            },
             backlog=None,
             last_job=None,
         ),
-        table("returns", TableState.PLANNING, "Its timeline changed.", view={"next_action": "plan"}),
+        table("returns", TableState.PLANNING, "Its timeline changed.", outlook={"next_action": "plan"}),
         table("suppliers", TableState.WAITING, "Another daemon, host-2, holds its lease.", last_job=None),
         table("archive_2019", TableState.DISABLED, "It is disabled in the configuration file.", last_job=None),
     )
@@ -395,17 +398,10 @@ def detail(of: TableStatus | None = None, **changes: Any) -> TablePage:
         ),
         plans=(PlanStatus("20270115070000000", "compaction", NOW - 700, 12, "this service"),),
         groups=groups(230),
-        jobs=(
-            running_job(of.name),
+        ended=(
             job(of.name),
-            job(of.name, end=JobEnd.FAILED, figures=JobFigures(), error="The disk was full. Free space on it."),
-            job(
-                of.name,
-                service=JobKind.VERIFICATION,
-                end=JobEnd.COMMITTED,
-                figures=JobFigures(groups_verified=4),
-                instants=(),
-            ),
+            job(of.name, JobFigures(), result="failed", error="The disk was full. Free space on it."),
+            job(of.name, JobFigures(groups_verified=4), service="verification", instant=None),
         ),
         events=(
             EventStatus(NOW - 30, "planned", "12 operations chosen, 3 FULL and 9 LOG."),

@@ -191,20 +191,20 @@ def test_pages_show_a_reload_at_once(tmp_path: Path) -> None:
     serving.run(2)
     board = daemon_app.StatusBoard(serving.status, clock)
     board.show()
-    assert board.read().tables[0].interval_seconds == 10
+    assert board.read().tables[0].served.settings.interval == 10
     reloaded = Serving.load(tmp_path / "tables", tmp_path / "state", {"defaults.interval": "20s"})
     shown = threading.Event()
 
     serving.service.post(lambda: serving.service.apply(reloaded))
     serving.service.step()
     board.show()
-    assert board.read().tables[0].interval_seconds == 10, "a status is work for each table"
+    assert board.read().tables[0].served.settings.interval == 10, "a status is work for each table"
     board.renew(shown)
     assert not shown.is_set()
     board.show()
 
     assert shown.is_set()
-    assert board.read().tables[0].interval_seconds == 20
+    assert board.read().tables[0].served.settings.interval == 20
     for seconds, is_new in ((1.9, False), (0.2, True)):
         before = board.read()
         clock.sleep(seconds)

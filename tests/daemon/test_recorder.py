@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.status import JobEnd
-from lakeward.protocol.job_report import JobFigures, WorkProblem
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem
 from lakeward.protocol.problem import problem_of
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
@@ -85,13 +84,16 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Sto
     that is tried again, is no event."""
     ends = {JobEnd.COMMITTED: "", JobEnd.NOTHING: "", JobEnd.TEMPORARY: "the lock is held", JobEnd.FAILED: "It broke."}
     for end, error in ends.items():
-        job = synthetic.job(end=end, error=error, job_id=end.value)
-        told.recorder.job_ended(job, job.figures, ["compaction 7, release: it was silent"])
+        job = synthetic.job(result=end.value, error=error, id=end.value)
+        instants = (job.instant,) if job.instant else ()
+        told.recorder.job_ended(
+            job, JobReport(JobResult.COMMITTED, instants=instants, reasons=("compaction 7, release: it was silent",))
+        )
     told.recorder.send()
 
     failed, done = store.events.latest("orders")
     assert (done.kind, done.instant, done.job_id) == ("compaction", "20270115075640123", "committed")
-    summary = summarise_job(asdict(synthetic.job().figures))
+    summary = summarise_job(synthetic.job().figures)
     assert done.text == f"20270115075640123: {summary}. compaction 7, release: it was silent"
     assert "9 LOG · 62 logs of 180.0 MiB merged" in done.text
     assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke. compaction 7, release: it was silent")
@@ -99,8 +101,8 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Sto
 
 def test_a_job_without_instants_says_what_it_did(told: Told, store: Store) -> None:
     """An update of an index commits nothing to the table."""
-    job = replace(synthetic.job(), instants=(), figures=JobFigures(index_commits=2))
-    told.recorder.job_ended(job, job.figures, [])
+    job = synthetic.job(figures=JobFigures(index_commits=2), instant=None)
+    told.recorder.job_ended(job, JobReport(JobResult.COMMITTED))
     told.recorder.send()
     (done,) = store.events.latest("orders")
     assert done.text == "2 commits indexed"

@@ -26,7 +26,6 @@ from lakeward.daemon.scheduling.events import FactKind, Record, Run
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
@@ -118,7 +117,7 @@ def test_a_table_that_comes_later_is_found(root: Path, tmp_path: Path) -> None:
     copy_golden("v9", root / "other")
     serving.run(200)
 
-    assert str(table) not in serving.service.views
+    assert str(table) not in serving.service.outlooks
 
 
 def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
 
     named = Serving(root, tmp_path / "state2", settings={"defaults.services": '["compaction"]'})
     named.run(30)
-    assert {view.state for view in named.service.views.values()} == {TableState.REFUSED}
+    assert {view.state for view in named.service.outlooks.values()} == {TableState.REFUSED}
 
 
 def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +215,7 @@ def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path, monkeypat
     assert [event.kind for event in serving.store.events.latest()].count("refused") == 1
     (gauge,) = (each for each in TABLE_GAUGES if each.spec.name == "lakeward_table_service_refused")
     reading = gauge.read(shown, serving.clock.now())
-    assert reading == {kind.value: float(kind is JobKind.COMPACTION) for kind in shown.services}
+    assert reading == {kind: float(kind == "compaction") for kind in shown.served.settings.services}
 
     with properties.open("a") as file:
         file.write("hoodie.table.format=ICEBERG\n")
@@ -241,7 +240,7 @@ def test_a_table_is_shown_by_its_last_folder_while_that_is_free(root: Path, tmp_
         assert serving.sample("lakeward_jobs_total", table=label, service="compaction", end="committed") == 1
     for name, base_path in (("orders", first), (str(first), first), (str(second), second)):
         found = serving.status().table(name)
-        assert found is not None and found.base_path == str(base_path)
+        assert found is not None and found.served.base_path == str(base_path)
 
 
 def begin_foreign_compaction(table: Path, at: float) -> str:
@@ -280,13 +279,13 @@ def test_what_began_before_a_word_was_said_about_writers_is_history(root: Path, 
     begin_foreign_compaction(table, serving.clock.now() - 5)
     serving.run(30)
     assert "locks.writers" in serving.view(str(table)).reason
-    assert [each.serviced_since for each in serving.store.observations.tables()] == [None]
+    assert serving.store.observations.watch(str(table), str(table), serving.clock.now()).serviced_since is None
 
     serving.service.apply(said)
     serving.run(30)
     assert serving.view(str(table)).state is TableState.IDLE
-    (watched,) = serving.store.observations.tables()
-    assert watched.serviced_since is not None and watched.serviced_since > watched.first_watched_at
+    watched = serving.store.observations.watch(str(table), str(table), serving.clock.now())
+    assert watched.serviced_since is not None and watched.serviced_since > watched.since
 
     begin_foreign_compaction(table, serving.clock.now() - 5)
     serving.run(30)
@@ -445,13 +444,13 @@ def test_a_job_that_finds_more_to_read_has_longer(root: Path, tmp_path: Path) ->
     serving.runner.hang(Lane.JOB)
     serving.run(1)
     (recovery,) = serving.status().tables[0].running
-    assert recovery.deadline == pytest.approx(recovery.began_at + 4 * 1800, abs=1.0)
+    assert recovery.deadline == pytest.approx(recovery.started_at + 4 * 1800, abs=1.0)
 
     serving.service.jobs.watches()[0].merged(Merged(0, 1, 0, 80 * 1024**3, 0, 0))
     serving.settle()
 
     (recovery,) = serving.status().tables[0].running
-    assert recovery.deadline == pytest.approx(recovery.began_at + 1800 + 10 * 1024, abs=1.0)
+    assert recovery.deadline == pytest.approx(recovery.started_at + 1800 + 10 * 1024, abs=1.0)
 
 
 def test_a_job_that_waits_for_executors_can_be_cancelled(
@@ -699,7 +698,7 @@ def test_a_result_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: Pa
         serving.service.apply(Serving.load(root, tmp_path / "state", {}))
         serving.settle()
 
-    assert "orders" not in serving.service.views
+    assert "orders" not in serving.service.outlooks
     assert "a bug in Lakeward" not in [entry["event"] for entry in logs]
     assert serving.backlog("orders") is None
     with pytest.raises(TryLater):
@@ -718,7 +717,7 @@ def test_a_table_that_gets_a_name_is_one_table(root: Path, tmp_path: Path) -> No
     serving.service.apply(Serving.load(root, tmp_path / "state", {}, named=table))
     serving.run(30)
 
-    assert list(serving.service.views) == ["orders"]
+    assert list(serving.service.outlooks) == ["orders"]
     assert serving.view("orders").state is TableState.IDLE
 
 
@@ -887,7 +886,7 @@ def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> No
 
     assert second.view(str(table)).state is TableState.WAITING
     status = second.status().table(str(table))
-    assert status is not None and status.last_job is not None and status.last_job.end is JobEnd.COMMITTED
+    assert status is not None and status.last_job is not None and status.last_job.result == "committed"
     assert JobKind.COMPACTION in status.last_success_at
 
 
@@ -900,7 +899,7 @@ def test_write_amplification_is_told_once_writers_wrote(
     serving.run(30)
     status = serving.status().table(str(table))
     assert status is not None and status.last_job is not None and status.write_amplification is None
-    ours = status.last_job.figures.written_bytes
+    ours = status.last_job.figures["written_bytes"]
     assert ours > 0
 
     monkeypatch.setattr(serving.worker, "poll", lambda table: PollReport(False, None, 0.0, writer_bytes=ours))
@@ -921,7 +920,7 @@ def test_a_table_that_comes_back_while_its_old_job_ends(root: Path, tmp_path: Pa
     serving.service._carry_out(Run(job), serving.clock.now())
     serving.service.apply(Serving.load(root, tmp_path / "state", {}))
     serving.run(5)
-    assert "orders" not in serving.service.views and "orders" in serving.service.held_tables
+    assert "orders" not in serving.service.outlooks and "orders" in serving.service.held_tables
 
     serving.service.apply(Serving.load(root, tmp_path / "state", {}, named=table))
     serving.run(5)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from pathlib import Path
 
 import pytest
 
+import lakeward
 from lakeward.daemon.scheduling.table_state import Hold, TableState
-from lakeward.daemon.status import JobEnd, JobProgress, end_of
+from lakeward.daemon.status import GOOD_ENDS, JobEnd, JobProgress, end_of
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.progress import DeletedSoFar, Merged
@@ -25,8 +27,7 @@ def test_groups_left_out_do_not_make_a_committed_job_a_failed_one():
     report = JobReport(JobResult.COMMITTED, problems=(WorkProblem(ProblemKind.VERIFICATION, "x"),))
 
     assert end_of(report) is JobEnd.COMMITTED
-    assert end_of(report).is_good
-    assert end_of(JobReport(JobResult.NOTHING)).is_good
+    assert {end_of(report), end_of(JobReport(JobResult.NOTHING))} == GOOD_ENDS
 
 
 def test_a_failed_job_without_a_problem_failed():
@@ -63,7 +64,7 @@ def test_an_objective_is_missed_only_by_a_record_that_waits_for_longer():
 
 def test_without_an_objective_none_is_missed():
     """However long a record waits."""
-    waits = replace(table(backlog=backlog(oldest_unmerged_at=NOW - 10 * 86400)), objective_seconds=None)
+    waits = table(backlog=backlog(oldest_unmerged_at=NOW - 10 * 86400), objective=None)
     assert not waits.is_breached(NOW) and waits.breach_seconds(NOW) == 0
 
 
@@ -76,9 +77,11 @@ def test_without_an_objective_none_is_missed():
 )
 def test_a_table_in_shadow_breaches_no_objective(holds: tuple[Hold, ...]):
     """Nothing is promised where nothing may be written, also while something else holds the table before."""
-    old = table("orders", holds[0].state, view={"holds": holds}, backlog=backlog(oldest_unmerged_at=NOW - 10 * 86400))
+    old = table(
+        "orders", holds[0].state, outlook={"holds": holds}, backlog=backlog(oldest_unmerged_at=NOW - 10 * 86400)
+    )
 
-    assert old.objective is None and old.objective_seconds == 3600
+    assert old.objective is None and old.served.settings.objective_kept == 3600
     assert not old.is_breached(NOW) and old.breach_seconds(NOW) == 0
     assert old.oldest_unmerged_age(NOW) == 10 * 86400
 
@@ -99,8 +102,27 @@ def test_everything_is_merged_only_where_that_is_known(changes: dict[str, int], 
     assert table(backlog=found).age_unknown == why
     refused = table("t", TableState.REFUSED, backlog=found)
     assert bool(refused.age_unknown) == (found.oldest_unmerged_at is None)
-    merging_refused = table("t", view={"refused": {JobKind.COMPACTION: "x"}}, backlog=found)
+    merging_refused = table("t", outlook={"refused": {JobKind.COMPACTION: "x"}}, backlog=found)
     assert bool(merging_refused.age_unknown) == (found.oldest_unmerged_at is None)
-    unreadable = table("t", view={"unreadable": "The disk is gone."}, backlog=None)
+    unreadable = table("t", outlook={"unreadable": "The disk is gone."}, backlog=None)
     assert unreadable.age_unknown == "cannot be read"
     assert table(backlog=None).age_unknown == "not read yet"
+
+
+def test_a_table_is_one_of_five_types_and_a_job_one_of_three():
+    """What each of them answers, docs/decisions/0117 says; the others are no table, or one of another kind."""
+    house = Path(lakeward.__file__).parent
+    classes = {
+        name for file in house.rglob("*.py") for name in re.findall(r"^class (\w+)", file.read_text(), re.MULTILINE)
+    }
+    is_one = re.compile(r"[A-Z]?\w*(?:Table|Job)(?:Detail|Outcome|Record|Report|Row|Status|Value|View)?")
+    of_another_kind = {
+        *("GivenTable", "GivenZonedTable"),  # options of commands
+        *("MetadataTable", "NewMetadataTable", "NewTable"),  # Hudi's metadata table, and what is not there yet
+        *("LinkInTable", "NotATable", "CodeTable"),  # errors; codes of entries
+        "_Job",  # of a process
+    }
+    assert {name for name in classes if is_one.fullmatch(name)} - of_another_kind == {
+        *("ConfiguredTable", "ServedTable", "ServicedTable", "TableStatus", "TrackedTable"),
+        *("Job", "JobRecord", "JobReport"),
+    }

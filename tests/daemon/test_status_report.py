@@ -11,7 +11,6 @@ from lakeward.config.settings import Settings
 from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, TableState
 from lakeward.daemon.served_table import ServedTable, served_table
-from lakeward.daemon.status import JobEnd
 from lakeward.daemon.status_report import limitations, table_detail, table_status
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.state.records import (
@@ -52,11 +51,11 @@ def test_a_table_as_it_stands() -> None:
     """The scheduler's view beside what settings, files and jobs say."""
     jobs = JobRegistry()
     jobs.learn([JobRecord("j1", "orders", "compaction", NOW - 9, ended_at=NOW - 5, result="committed")])
-    view = synthetic.table("orders", TableState.PARKED, "five times", view={"retry_at": NOW + 60}).view
+    outlook = synthetic.table("orders", TableState.PARKED, "five times").outlook
 
     status = table_status(
         served(load()),
-        view,
+        outlook,
         synthetic.backlog(),
         jobs,
         write_amplification=1.5,
@@ -64,9 +63,9 @@ def test_a_table_as_it_stands() -> None:
         remembered={},
     )
 
-    assert (status.name, status.base_path, status.watched_since) == ("orders", "/data/orders", NOW - 100)
-    assert (status.interval_seconds, status.objective_seconds, status.write_amplification) == (10.0, 86400.0, 1.5)
-    assert status.last_job is not None and status.last_job.end is JobEnd.COMMITTED
+    assert (status.name, status.served.base_path, status.served.watched_since) == ("orders", "/data/orders", NOW - 100)
+    assert (status.objective, status.write_amplification) == (86400.0, 1.5)
+    assert status.last_job is not None and status.last_job.result == "committed"
 
 
 def test_what_cannot_be_done_is_said_with_its_remedy() -> None:
@@ -125,7 +124,7 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
     )
     parked = (ParkedGroup(GROUP, "rows differ", NOW + 10),)
     status = synthetic.table(
-        "orders", running=(synthetic.running_job(),), last_job=None, view={"holds": held, "parked_groups": parked}
+        "orders", running=(synthetic.running_job(),), last_job=None, outlook={"holds": held, "parked_groups": parked}
     )
     detail = table_detail(status, snapshot, store, at=NOW)
 
@@ -139,8 +138,9 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
         ("paused", "inventory", "anna"),
         ("shadow", "Nothing is said about its writers.", ""),
     ]
-    assert [(job.job_id, job.is_running) for job in detail.jobs] == [("j2", True), ("j1", False)]
-    assert detail.jobs[1].figures.read_bytes == 3
+    assert [job.id for job in detail.table.running] == ["j2"]
+    assert [job.id for job in detail.ended] == ["newer", "j1"], "also of a service that only a newer release knows"
+    assert detail.ended[1].figures["read_bytes"] == 3
     assert detail.plans == (), "the snapshot has none, whatever the store remembers"
     unscanned = table_detail(status, None, store, at=NOW)
     assert [(plan.instant, plan.planned_by) for plan in unscanned.plans] == [("20270115", "another engine")]
@@ -151,9 +151,8 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
 def test_a_detail_is_of_the_moment_of_its_status(store: Store) -> None:
     """Between the status and the reads that follow it the job ends, a writer commits, a plan is made and an operator
     pauses the table. Nothing on the page contradicts anything else on it."""
-    running = synthetic.job(job_id="j2", began_at=NOW - 24, ended_at=None, end=None)
-    last = synthetic.job(job_id="j1", began_at=NOW - 90, ended_at=NOW - 80)
-    status = synthetic.table("orders", TableState.RUNNING, running=(running,), last_job=last)
+    last = synthetic.job(id="j1", began_at=NOW - 90, ended_at=NOW - 80)
+    status = synthetic.table("orders", TableState.RUNNING, running=(synthetic.running_job(),), last_job=last)
     later = NOW + 1
     store.jobs.begin(JobRecord("j2", "orders", "compaction", NOW - 24))
     store.jobs.end("j2", "committed", None, at=later, instant="20270115", figures={})
@@ -171,7 +170,7 @@ def test_a_detail_is_of_the_moment_of_its_status(store: Store) -> None:
 
     detail = table_detail(status, snapshot, store, at=NOW)
 
-    assert [(job.job_id, job.is_running) for job in detail.jobs] == [("j2", True), ("j1", False)]
+    assert [job.id for job in detail.table.running] == ["j2"] and [job.id for job in detail.ended] == ["j1"]
     assert detail.events == () and detail.holds == () and detail.plans == ()
     (shown,) = detail.groups
     assert shown.hold is None
@@ -185,8 +184,8 @@ def test_a_detail_is_of_the_moment_of_its_status(store: Store) -> None:
 def test_a_hold_that_the_store_has_not_got_is_shown(store: Store) -> None:
     """It was resumed in the store, or could not be written there, and the daemon still holds the table."""
     holds = (Hold(TableState.PARKED, "Parked: x", NOW + 9), Hold(TableState.PAUSED, "Paused: y", NOW + 60))
-    view = {"holds": holds, "parked_groups": (ParkedGroup(GROUP, "z", NOW + 10),), "paused_groups": (("p", "fg2"),)}
-    detail = table_detail(synthetic.table("orders", TableState.PARKED, view=view), None, store, at=NOW)
+    outlook = {"holds": holds, "parked_groups": (ParkedGroup(GROUP, "z", NOW + 10),), "paused_groups": (("p", "fg2"),)}
+    detail = table_detail(synthetic.table("orders", TableState.PARKED, outlook=outlook), None, store, at=NOW)
 
     assert [(hold.kind, hold.file_group, hold.reason, hold.since) for hold in detail.holds] == [
         ("parked", None, "Parked: x", 0.0),
@@ -200,7 +199,7 @@ def test_the_holds_of_a_table_that_another_daemon_services(store: Store) -> None
     """This one knows them from the store alone."""
     store.controls.park(ParkedRecord("orders", None, "parked", "five failures", 5, NOW - 10, NOW + 10))
     store.controls.add(ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "orders", "inventory", "anna", NOW - 1))
-    waiting = synthetic.table("orders", TableState.WAITING, view={"holds": (Hold(TableState.WAITING, "Not ours."),)})
+    waiting = synthetic.table("orders", TableState.WAITING, outlook={"holds": (Hold(TableState.WAITING, "Not ours."),)})
 
     found = table_detail(waiting, None, store, at=NOW).holds
 

@@ -187,7 +187,7 @@ def test_the_daemon_keeps_its_objective_and_writes_no_more_than_hudi(
         daemon.run(STEP, step=STEP)
         now = daemon.clock.now()
         (shown,) = daemon.status().tables
-        assert shown.objective_seconds == DAY
+        assert shown.served.settings.objective_kept == DAY
         assert not shown.is_breached(now)
         since = table.oldest_in_logs_only()
         assert since is None or now - since <= DAY

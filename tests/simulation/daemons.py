@@ -635,7 +635,7 @@ class Daemons(History):
     def _note_scans(self) -> None:
         for daemon in self.daemons:
             if not daemon.process.dead:
-                for name, view in daemon.service.views.items():
+                for name, view in daemon.service.outlooks.items():
                     if view.scanned_at is not None:
                         self.scanned_at[name] = max(self.scanned_at.get(name, 0.0), view.scanned_at)
 

@@ -209,7 +209,8 @@ def test_rows_of_the_first_revision_arrive(empty_url: str, tmp_path: Path, clock
 
     store = open_store(empty_url, clock=clock)
     assert store.store_id() == "3f3a3c3151fd470381aa1012af1d5e3f"
-    assert store.observations.tables()[0].first_watched_at == FIRST_AT
+    assert store.observations.tables() == {"orders": "/lake/orders"}
+    assert store.observations.watch("orders", "/lake/orders", FIRST_AT + 1).since == FIRST_AT
     assert store.observations.decisions("orders")[0].numbers == {"log_bytes": 7, "ratio": 0.5}
     planning, _ = store.observations.decided("orders")
     assert planning is not None and planning.file_groups == 1

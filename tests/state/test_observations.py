@@ -18,11 +18,11 @@ def test_a_watched_table_remembers_since_when(store: Store) -> None:
     nothing seen is left."""
     store.observations.watch("orders", "/lake/orders", NOW)
     store.observations.record_decisions("orders", NOW, None, [decision("fg1")])
-    assert store.observations.watch("orders", "/lake/orders", NOW + 9).first_watched_at == NOW
-    assert [(table.first_watched_at, table.seen_at) for table in store.observations.tables()] == [(NOW, NOW + 9)]
+    assert store.observations.watch("orders", "/lake/orders", NOW + 9).since == NOW
+    assert store.observations.tables() == {"orders": "/lake/orders"}
     assert store.observations.decisions("orders")
 
-    assert store.observations.watch("orders", "/lake/orders2", NOW + 10).first_watched_at == NOW + 10
+    assert store.observations.watch("orders", "/lake/orders2", NOW + 10).since == NOW + 10
     assert store.observations.decisions("orders") == ()
 
 

@@ -48,7 +48,7 @@ def test_what_can_be_read_is_kept(tmp_path: Path, clock: SettableClock) -> None:
     assert salvaged.store_id is not None
     assert [control.target for control in salvaged.controls] == ["orders"]
     assert [parked.file_group for parked in salvaged.parked] == [("p", "fg1")]
-    assert [table.base_path for table in salvaged.tables] == ["/lake/orders"]
+    assert [table["base_path"] for table in salvaged.tables] == ["/lake/orders"]
     assert salvaged.unreadable == ()
 
 

@@ -32,8 +32,7 @@ from lakeward.daemon.observation import observe_jobs, observe_plans
 from lakeward.state.controls import control_of, parked_of
 from lakeward.state.engine import file_of, parse_store_url, shown_url
 from lakeward.state.migration import migrate
-from lakeward.state.observations import watched_table_of
-from lakeward.state.records import ControlRecord, ParkedRecord, WatchedTable
+from lakeward.state.records import ControlRecord, ParkedRecord
 from lakeward.state.store import Store, open_store
 from lakeward.state.store_tables import controls, parked_groups, store_identity, watched_tables
 from lakeward.storage.storage import Storage
@@ -58,7 +57,8 @@ class Salvaged:
     """None where it cannot be read; then the new store is another one."""
     controls: tuple[ControlRecord, ...]
     parked: tuple[ParkedRecord, ...]
-    tables: tuple[WatchedTable, ...]
+    tables: tuple[Mapping[str, Any], ...]
+    """Rows of `watched_tables`, by column."""
     unreadable: tuple[str, ...]
     """Tables of the database, among those that hold these, that could not be read."""
 
@@ -95,7 +95,7 @@ def _salvage(path: Path, now: float) -> Salvaged:
         store_id=identities[0] if identities else None,
         controls=read("controls", select(controls).where(in_force).order_by(controls.c.id), control_of),
         parked=read("parked_groups", select(parked_groups).where(still), parked_of),
-        tables=read("watched_tables", select(watched_tables), watched_table_of),
+        tables=read("watched_tables", select(watched_tables), lambda row: row._asdict()),
         unreadable=tuple(unreadable),
     )
     engine.dispose()
@@ -175,7 +175,7 @@ def _preview(url: str, named: Mapping[str, str], open_storage: OpenStorage, cloc
 
 
 def _known(store: Store, named: Mapping[str, str]) -> dict[str, str]:
-    return {table.name: table.base_path for table in store.observations.tables()} | dict(named)
+    return {**store.observations.tables(), **named}
 
 
 def _scan_at(

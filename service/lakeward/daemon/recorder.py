@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -29,8 +29,8 @@ from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import JobEnd, JobStatus, StorageSample
-from lakeward.protocol.job_report import JobFigures, WorkProblem
+from lakeward.daemon.status import JobEnd, JobProgress, StorageSample
+from lakeward.protocol.job_report import JobReport, WorkProblem
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import DeletedSoFar
 from lakeward.services.compaction.plan.decision import Decision
@@ -43,6 +43,7 @@ from lakeward.state.records import (
     JobRecord,
     ParkedRecord,
     StorageRecord,
+    Watched,
 )
 from lakeward.state.store import Store
 
@@ -58,7 +59,7 @@ GONE_SECONDS = 3600.0
 """A daemon that has not said for so long that it lives does not run the jobs any more that it began."""
 
 
-_FAILURES = (JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION)
+_FAILURES = frozenset[str]({JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION})
 
 
 class Submit(Protocol):
@@ -77,8 +78,7 @@ class TellProblem(Protocol):
 class Remembered:
     """What the store said of a table when it was added."""
 
-    watched_since: float
-    serviced_since: float | None
+    watched: Watched
     jobs: Sequence[JobRecord]
     """Newest first."""
     parked: Sequence[ParkedRecord]
@@ -129,7 +129,7 @@ class Recorder:
         parked = [record for record in self._store.controls.parked(now) if record.table == name]
         jobs = self._store.jobs.latest(name, limit=JOBS_REMEMBERED)
         in_force = self._store.controls.in_force(now)
-        return Remembered(watched.first_watched_at, watched.serviced_since, jobs, parked, in_force)
+        return Remembered(watched, jobs, parked, in_force)
 
     def answered(self) -> None:
         if not self._outbox.is_blocked and self.store_problem is not None:
@@ -187,48 +187,47 @@ class Recorder:
         record = partial(self._store.jobs.record_progress, progress)
         self._remember("progress", record, key=f"progress {job_id} {state.instant}")
 
-    def under_way(self, running: JobStatus, *, at: float) -> None:
+    def under_way(self, job_id: str, progress: JobProgress, *, at: float) -> None:
         """How far a running job is, and what it waits for."""
-        if running.progress is not None:
-            record = partial(self._store.jobs.under_way, running.job_id, {**running.progress.as_json(), "at": at})
-            self._remember("progress", record, key=f"progress {running.job_id}")
+        record = partial(self._store.jobs.under_way, job_id, {**progress.as_json(), "at": at})
+        self._remember("progress", record, key=f"progress {job_id}")
 
-    def job_ended(self, ended: JobStatus, figures: JobFigures, reasons: Sequence[str] = ()) -> None:
-        assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"
-        for number, instant in enumerate(ended.instants):
+    def job_ended(self, ended: JobRecord, report: JobReport) -> None:
+        assert ended.ended_at is not None and ended.result is not None, "only ended jobs are remembered as such"
+        for number, instant in enumerate(report.instants):
             attempt = AttemptRecord(
-                f"{ended.job_id}-{number}",
-                ended.job_id,
+                f"{ended.id}-{number}",
+                ended.id,
                 ended.began_at,
                 instant,
                 self._holder,
                 ended.ended_at,
-                ended.end.value,
+                ended.result,
             )
             self._remember("attempt", partial(self._store.jobs.record_attempt, attempt))
         self._remember(
             "end_job",
             partial(
                 self._store.jobs.end,
-                ended.job_id,
-                ended.end.value,
-                ended.error or None,
+                ended.id,
+                ended.result,
+                ended.error,
                 at=ended.ended_at,
-                instant=ended.instants[-1] if ended.instants else None,
-                figures=asdict(figures),
+                instant=ended.instant,
+                figures=ended.figures,
             ),
         )
-        self._tell_end(ended, reasons)
+        self._tell_end(ended, report)
 
-    def _tell_end(self, ended: JobStatus, reasons: Sequence[str]) -> None:
+    def _tell_end(self, ended: JobRecord, report: JobReport) -> None:
         """What a job achieved, or that it failed and what it found all the same, is an event; that there was nothing to
         do, or that it is tried again soon, is none."""
-        assert ended.ended_at is not None and ended.end is not None, "only ended jobs become events"
-        if ended.end is JobEnd.COMMITTED:
-            done = ". ".join(each for each in (summarise_job(asdict(ended.figures)), *reasons) if each)
-            kind, text = ended.service.value, ": ".join(filter(None, (" and ".join(ended.instants), done)))
-        elif ended.end in _FAILURES:
-            kind, text = "job-failed", f"{ended.service.value}: {' '.join([ended.error, *reasons])}"
+        assert ended.ended_at is not None, "only ended jobs become events"
+        if ended.result == JobEnd.COMMITTED:
+            done = ". ".join(each for each in (summarise_job(ended.figures), *report.reasons) if each)
+            kind, text = ended.service, ": ".join(filter(None, (" and ".join(report.instants), done)))
+        elif ended.result in _FAILURES:
+            kind, text = "job-failed", f"{ended.service}: {' '.join([ended.error or '', *report.reasons])}"
         else:
             return
         event = EventRecord(
@@ -236,8 +235,8 @@ class Recorder:
             kind,
             text,
             ended.table,
-            instant=ended.instants[-1] if ended.instants else None,
-            job_id=ended.job_id,
+            instant=ended.instant,
+            job_id=ended.id,
             holder=self._holder,
         )
         self._remember("event", partial(self._store.events.record, event))

@@ -71,16 +71,16 @@ from lakeward.daemon.scheduling.events import (
     Tick,
     WorkFailed,
 )
+from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.schedule import Limits
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.single_flight import SingleFlight
 from lakeward.daemon.status import (
+    GOOD_ENDS,
     ConfigStatus,
-    JobStatus,
     LeaseStatus,
     ServicePhase,
     ServiceStatus,
@@ -93,7 +93,7 @@ from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem
 from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
-from lakeward.state.records import ControlRecord
+from lakeward.state.records import ControlRecord, JobRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
 from lakeward.table.backlog import Backlog
@@ -208,8 +208,8 @@ class DaemonLoop:
         for watch in self.jobs.watches():
             watch.count_seconds()
             self._tell_deleted(watch, now)
-            if (running := watch.take_progress()) is not None:
-                self._recorder.under_way(running, at=now)
+            if (progress := watch.take_progress()) is not None:
+                self._recorder.under_way(watch.job.id, progress, at=now)
             if self._stopping and watch.only_waits:
                 watch.stop("The daemon stops, and the job only waited.")
         self._recorder.send()
@@ -249,9 +249,9 @@ class DaemonLoop:
             self._log.warning("could not release leases", error=str(error))
 
     @property
-    def views(self) -> Mapping[str, TableView]:
+    def outlooks(self) -> Mapping[str, Outlook]:
         """What the scheduler says of each table."""
-        return self._scheduler.view()
+        return self._scheduler.outlooks()
 
     @property
     def held_tables(self) -> frozenset[str]:
@@ -277,14 +277,16 @@ class DaemonLoop:
             return False
         if self._watching_leases:
             return False
-        views = self.views.values()
-        return len(views) == len(self._tables) and all(_is_settled(view) for view in views)
+        outlooks = self.outlooks.values()
+        return len(outlooks) == len(self._tables) and all(_is_settled(outlook) for outlook in outlooks)
 
     @property
     def troubled_tables(self) -> tuple[str, ...]:
         """Tables that could not be serviced."""
         return tuple(
-            name for name, view in self.views.items() if view.state in _TROUBLED or view.parked_groups or view.refused
+            name
+            for name, outlook in self.outlooks.items()
+            if outlook.state in _TROUBLED or outlook.parked_groups or outlook.refused
         )
 
     @property
@@ -298,8 +300,8 @@ class DaemonLoop:
         self, *, phase: ServicePhase, started_at: float, config: ConfigStatus, spark: SparkStatus, version: str
     ) -> ServiceStatus:
         """The status of everything. As much work as there are tables."""
-        views = self.views
-        tables = [(table, views[name]) for name, table in sorted(self._tables.items()) if name in views]
+        outlooks = self.outlooks
+        tables = [(table, outlooks[name]) for name, table in sorted(self._tables.items()) if name in outlooks]
         return ServiceStatus(
             name=self._settings.service.name,
             version=version,
@@ -310,14 +312,14 @@ class DaemonLoop:
             tables=tuple(
                 table_status(
                     table,
-                    view,
+                    outlook,
                     self._backlog(table.name),
                     self.jobs,
                     write_amplification=self._written_of(table.name).amplification,
                     storage=self._storage(table.name),
                     remembered=self._remembered(table.name),
                 )
-                for table, view in tables
+                for table, outlook in tables
             ),
             limitations=limitations(
                 store_problem=self._recorder.store_problem,
@@ -441,8 +443,8 @@ class DaemonLoop:
             self._settings,
             name,
             base_path,
-            watched_since=remembered.watched_since,
-            serviced_since=remembered.serviced_since,
+            watched_since=remembered.watched.since,
+            serviced_since=remembered.watched.serviced_since,
         )
         if table.serviced_since is None and table.is_serviced:  # the settings changed while the store was asked
             table = replace(table, serviced_since=self._clock.now())
@@ -739,21 +741,21 @@ class DaemonLoop:
             self._count_job(job, ended, report.figures)
         else:
             self._forget(job.table)
-        self._log_job_end(ended)
-        self._recorder.job_ended(ended, report.figures, report.reasons)
+        self._log_job_end(ended, report.instants)
+        self._recorder.job_ended(ended, report)
 
-    def _log_job_end(self, ended: JobStatus) -> None:
-        assert ended.ended_at is not None and ended.end is not None, "it has ended"
-        log = self._log.bind(table=ended.table, job=ended.job_id, service=ended.service.value)
+    def _log_job_end(self, ended: JobRecord, instants: Sequence[str]) -> None:
+        assert ended.ended_at is not None, "it has ended"
+        log = self._log.bind(table=ended.table, job=ended.id, service=ended.service)
         if ended.error:
             log = log.bind(error=ended.error)
-        level = log.info if ended.end.is_good else log.warning
+        level = log.info if ended.result in GOOD_ENDS else log.warning
         seconds = round(ended.ended_at - ended.began_at, 3)
-        level("job ended", end=ended.end.value, seconds=seconds, instants=list(ended.instants))
+        level("job ended", end=ended.result, seconds=seconds, instants=list(instants))
 
-    def _count_job(self, job: Job, ended: JobStatus, figures: JobFigures) -> None:
+    def _count_job(self, job: Job, ended: JobRecord, figures: JobFigures) -> None:
         self._written_of(job.table).by_us += figures.written_bytes
-        self._metrics.job_ended(ended)
+        self._metrics.job_ended(ended, figures)
 
     def _stop_work(self, cancel: Cancel) -> None:
         if (watch := self.jobs.watch(cancel.work_id)) is not None:
@@ -848,13 +850,13 @@ _SETTLED = frozenset(
 _TROUBLED = frozenset({TableState.PARKED, TableState.REFUSED, TableState.BACKING_OFF})
 
 
-def _is_settled(view: TableView) -> bool:
-    if view.running:
+def _is_settled(outlook: Outlook) -> bool:
+    if outlook.running:
         return False
-    if view.state in _SETTLED:
+    if outlook.state in _SETTLED:
         return True
-    planned_all = view.planned_at is not None and view.scanned_at is not None
-    return planned_all and view.state in (TableState.IDLE, TableState.SHADOW)
+    planned_all = outlook.planned_at is not None and outlook.scanned_at is not None
+    return planned_all and outlook.state in (TableState.IDLE, TableState.SHADOW)
 
 
 _WARNINGS = frozenset(

@@ -5,12 +5,15 @@ for the loop, and the loop waits for no reader.
 
     ServiceStatus
       |- TableStatus, one for each table
+      |    |- ServedTable     where it is, and how it is to be serviced
+      |    |- Outlook         its state, why, what runs and what comes next
       |    |- Backlog         what the table's files and timeline say
-      |    `- JobStatus       what runs, how far it is or what it waits for, and what ended last
+      |    |- JobProgress     how far a running job is, or what it waits for
+      |    `- JobRecord       the job that ended last
       `- Limitation           what this daemon cannot do now, and the remedy
     TablePage               made when a request asks for a table's page
       |- GroupStatus          a file group: its backlog, and the last decision about it
-      |- JobStatus, PlanStatus, EventStatus
+      |- JobRecord, PlanStatus, EventStatus
       `- HoldStatus           what holds the table or a file group, with its reason and expiry
 
 Touches: nothing.
@@ -26,13 +29,16 @@ from enum import StrEnum
 from typing import Any
 
 from lakeward.config.short_name import find_by_short_name
+from lakeward.daemon.scheduling.outlook import Outlook
+from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.scheduling.table_view import TableView
+from lakeward.daemon.served_table import ServedTable
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.service import Fact, ServiceDemand
+from lakeward.state.records import JobRecord
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
@@ -57,9 +63,9 @@ class JobEnd(StrEnum):
     CANCELLED = "cancelled"
     LOST = "lost"
 
-    @property
-    def is_good(self) -> bool:
-        return self in (JobEnd.COMMITTED, JobEnd.NOTHING)
+
+GOOD_ENDS = frozenset[str]({JobEnd.COMMITTED, JobEnd.NOTHING})
+"""What the store has as text compares with these, too."""
 
 
 def end_of(report: JobReport) -> JobEnd:
@@ -125,34 +131,6 @@ class JobProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class JobStatus:
-    job_id: str
-    table: str
-    service: JobKind
-    began_at: float
-    deadline: float | None = None
-    """When the daemon gives up waiting for it; None when it has ended."""
-    instants: tuple[str, ...] = ()
-    """Instants of the plans that it carried out."""
-    progress: JobProgress | None = None
-    """None when it has ended."""
-    ended_at: float | None = None
-    end: JobEnd | None = None
-    error: str = ""
-    """What went wrong, why and the remedy, in sentences."""
-    figures: JobFigures = field(default_factory=JobFigures)
-
-    @property
-    def is_waiting(self) -> bool:
-        """It runs, and waits for others."""
-        return self.progress is not None and self.progress.wait is not None
-
-    @property
-    def is_running(self) -> bool:
-        return self.ended_at is None
-
-
-@dataclass(frozen=True, slots=True)
 class HoldStatus:
     """What keeps services from the target, such as a pause, or a parking after failures, until it ends."""
 
@@ -184,26 +162,20 @@ class StorageSample:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    view: TableView
-    """What the scheduler says of it: state, reason, next action, failures, parked groups."""
-    base_path: str
-    services: tuple[JobKind, ...]
-    watched_since: float
-    """When this daemon began to watch the table."""
-    interval_seconds: float
-    objective_seconds: float | None
-    """The configured one; None where a record may stay unmerged for ever. `objective` is the one that binds."""
+    served: ServedTable
+    """Where it is, and how it is to be serviced."""
+    outlook: Outlook
+    """What the scheduler says of it: state, reason, next action, running jobs, failures, parked groups."""
     backlog: Backlog | None
     """None before the first scan, and while the table cannot be read."""
     write_amplification: float | None = None
     """Bytes written by writers and by us, over those written by writers; None before anybody could say."""
-    running: tuple[JobStatus, ...] = ()
-    last_job: JobStatus | None = None
+    progress: Mapping[str, JobProgress] = field(default_factory=dict)
+    """How far each running job is, by its id."""
+    last_job: JobRecord | None = None
     """The one that ended last."""
     last_success_at: Mapping[JobKind, float] = field(default_factory=dict)
     """When a job of each service last ended well."""
-    shown_as: str = ""
-    """Its short name; empty for its name."""
     storage: StorageSample | None = None
     """The newest count; None before the first."""
     remembered: Mapping[JobKind, Any] = field(default_factory=dict)
@@ -211,47 +183,51 @@ class TableStatus:
 
     @property
     def name(self) -> str:
-        return self.view.table
+        return self.served.name
+
+    @property
+    def running(self) -> tuple[Job, ...]:
+        return self.outlook.running
 
     @property
     def demands(self) -> Mapping[JobKind, ServiceDemand]:
         """What services beside compaction have to do, as of the newest plan."""
-        return {} if self.view.demand is None else self.view.demand.services
+        return {} if self.outlook.demand is None else self.outlook.demand.services
 
     @property
     def title(self) -> str:
         """The name that people read: a short one, where it has one."""
-        return self.shown_as or self.name
+        return self.served.shown_as or self.name
 
     @property
     def state(self) -> TableState:
-        return self.view.state
+        return self.outlook.state
 
     @property
     def no_work(self) -> str:
         """Why there is no work for us on such a table; empty where there may be."""
-        return self.view.demand.no_work if self.view.demand is not None else ""
+        return self.outlook.demand.no_work if self.outlook.demand is not None else ""
 
     @property
     def objective(self) -> float | None:
         """Seconds that a record may stay unmerged; None where it may for ever, and in shadow: where nothing may be
         written, nothing is promised. The one definition behind pages, metrics and alerts."""
-        in_shadow = TableState.SHADOW in (self.state, *(hold.state for hold in self.view.holds))
-        return None if in_shadow else self.objective_seconds
+        in_shadow = TableState.SHADOW in (self.state, *(hold.state for hold in self.outlook.holds))
+        return None if in_shadow else self.served.settings.objective_kept
 
     @property
     def age_unknown(self) -> str:
         """Why it is not known how old the oldest unmerged record is, in a few words; empty where it is, and where
         everything is merged."""
         if self.backlog is None:
-            return "cannot be read" if self.view.unreadable else "not read yet"
+            return "cannot be read" if self.outlook.unreadable else "not read yet"
         if self.no_work or self.backlog.oldest_unmerged_at is not None:
             return ""
-        if self.view.unreadable:
+        if self.outlook.unreadable:
             return "cannot be read"
         if self.backlog.damaged_files:
             return "not known: files are damaged"
-        if self.state is TableState.REFUSED or JobKind.COMPACTION in self.view.refused:
+        if self.state is TableState.REFUSED or JobKind.COMPACTION in self.outlook.refused:
             return "not known: refused"
         # Where the table's time zone is not known, or an instant's name is no time.
         return "not known" if self.backlog.log_files or self.backlog.superseded_log_files else ""
@@ -326,14 +302,19 @@ class ServiceStatus:
         return self.phase is ServicePhase.RUNNING and self.lease.leader
 
     @property
-    def running(self) -> tuple[JobStatus, ...]:
+    def running(self) -> tuple[Job, ...]:
         return tuple(job for table in self.tables for job in table.running)
+
+    @property
+    def waiting(self) -> int:
+        """How many of the running jobs wait for others."""
+        return sum(progress.wait is not None for table in self.tables for progress in table.progress.values())
 
     def table(self, name: str) -> TableStatus | None:
         """The table of that name or short name; None where there is none, or there are several."""
         if (shown := [table for table in self.tables if table.title == name]) and len(shown) == 1:
             return shown[0]
-        found = find_by_short_name(name, {table.name: table.base_path for table in self.tables})
+        found = find_by_short_name(name, {table.name: table.served.base_path for table in self.tables})
         return next((table for table in self.tables if (table.name,) == found), None)
 
 
@@ -380,8 +361,8 @@ class TablePage:
     facts: tuple[Fact, ...]
     plans: tuple[PlanStatus, ...]
     groups: tuple[GroupStatus, ...]
-    jobs: tuple[JobStatus, ...]
-    """Newest first, running ones included."""
+    ended: tuple[JobRecord, ...]
+    """Jobs that have ended, newest first."""
     events: tuple[EventStatus, ...]
     """Newest first."""
     holds: tuple[HoldStatus, ...]

@@ -18,16 +18,15 @@ from dataclasses import replace
 from typing import Any
 
 from lakeward.base.quantities import format_time
-from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
+from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.observation import observe_plans
+from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.table_state import Hold, TableState
-from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
     EventStatus,
     GroupStatus,
     HoldStatus,
-    JobStatus,
     Limitation,
     PlanStatus,
     StorageSample,
@@ -42,6 +41,7 @@ from lakeward.state.records import (
     ControlKind,
     ControlRecord,
     DecisionRecord,
+    JobRecord,
     ObservedPlan,
     ParkedRecord,
     TargetKind,
@@ -57,7 +57,7 @@ EVENTS_SHOWN = 50
 
 def table_status(
     table: ServedTable,
-    view: TableView,
+    outlook: Outlook,
     backlog: Backlog | None,
     jobs: JobRegistry,
     *,
@@ -66,18 +66,13 @@ def table_status(
     remembered: Mapping[JobKind, Any],
 ) -> TableStatus:
     return TableStatus(
-        view=view,
-        base_path=table.base_path,
-        services=tuple(JobKind(service) for service in table.settings.services),
-        watched_since=table.watched_since,
-        interval_seconds=table.settings.interval,
-        objective_seconds=table.settings.objective_kept,
+        served=table,
+        outlook=outlook,
         backlog=backlog,
         write_amplification=write_amplification,
-        running=jobs.running(table.name, {each.id: each.deadline for each in view.running}),
+        progress=jobs.progress(table.name),
         last_job=jobs.last(table.name),
         last_success_at=jobs.last_successes(table.name),
-        shown_as=table.shown_as,
         storage=storage,
         remembered=remembered,
     )
@@ -139,7 +134,7 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
         facts=_facts(status, snapshot),
         plans=tuple(_plan(plan) for plan in _pending(status, snapshot, store) if plan.state != "completed"),
         groups=_groups(snapshot, decisions, holds),
-        jobs=_jobs(status, store, at),
+        ended=_ended(status, store, at),
         events=tuple(
             EventStatus(event.at, event.kind, event.text)
             for event in store.events.latest(name, EVENTS_SHOWN)
@@ -157,36 +152,36 @@ def _pending(status: TableStatus, snapshot: TableSnapshot | None, store: Store) 
     return () if status.no_work else observe_plans(snapshot)
 
 
-def _jobs(status: TableStatus, store: Store, at: float) -> tuple[JobStatus, ...]:
-    """Jobs that run by the status, and jobs that had ended by then, the newest first."""
+def _ended(status: TableStatus, store: Store, at: float) -> tuple[JobRecord, ...]:
+    """Jobs that had ended by the time of the status, the newest first."""
     last = () if status.last_job is None else (status.last_job,)
-    ended = {job.job_id: job for job in last}  # the store may not have it yet
-    for record in store.jobs.latest(status.name, JOBS_SHOWN):
-        if record.ended_at is not None and record.ended_at <= at and (job := job_status_of(record)) is not None:
-            ended[job.job_id] = job
+    ended = {job.id: job for job in last}  # the store may not have it yet
+    for job in store.jobs.latest(status.name, JOBS_SHOWN):
+        if job.ended_at is not None and job.ended_at <= at:
+            ended[job.id] = job
     for running in status.running:
-        ended.pop(running.job_id, None)
-    return (*status.running, *sorted(ended.values(), key=lambda job: job.began_at, reverse=True))
+        ended.pop(running.id, None)
+    return tuple(sorted(ended.values(), key=lambda job: job.began_at, reverse=True))
 
 
 def _holds(status: TableStatus, store: Store, at: float) -> list[HoldStatus]:
-    view = status.view
+    outlook = status.outlook
     parked = {record.file_group: record for record in store.controls.parked(at) if record.table == status.name}
     paused = [_pause(control) for control in store.controls.in_force(at) if _pauses(control, status)]
-    found = [_hold(hold, parked.get(None), status.name) for hold in view.holds if hold.state in _SHOWN]
-    if view.state in _NOT_OURS:  # what holds it, the daemon that services it knows
+    found = [_hold(hold, parked.get(None), status.name) for hold in outlook.holds if hold.state in _SHOWN]
+    if outlook.state in _NOT_OURS:  # what holds it, the daemon that services it knows
         found += [_parked(record) for record in parked.values()]
         found += paused
         return sorted(found, key=lambda hold: _HOLDS.index(hold.kind))
-    for group in view.parked_groups:
+    for group in outlook.parked_groups:
         record = parked.get(group.file_group)
         since = 0.0 if record is None else record.parked_at
         found.append(HoldStatus("parked", status.name, group.file_group, group.reason, since, group.until))
-    for hold in view.holds:
+    for hold in outlook.holds:
         if hold.state is TableState.PAUSED:
             said = [pause for pause in paused if pause.file_group is None]
             found += said or [HoldStatus("paused", status.name, None, hold.reason, 0.0, hold.until)]
-    for file_group in view.paused_groups:
+    for file_group in outlook.paused_groups:
         said = [pause for pause in paused if pause.file_group == file_group]
         found += said or [HoldStatus("paused", status.name, file_group, "Paused by an operator.", 0.0, None)]
     return sorted(found, key=lambda hold: _HOLDS.index(hold.kind))
@@ -211,7 +206,7 @@ _HOLDS = ("refused", "parked", "backing-off", "paused", "shadow")
 def _pauses(control: ControlRecord, status: TableStatus) -> bool:
     if control.kind is not ControlKind.PAUSE:
         return False
-    return control.target == (status.view.group if control.target_kind is TargetKind.GROUP else status.name)
+    return control.target == (status.served.settings.group if control.target_kind is TargetKind.GROUP else status.name)
 
 
 def _pause(control: ControlRecord) -> HoldStatus:
@@ -221,7 +216,7 @@ def _pause(control: ControlRecord) -> HoldStatus:
 
 
 def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, ...]:
-    facts = [Fact("Base path", status.base_path), Fact("Group", status.view.group)]
+    facts = [Fact("Base path", status.served.base_path), Fact("Group", status.served.settings.group)]
     if snapshot is not None:
         config = snapshot.config
         facts += [
@@ -235,14 +230,14 @@ def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, .
         if service.kind in status.demands:
             facts += service.shown(status.remembered.get(service.kind))
     facts += _facts_of_services(status)
-    facts.append(Fact("Services", ", ".join(service.value for service in status.services)))
+    facts.append(Fact("Services", ", ".join(status.served.settings.services)))
     return tuple(facts)
 
 
 def _facts_of_services(status: TableStatus) -> Iterator[Fact]:
     """What the services beside compaction have to do, and what prevents them."""
-    troubles = {trouble.service: trouble for trouble in status.view.service_troubles}
-    for service, text in status.view.refused.items():
+    troubles = {trouble.service: trouble for trouble in status.outlook.service_troubles}
+    for service, text in status.outlook.refused.items():
         yield Fact(service.value.capitalize(), f"refused: {text}")
     for service, demand in status.demands.items():
         if service not in NAMED:

@@ -22,7 +22,7 @@ from lakeward.state.records import (
     ObservedPlan,
     Planning,
     StorageRecord,
-    WatchedTable,
+    Watched,
 )
 from lakeward.state.store_tables import (
     decisions,
@@ -46,7 +46,7 @@ class Observations:
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
 
-    def watch(self, table: str, base_path: str, at: float, *, serviced_since: float | None = None) -> WatchedTable:
+    def watch(self, table: str, base_path: str, at: float, *, serviced_since: float | None = None) -> Watched:
         """Remember a table. One that moved to another base path is another table: what was seen of it goes.
 
         `serviced_since` counts where none was remembered: the first time is the one that stays.
@@ -72,11 +72,19 @@ class Observations:
 
         first_watched_at, since = self._access.write("watch", work)
         assert first_watched_at is not None, "every table has one"
-        return WatchedTable(table, base_path, first_watched_at, at, since)
+        return Watched(first_watched_at, since)
 
-    def tables(self) -> tuple[WatchedTable, ...]:
+    def tables(self) -> Mapping[str, str]:
+        """The base path of each watched table, by its name."""
         query = select(watched_tables).order_by(watched_tables.c.table_name)
-        return tuple(watched_table_of(row) for row in self._access.rows("tables", query))
+        return {row.table_name: row.base_path for row in self._access.rows("tables", query)}
+
+    def take_over(self, watched: Iterable[Mapping[str, Any]]) -> None:
+        """Know tables of another store since it knew them; what that store had of each, by column."""
+        for row in watched:
+            self.watch(
+                row["table_name"], row["base_path"], row["first_watched_at"], serviced_since=row["serviced_since"]
+            )
 
     def record_decisions(
         self, table: str, planned_at: float, instant: str | None, found: Sequence[DecisionRecord]
@@ -255,7 +263,3 @@ def _digest(value: DecisionRecord | ObservedPlan) -> str:
         name: sorted(part.items()) if isinstance(part, Mapping) else part for name, part in fields_of(value).items()
     }
     return hashlib.blake2b(repr(fields_).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
-
-
-def watched_table_of(row: Row[Any]) -> WatchedTable:
-    return WatchedTable(row.table_name, row.base_path, row.first_watched_at, row.seen_at, row.serviced_since)

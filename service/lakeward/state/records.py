@@ -12,21 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 FileGroupKey = tuple[str, str]
 """Partition path and file id."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedTable:
-    name: str
-    base_path: str
-    first_watched_at: float
+class Watched(NamedTuple):
+    """Since when the store knows a table."""
+
+    since: float
     """The time since which instants may be expected to be known; earlier ones were not seen as they came."""
-    seen_at: float
-    serviced_since: float | None = None
-    """When the table was first seen with a word about its writers; None: not yet."""
+    serviced_since: float | None
+    """When the table was first seen with a statement about its writers; None: not yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,6 @@ from lakeward.state.records import (
     ParkedRecord,
     Retention,
     Trimmed,
-    WatchedTable,
     Watermark,
 )
 from lakeward.state.store_tables import (
@@ -360,7 +359,7 @@ class Store:
     def adopt(
         self,
         store_id: str | None,
-        known: Sequence[WatchedTable],
+        watched: Sequence[Mapping[str, Any]],
         in_force: Sequence[ControlRecord],
         parked: Sequence[ParkedRecord],
     ) -> None:
@@ -368,10 +367,7 @@ class Store:
         if store_id is not None:
             statement = update(store_identity).values(store_id=store_id)
             self._access.write("adopt", lambda connection: execute(connection, statement))
-        for table in known:
-            self.observations.watch(
-                table.name, table.base_path, table.first_watched_at, serviced_since=table.serviced_since
-            )
+        self.observations.take_over(watched)
         for control in in_force:
             self.controls.add(control)
         for each in parked:  # after the controls, because a resume unparks

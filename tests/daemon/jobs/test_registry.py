@@ -7,12 +7,12 @@ from dataclasses import replace
 import structlog
 from prometheus_client import CollectorRegistry
 
-from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
+from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.scheduled_job import Job
-from lakeward.daemon.status import JobEnd
-from lakeward.protocol.job_kind import RETIRED, JobKind
+from lakeward.daemon.status import JobProgress
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.state.records import JobRecord
 from tests.clocks import SettableClock
@@ -44,15 +44,14 @@ def test_a_job_runs_until_it_ends() -> None:
     jobs = JobRegistry()
     jobs.begin(watch())
     assert jobs.busy_tables == {"orders"} and jobs.memory_bytes == 64
-    (running,) = jobs.running("orders", {"j1": 300.0})
-    assert (running.job_id, running.deadline) == ("j1", 300.0), "the scheduler's, who may have moved it"
-    assert not jobs.running("others", {})
+    assert jobs.progress("orders") == {"j1": JobProgress("starting")}
+    assert not jobs.progress("others")
 
     end(jobs, JobResult.COMMITTED)
 
     assert not jobs.busy_tables and jobs.memory_bytes == 0 and jobs.watch("j1") is None
     last = jobs.last("orders")
-    assert last is not None and (last.end, last.instants, last.progress) == (JobEnd.COMMITTED, ("20270115",), None)
+    assert last is not None and (last.result, last.instant, last.figures["read_bytes"]) == ("committed", "20270115", 5)
     assert jobs.last_successes("orders") == {JobKind.COMPACTION: 60.0}
 
 
@@ -64,7 +63,7 @@ def test_a_failure_is_last_and_no_success() -> None:
     end(jobs, JobResult.FAILED, WorkProblem(ProblemKind.LOST, "One."), WorkProblem(ProblemKind.FAILED, "Two."))
 
     last = jobs.last("orders")
-    assert last is not None and (last.end, last.error) == (JobEnd.LOST, "One. Two.")
+    assert last is not None and (last.result, last.error) == ("lost", "One. Two.")
     assert jobs.last_successes("orders") == {}
 
 
@@ -73,14 +72,14 @@ def test_what_the_store_remembers_counts_until_something_newer() -> None:
     jobs = JobRegistry()
     jobs.learn([replace(RECORD, id="ghost", ended_at=None, result=None), RECORD])
     last = jobs.last("orders")
-    assert last is not None and last.job_id == "old" and jobs.last_successes("orders") == {JobKind.COMPACTION: 20.0}
+    assert last is not None and last.id == "old" and jobs.last_successes("orders") == {JobKind.COMPACTION: 20.0}
 
     jobs.begin(watch())
     end(jobs, JobResult.COMMITTED)
     jobs.learn([RECORD])
 
     last = jobs.last("orders")
-    assert last is not None and last.job_id == "j1" and jobs.last_successes("orders") == {JobKind.COMPACTION: 60.0}
+    assert last is not None and last.id == "j1" and jobs.last_successes("orders") == {JobKind.COMPACTION: 60.0}
 
 
 def test_a_table_that_left_is_forgotten() -> None:
@@ -92,12 +91,11 @@ def test_a_table_that_left_is_forgotten() -> None:
     assert jobs.last("orders") is None and jobs.last_successes("orders") == {}
 
 
-def test_a_job_as_the_store_remembers_it() -> None:
-    """Figures come back by their names; what only a newer release knows, which shares the store, breaks nothing."""
-    job = job_status_of(RECORD)
-    assert job is not None and (job.end, job.figures.read_bytes) == (JobEnd.COMMITTED, 7)
-    assert job_status_of(replace(RECORD, service="levitation")) is None
-    retired = job_status_of(replace(RECORD, service="metadata-service"))
-    assert retired is not None and retired.service in RETIRED, "rows of older releases are shown as they are"
-    odd = job_status_of(replace(RECORD, result="sublimated", figures={"height": 3}))
-    assert odd is not None and odd.end is None and odd.figures == JobFigures()
+def test_what_only_a_newer_release_knows_breaks_nothing() -> None:
+    """It shares the store: a service that this release does not know is no last job, and an end is shown as it is."""
+    jobs = JobRegistry()
+    jobs.learn([replace(RECORD, service="levitation")])
+    assert jobs.last("orders") is None
+    jobs.learn([replace(RECORD, result="sublimated", figures={"height": 3})])
+    last = jobs.last("orders")
+    assert last is not None and last.result == "sublimated" and jobs.last_successes("orders") == {}

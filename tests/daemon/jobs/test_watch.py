@@ -59,11 +59,9 @@ def test_a_lease_that_is_not_safe_stops_the_job() -> None:
 def test_what_the_job_reports_is_what_a_page_shows() -> None:
     """Its step and how much is merged; each report keeps what the others said."""
     watch = Watched().watch
-    assert watch.status.is_running and watch.status.began_at == 50.0
     watch.merged(Merged(1, 4, 10, 40, 5))
     watch.step("committing")
-    progress = watch.status.progress
-    assert progress is not None
+    progress = watch.progress
     assert (progress.step, progress.merged, progress.ratio) == ("committing", Merged(1, 4, 10, 40, 5), 0.25)
 
 
@@ -73,17 +71,16 @@ def test_waiting_is_told_from_working() -> None:
     watched = Watched()
     watch, clock = watched.watch, watched.clock
     watch.step("committing")
-    assert not watch.status.is_waiting
+    assert watch.progress.wait is None
     clock.sleep(10.0)
     watch.waiting("write 001 of 3 s", 2.0)
     clock.sleep(5.0)
     watch.phase(Phase.SCAN, 0.1)
     watch.waiting("write 001 of 8 s", 7.0)
-    progress = watch.status.progress
-    assert progress is not None
+    progress = watch.progress
     assert (progress.step, progress.wait) == ("committing", JobWait("write 001 of 8 s", 58.0))
     watch.phase(Phase.YIELD, 7.0)
-    assert not watch.status.is_waiting
+    assert watch.progress.wait is None
 
 
 def test_a_wait_that_lasts_is_in_the_log_once() -> None:
@@ -132,7 +129,7 @@ def test_a_job_that_has_merged_does_not_only_wait() -> None:
     assert watch.only_waits
     watch.merged(Merged(1, 4, 10, 40, 5))
     watch.waiting("a writer", 1.0)
-    assert watch.status.is_waiting and not watch.only_waits
+    assert watch.progress.wait is not None and not watch.only_waits
     watch.phase(Phase.COMMIT, 1.0)
     watch.waiting("the lock", 1.0)
     assert watch.only_waits
@@ -144,7 +141,7 @@ def test_how_far_it_is_is_taken_now_and_then() -> None:
     watched.watch.step("merging")
     assert watched.watch.take_progress() is None
     watched.clock.sleep(10.0)
-    assert watched.watch.take_progress() is watched.watch.status
+    assert watched.watch.take_progress() is watched.watch.progress
     watched.clock.sleep(9.0)
     assert watched.watch.take_progress() is None
 
@@ -168,8 +165,7 @@ def test_how_far_a_clean_is_taken_once() -> None:
     watch.deleted(DeletedSoFar("001", 500, 1200))
     watch.deleted(DeletedSoFar("001", 1000, 1200))
     assert watch.take_deleted() == DeletedSoFar("001", 1000, 1200) and watch.take_deleted() is None
-    progress = watch.status.progress
-    assert progress is not None and progress.deleted == DeletedSoFar("001", 1000, 1200)
+    assert watch.progress.deleted == DeletedSoFar("001", 1000, 1200)
 
 
 def test_a_job_says_once_what_each_of_its_plans_reads() -> None:

@@ -13,7 +13,6 @@ from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import METRICS, PollOutcome, WatchedStep
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.status import JobEnd, ServiceStatus, SparkState, SparkStatus, StorageSample
-from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Count, Phase
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
@@ -21,7 +20,7 @@ from lakeward.services.metric import MetricKind
 from lakeward.services.services import load_services
 from lakeward.table.backlog import BegunService, PendingPlan
 from tests.daemon.scrape import compare, samples, value
-from tests.daemon.synthetic_status import NOW, backlog, decision, job, service, table, varied_tables
+from tests.daemon.synthetic_status import FIGURES, NOW, backlog, decision, job, service, table, varied_tables
 from tests.deploy.tools import find_tool
 
 OUTCOME = PlanOutcome(
@@ -42,14 +41,14 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
         metrics.polled("orders", result, 0.01)
     metrics.planned("orders", OUTCOME, 0.2)
     for end in JobEnd:
-        metrics.job_ended(job(end=end))
+        metrics.job_ended(job(result=end.value), FIGURES)
     for phase in Phase:
         metrics.phase("orders", phase, 1.5)
     for count in Count:
         metrics.counted("orders", count)
     metrics.writers_failed("orders", 2)
     for each in load_services():
-        metrics.job_ended(job(service=each.kind))
+        metrics.job_ended(job(service=each.kind.value), FIGURES)
     for step in WatchedStep:
         metrics.watchdog_fired("orders", step)
     metrics.lease_gained()
@@ -143,7 +142,7 @@ def test_gauges_say_what_the_status_says():
 
 def test_without_an_objective_there_are_no_gauges_of_it():
     """`objective = "none"` switches off what the alert rests on; the record's age is still told."""
-    shown = replace(table("orders", backlog=backlog(oldest_unmerged_at=NOW - 4000)), objective_seconds=None)
+    shown = table("orders", backlog=backlog(oldest_unmerged_at=NOW - 4000), objective=None)
     text = scrape(busy(service(shown)))
 
     assert "lakeward_table_objective" not in "".join(line for line in text.splitlines() if 'table="orders"' in line)
@@ -182,7 +181,7 @@ def test_exactly_one_state_is_1(state: TableState):
 def test_every_hold_of_a_table_is_1():
     """An alert on one of them does not end because of another one."""
     holds = (Hold(TableState.BACKING_OFF, "No disk.", NOW), Hold(TableState.SHADOW, "Nothing is said."))
-    text = scrape(busy(service(table("orders", TableState.BACKING_OFF, view={"holds": holds}))))
+    text = scrape(busy(service(table("orders", TableState.BACKING_OFF, outlook={"holds": holds}))))
 
     states = {labels["state"] for labels, number in samples(text)["lakeward_table_state"] if number}
     assert states == {"backing-off", "shadow"}
@@ -199,10 +198,10 @@ def test_exactly_one_state_of_spark_is_1(state: SparkState):
 
 def test_a_table_that_was_never_scanned_at_has_a_time_all_the_same():
     """The alert for tables that are not polled would otherwise miss the worst of them."""
-    never = table("orders", backlog=None, view={"scanned_at": None, "scan_overdue": True})
+    never = table("orders", backlog=None, outlook={"scanned_at": None, "scan_overdue": True})
     text = scrape(busy(service(never)))
 
-    assert value(text, "lakeward_table_last_looked_timestamp_seconds", table="orders") == never.watched_since
+    assert value(text, "lakeward_table_last_looked_timestamp_seconds", table="orders") == never.served.watched_since
     assert value(text, "lakeward_table_look_overdue", table="orders") == 1
     assert "lakeward_table_log_files" not in samples(text)
 
@@ -210,7 +209,9 @@ def test_a_table_that_was_never_scanned_at_has_a_time_all_the_same():
 def test_tables_beyond_the_cap_share_a_label_and_sums_stay_right():
     """Sizes add up, ages take the worst, a scan the oldest."""
     tables = [
-        table(f"t{number}", view={"scanned_at": NOW - number}, backlog=backlog(oldest_unmerged_at=NOW - 100 * number))
+        table(
+            f"t{number}", outlook={"scanned_at": NOW - number}, backlog=backlog(oldest_unmerged_at=NOW - 100 * number)
+        )
         for number in range(5)
     ]
     metrics = Metrics(CollectorRegistry(), tables_max=2)
@@ -327,8 +328,8 @@ def test_two_apps_in_one_process_do_not_see_each_other():
 def test_a_job_is_counted_with_its_figures():
     """Counted are bytes, rows, operations by type, and the peak of the operation that needed most."""
     metrics = Metrics(CollectorRegistry())
-    metrics.job_ended(job())
-    metrics.job_ended(job(service=JobKind.VERIFICATION, figures=JobFigures(groups_verified=4)))
+    metrics.job_ended(job(), FIGURES)
+    metrics.job_ended(job(service="verification"), JobFigures(groups_verified=4))
     text = scrape(metrics)
 
     assert value(text, "lakeward_operations_total", table="orders", type="LOG") == 9
@@ -343,9 +344,9 @@ def test_a_job_is_counted_with_its_figures():
 def test_an_operation_whose_output_was_wrong_is_a_mismatch():
     """The first wrong one ends its job; those that were right are counted where they were published."""
     metrics = Metrics(CollectorRegistry())
-    metrics.job_ended(job(figures=JobFigures(operations_verified=12)))
-    metrics.job_ended(job(figures=JobFigures(), end=JobEnd.VERIFICATION))
-    metrics.job_ended(job(service=JobKind.VERIFICATION, figures=JobFigures(), end=JobEnd.VERIFICATION))
+    metrics.job_ended(job(), JobFigures(operations_verified=12))
+    metrics.job_ended(job(result="verification"), JobFigures())
+    metrics.job_ended(job(service="verification", result="verification"), JobFigures())
     text = scrape(metrics)
 
     assert value(text, "lakeward_verifications_total", table="orders", check="operation", result="passed") == 12
@@ -355,9 +356,9 @@ def test_an_operation_whose_output_was_wrong_is_a_mismatch():
 def test_what_a_service_verified_is_counted_by_its_check():
     """Groups of a sample, keys of indexes; a metric that several services feed has the kind of the job."""
     metrics = Metrics(CollectorRegistry())
-    metrics.job_ended(job(service=JobKind.VERIFICATION, figures=JobFigures(groups_verified=4, groups_mismatched=1)))
-    metrics.job_ended(job(service=JobKind.INDEX, figures=JobFigures(index_keys_verified=9, index_keys_wrong=2)))
-    metrics.job_ended(job(service=JobKind.ROLLBACK, figures=JobFigures(files_deleted=5, writes_rolled_back=1)))
+    metrics.job_ended(job(service="verification"), JobFigures(groups_verified=4, groups_mismatched=1))
+    metrics.job_ended(job(service="index"), JobFigures(index_keys_verified=9, index_keys_wrong=2))
+    metrics.job_ended(job(service="rollback"), JobFigures(files_deleted=5, writes_rolled_back=1))
     text = scrape(metrics)
 
     for labels, number in (("sample passed", 3), ("sample mismatch", 1), ("index passed", 7), ("index mismatch", 2)):
@@ -371,7 +372,7 @@ def test_what_a_service_verified_is_counted_by_its_check():
 def test_a_job_that_has_not_ended_is_not_counted():
     """It is a mistake of the caller, and stops."""
     with pytest.raises(AssertionError):
-        Metrics(CollectorRegistry()).job_ended(replace(job(), ended_at=None))
+        Metrics(CollectorRegistry()).job_ended(replace(job(), ended_at=None), FIGURES)
 
 
 def test_decisions_are_counted_by_choice_and_reason():

@@ -388,7 +388,6 @@ def test_jobs_max():
     assert jobs(stage.planned("b")) == []
     assert stage.state("b") is TableState.QUEUED
     assert stage.view("b").reason == "Its compaction waits because 1 of 1 jobs are running."
-    assert stage.view("b").queue_position == 1
 
     assert ("b", JobKind.COMPACTION) in jobs(stage.end(job))
 
@@ -492,7 +491,7 @@ def test_temporary_problem_backs_off_for_ever():
     waits = []
     for _ in range(12):
         stage.end(job, WorkProblem(ProblemKind.TEMPORARY, "The lock is held."))
-        waits.append(stage.view("a").retry_at - stage.now)
+        waits.append(stage.held_until("a") - stage.now)
         job = one(Run, stage.wait(waits[-1] + 0.001)).job
 
     assert 5 <= waits[0] <= 10
@@ -680,10 +679,10 @@ def test_refused_job():
     stage.polled("a", changed=False)
     stage.say(Planned("a", one(Plan, stage.last).work_id, WORK))
     assert stage.state("a") is TableState.REFUSED
-    assert stage.view("a").retry_at == refused_at + 1000
+    assert stage.held_until("a") == refused_at + 1000
 
     stage.planned("a")
-    assert stage.view("a").retry_at <= refused_at + 40
+    assert stage.held_until("a") <= refused_at + 40
     assert jobs(stage.wait(40)) == [("a", JobKind.COMPACTION)]
 
 
@@ -1059,7 +1058,7 @@ def test_what_went_wrong_hides_behind_no_other_hold():
     assert records(stage.fail_scan(stage.poll_of("a"), ProblemKind.TEMPORARY, "No disk.")) == [FactKind.SCAN_FAILED]
     view = stage.view("a")
     assert [hold.state for hold in view.holds] == [TableState.BACKING_OFF, TableState.PAUSED, TableState.SHADOW]
-    assert view.state is TableState.BACKING_OFF and view.retry_at is None
+    assert view.state is TableState.BACKING_OFF and view.holds[1].until is None
     for told in ("No disk.", "maintenance", "Nothing says who else writes."):
         assert told in view.reason
 
@@ -1098,7 +1097,7 @@ def test_a_refused_recovery_is_tried_again_and_not_promised():
 
     view = stage.view("a")
     assert view.state is TableState.REFUSED
-    assert (view.next_action, view.next_action_at) == ("next try", view.retry_at)
+    assert (view.next_action, view.next_action_at) == ("next try", view.holds[0].until)
 
 
 # ---- leases, removal, configuration, the end
@@ -1139,7 +1138,7 @@ def test_removed_table():
 
     removed = stage.say(TableRemoved("a", "It is not under a root any more."))
     assert job.id in [cancelled.work_id for cancelled in of(Cancel, removed)]
-    assert "a" not in stage.scheduler.view()
+    assert "a" not in stage.scheduler.outlooks()
     assert jobs(stage.wait(5)) == []
 
     assert jobs(stage.end(job, WorkProblem(ProblemKind.CANCELLED, "Cancelled."))) == [("b", JobKind.COMPACTION)]

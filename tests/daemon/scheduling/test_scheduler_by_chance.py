@@ -43,12 +43,12 @@ from lakeward.daemon.scheduling.events import (
     Tick,
     WorkFailed,
 )
+from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind
 from lakeward.daemon.scheduling.schedule import Limits, Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.scheduling.table_view import TableView
 from lakeward.protocol.job_kind import RETIRED, JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.services.compaction.plan.decision import Reason
@@ -88,7 +88,7 @@ class World:
         self.jobs: dict[str, Job] = {}
         self.begun_in: dict[str, str] = {}
         """Maps a job to the group of tables that its table was in when it began."""
-        self.views: Mapping[str, TableView] = {}
+        self.views: Mapping[str, Outlook] = {}
         self.schedules: dict[str, Schedule] = {}
         self.instants = 0
         self.stopping = False
@@ -236,7 +236,7 @@ class World:
         self.stopping = self.stopping or isinstance(event, Stopping)
         if isinstance(event, LimitsChanged):
             self.limits = event.limits
-        self.views = self.scheduler.view()
+        self.views = self.scheduler.outlooks()
         self.check(event, out, before)
         return out
 
@@ -260,13 +260,11 @@ class World:
         wake = self.scheduler.next_wake
         if isinstance(event, Tick):
             assert wake is None or wake > self.now, "progress"
-        positions = sorted(view.queue_position for view in views.values() if view.queue_position is not None)
-        assert positions == list(range(1, len(positions) + 1))
-        for view in views.values():
+        for name, view in views.items():
             assert view.reason.endswith("."), view.reason
             watched = view.state not in (TableState.DISABLED, TableState.WAITING)
             if watched and not self.stopping:
-                assert wake is not None, f"{view.table} is ours and nothing will wake the daemon for it"
+                assert wake is not None, f"{name} is ours and nothing will wake the daemon for it"
             if view.state in (TableState.RUNNING, TableState.RECOVERING) and view.running:
                 assert view.running[0].id in self.jobs
 
@@ -282,20 +280,20 @@ class World:
         assert len(running) < self.limits.jobs_max
         held = sum(other.memory_bytes for other in running)
         assert not job.memory_bytes or not held or held + job.memory_bytes <= self.limits.memory_bytes
-        view = self.views[job.table]
+        view, schedule = self.views[job.table], self.schedules[job.table]
         assert view.state not in NEVER_RUNS
-        begun_in_group = sum(self.begun_in[other.id] == view.group for other in running)
-        assert begun_in_group < self.limits.groups.get(view.group, inf)
+        begun_in_group = sum(self.begun_in[other.id] == schedule.group for other in running)
+        assert begun_in_group < self.limits.groups.get(schedule.group, inf)
         for parked in view.parked_groups:
             assert job.excluded[parked.file_group] is Reason.PARKED
         for group in view.paused_groups:
             assert group in job.excluded
         assert self.now < job.deadline
-        windows = self.schedules[job.table].windows
+        windows = schedule.windows
         if windows and job.service in (JobKind.COMPACTION, JobKind.VERIFICATION):
             assert any(window.is_open(self.now) for window in windows)
         self.jobs[job.id] = job
-        self.begun_in[job.id] = view.group
+        self.begun_in[job.id] = schedule.group
 
 
 def world(seed: int) -> World:
@@ -399,6 +397,6 @@ def calm_down(told: World) -> None:
         told.now = max(told.now, min(wake, until))
         told.say(Tick())
     assert backlog == dict.fromkeys(TABLES, 0)
-    for view in told.scheduler.view().values():
+    for view in told.scheduler.outlooks().values():
         assert not view.scan_overdue
         assert view.state in (TableState.IDLE, TableState.POLLING, TableState.PLANNING), view.reason

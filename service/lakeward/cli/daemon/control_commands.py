@@ -161,9 +161,7 @@ def table_name(store: Store, settings: Settings, text: str, at: float, *, jobs: 
     """
     # `compact` parks file groups of tables that no daemon watches, by their base path.
     parked = {record.table: record.table for record in store.controls.parked(at) if "/" in record.table}
-    known = (
-        parked | {table.name: table.base_path for table in store.observations.tables()} | dict(settings.named_tables)
-    )
+    known = {**parked, **store.observations.tables(), **dict(settings.named_tables)}
     if len(found := find_by_short_name(text, known)) == 1:
         return found[0]
     if found:

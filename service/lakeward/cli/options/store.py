@@ -91,7 +91,7 @@ def watched_tables(settings: Settings) -> Mapping[str, str]:
         return {}
     try:
         with opened_store(None, settings, SystemClock(), timeout=TIMEOUT_SECONDS) as store:
-            return {table.name: table.base_path for table in store.observations.tables()}
+            return store.observations.tables()
     except AWAY:
         return {}
 

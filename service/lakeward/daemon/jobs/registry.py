@@ -8,54 +8,54 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict
 
 from lakeward.daemon.jobs.watch import JobWatch
-from lakeward.daemon.status import JobEnd, JobStatus, end_of
+from lakeward.daemon.status import GOOD_ENDS, JobProgress, end_of
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.state.records import JobRecord
 
 
 class JobRegistry:
     def __init__(self) -> None:
         self._running: dict[str, JobWatch] = {}
-        self._last: dict[str, JobStatus] = {}
+        self._last: dict[str, JobRecord] = {}
         self._successes: dict[str, dict[JobKind, float]] = {}
 
     def begin(self, watch: JobWatch) -> None:
         self._running[watch.job.id] = watch
 
-    def end(self, job_id: str, report: JobReport, *, at: float) -> JobStatus:
+    def end(self, job_id: str, report: JobReport, *, at: float) -> JobRecord:
         """The job as it ended."""
-        watch = self._running.pop(job_id)
-        ended = replace(
-            watch.status,
-            progress=None,
-            instants=report.instants,
+        job = self._running.pop(job_id).job
+        ended = JobRecord(
+            job.id,
+            job.table,
+            job.service.value,
+            job.started_at,
+            instant=report.instants[-1] if report.instants else None,
             ended_at=at,
-            end=end_of(report),
-            error=" ".join(problem.text for problem in report.problems),
-            figures=report.figures,
+            result=end_of(report).value,
+            error=" ".join(problem.text for problem in report.problems) or None,
+            figures=asdict(report.figures),
         )
         self._last[ended.table] = ended
         if report.result is not JobResult.FAILED:
-            self._successes.setdefault(ended.table, {})[ended.service] = at
+            self._successes.setdefault(ended.table, {})[job.service] = at
         return ended
 
     def learn(self, records: Iterable[JobRecord]) -> None:
         """What the store remembers, of any daemon. It replaces nothing that is newer."""
-        for record in records:
-            job = job_status_of(record)
-            if job is None or job.ended_at is None:
-                continue
+        for job in records:
+            if job.ended_at is None or job.service not in _SERVICES:
+                continue  # a service that only a newer release knows, which shares the store
             last = self._last.get(job.table)
             if last is None or (last.ended_at or 0.0) < job.ended_at:
                 self._last[job.table] = job
-            if job.end is not None and job.end.is_good:
-                successes = self._successes.setdefault(job.table, {})
-                successes[job.service] = max(successes.get(job.service, 0.0), job.ended_at)
+            if job.result in GOOD_ENDS:
+                successes, service = self._successes.setdefault(job.table, {}), JobKind(job.service)
+                successes[service] = max(successes.get(service, 0.0), job.ended_at)
 
     def forget(self, table: str) -> None:
         self._last.pop(table, None)
@@ -76,37 +76,15 @@ class JobRegistry:
         """Permits that running jobs hold."""
         return sum(watch.job.memory_bytes for watch in self._running.values())
 
-    def running(self, table: str, deadlines: Mapping[str, float]) -> tuple[JobStatus, ...]:
-        """The table's jobs, with the deadlines that the scheduler has for them."""
-        running = ((job_id, watch.status) for job_id, watch in self._running.items() if watch.job.table == table)
-        return tuple(replace(status, deadline=deadlines.get(job_id)) for job_id, status in running)
+    def progress(self, table: str) -> Mapping[str, JobProgress]:
+        """How far the table's running jobs are, by their ids."""
+        return {job_id: watch.progress for job_id, watch in self._running.items() if watch.job.table == table}
 
-    def last(self, table: str) -> JobStatus | None:
+    def last(self, table: str) -> JobRecord | None:
         return self._last.get(table)
 
     def last_successes(self, table: str) -> Mapping[JobKind, float]:
         return dict(self._successes.get(table, {}))
 
 
-def job_status_of(record: JobRecord) -> JobStatus | None:
-    """A job as the store remembers it; None for a service that only a newer release knows, which shares the store."""
-    if record.service not in _SERVICES:
-        return None
-    figures: dict[str, Any] = {
-        name: value for name, value in record.figures.items() if name in JobFigures.__dataclass_fields__
-    }
-    return JobStatus(
-        record.id,
-        record.table,
-        JobKind(record.service),
-        record.began_at,
-        instants=(record.instant,) if record.instant else (),
-        ended_at=record.ended_at,
-        end=JobEnd(record.result) if record.result in _ENDS else None,
-        error=record.error or "",
-        figures=JobFigures(**figures),
-    )
-
-
 _SERVICES = frozenset(service.value for service in JobKind)
-_ENDS = frozenset(end.value for end in JobEnd)

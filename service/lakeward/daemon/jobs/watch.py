@@ -23,7 +23,7 @@ from lakeward.base.errors import Cancelled, LeaseLost
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.metrics.specs import JobDoing
 from lakeward.daemon.scheduling.scheduled_job import Job
-from lakeward.daemon.status import JobProgress, JobStatus, JobWait
+from lakeward.daemon.status import JobProgress, JobWait
 from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase
 
 _TAKEN_SECONDS = 10.0
@@ -62,33 +62,32 @@ class JobWatch:
         self._holds_work = self._wait_logged = False
         self._lock = threading.Lock()
         self._counted_until = self._taken_at = clock.monotonic()
-        self._status = JobStatus(job.id, job.table, job.service, job.started_at, progress=JobProgress("starting"))
+        self._progress = JobProgress("starting")
 
     @property
-    def status(self) -> JobStatus:
-        return self._status
+    def progress(self) -> JobProgress:
+        return self._progress
 
     @property
     def only_waits(self) -> bool:
         """The job waits for others, and holds nothing that it made and has yet to publish."""
-        progress = self._status.progress
-        return progress is not None and progress.wait is not None and not self._holds_work
+        return self._progress.wait is not None and not self._holds_work
 
     def count_seconds(self) -> None:
         """Count the seconds since they were counted last."""
         with self._lock:
             now = self._clock.monotonic()
             seconds, self._counted_until = now - self._counted_until, now
-            is_waiting = self._status.progress is not None and self._status.progress.wait is not None
+            is_waiting = self._progress.wait is not None
             self._metrics.job_spent(self.job.service, JobDoing.WAITING if is_waiting else JobDoing.WORKING, seconds)
 
-    def take_progress(self) -> JobStatus | None:
-        """The job as it is, where that was not taken in the last seconds; None for one that has just begun."""
+    def take_progress(self) -> JobProgress | None:
+        """How far the job is, where that was not taken in the last seconds; None for one that has just begun."""
         now = self._clock.monotonic()
         if now - self._taken_at < _TAKEN_SECONDS:
             return None
         self._taken_at = now
-        return self._status
+        return self._progress
 
     def stop(self, why: str) -> None:
         """Let the job end at its next fence or report."""
@@ -162,14 +161,10 @@ class JobWatch:
     def counted(self, count: Count, number: int = 1) -> None:
         self._metrics.counted(self.job.table, count, number)
 
-    @property
-    def _progress(self) -> JobProgress:
-        return self._status.progress or JobProgress("")
-
     def _go_on(self) -> None:
         if self._progress.wait is not None:
             self.count_seconds()
             self._show(wait=None)
 
     def _show(self, **changes: object) -> None:
-        self._status = replace(self._status, progress=replace(self._progress, **changes))  # type: ignore[arg-type]
+        self._progress = replace(self._progress, **changes)  # type: ignore[arg-type]

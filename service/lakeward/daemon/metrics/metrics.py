@@ -72,13 +72,14 @@ from lakeward.daemon.metrics.specs import (
     TableGauge,
     WatchedStep,
 )
-from lakeward.daemon.status import JobEnd, JobStatus, ServiceStatus, TableStatus
+from lakeward.daemon.status import JobEnd, ServiceStatus, TableStatus
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import ENGINE_COUNTS, RECOVERY_COUNTS, Count, Engine, Phase
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.metric import JobCounter, MetricKind, MetricSpec
 from lakeward.services.services import NAMED, load_services
+from lakeward.state.records import JobRecord
 
 TABLES_MAX = 200
 """Tables with a label of their own."""
@@ -129,20 +130,20 @@ class Metrics:
         for (choice, reason), number in numbers.items():
             self._counter(DECISIONS, label, choice, reason).inc(number)
 
-    def job_ended(self, job: JobStatus) -> None:
+    def job_ended(self, job: JobRecord, figures: JobFigures) -> None:
         """A job that has ended, with its figures."""
-        assert job.ended_at is not None and job.end is not None, "only an ended job has figures"
-        label, service, figures = self._labels.of(job.table), job.service.value, job.figures
-        self._counter(JOBS, label, service, job.end).inc()
-        self._histogram(JOB_SECONDS, service, job.end).observe(max(0.0, job.ended_at - job.began_at))
-        for counter in JOB_COUNTERS[job.service]:
-            for labels, number in _counted(counter, job.service, figures):
+        assert job.ended_at is not None and job.result is not None, "only an ended job has figures"
+        label, service = self._labels.of(job.table), JobKind(job.service)
+        self._counter(JOBS, label, service, job.result).inc()
+        self._histogram(JOB_SECONDS, service, job.result).observe(max(0.0, job.ended_at - job.began_at))
+        for counter in JOB_COUNTERS[service]:
+            for labels, number in _counted(counter, service, figures):
                 self._counter(counter.spec, label, *labels).inc(number)
-        if (checks := JOB_CHECKS.get(job.service)) is not None:
+        if (checks := JOB_CHECKS.get(service)) is not None:
             passed, mismatched = checks.read(figures)
             self._verified(job.table, checks.check, passed=passed, mismatched=mismatched)
         else:
-            wrong = int(job.end is JobEnd.VERIFICATION)
+            wrong = int(job.result == JobEnd.VERIFICATION)
             self._verified(job.table, OPERATION_CHECK, passed=figures.operations_verified, mismatched=wrong)
         if figures.peak_memory_bytes:
             self._histogram(PEAK_MEMORY).observe(figures.peak_memory_bytes)

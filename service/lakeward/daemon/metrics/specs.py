@@ -241,7 +241,7 @@ def _backlog(name: str) -> Callable[[TableStatus, float], Reading]:
 
 
 def _state(table: TableStatus, now: float) -> Reading:
-    states = {table.state, *(hold.state for hold in table.view.holds)}
+    states = {table.state, *(hold.state for hold in table.outlook.holds)}
     return {state.value: float(state in states) for state in TableState}
 
 
@@ -291,7 +291,7 @@ def _oldest_savepoint_age(table: TableStatus, now: float) -> Reading:
 
 
 def _scanned_at(table: TableStatus, now: float) -> Reading:
-    return table.watched_since if table.view.scanned_at is None else table.view.scanned_at
+    return table.served.watched_since if table.outlook.scanned_at is None else table.outlook.scanned_at
 
 
 def _oldest_clean_age(table: TableStatus, now: float) -> Reading:
@@ -302,11 +302,11 @@ def _oldest_clean_age(table: TableStatus, now: float) -> Reading:
 
 
 def _refused(table: TableStatus, now: float) -> Reading:
-    if table.view.planned_at is None:
+    if table.outlook.planned_at is None:
         return None
     if table.state is TableState.REFUSED:
-        return dict.fromkeys((service.value for service in table.services), 1.0)
-    return {service.value: float(service in table.view.refused) for service in table.services}
+        return dict.fromkeys(table.served.settings.services, 1.0)
+    return {service: float(service in table.outlook.refused) for service in table.served.settings.services}
 
 
 def _last_success(table: TableStatus, now: float) -> Reading:
@@ -490,7 +490,7 @@ _OWN_TABLE_GAUGES = (
     ),
     TableGauge(
         gauge("lakeward_table_poll_interval_seconds", "How often the table should be polled.", "table"),
-        lambda table, now: table.interval_seconds,
+        lambda table, now: table.served.settings.interval,
         max,
     ),
     TableGauge(
@@ -499,7 +499,7 @@ _OWN_TABLE_GAUGES = (
             "1 while a table of this daemon was not polled for two intervals.",
             "table",
         ),
-        lambda table, now: float(table.view.scan_overdue),
+        lambda table, now: float(table.outlook.scan_overdue),
     ),
     TableGauge(
         gauge(
@@ -511,11 +511,11 @@ _OWN_TABLE_GAUGES = (
     ),
     TableGauge(
         gauge("lakeward_table_parked_file_groups", "File groups excluded after failures.", "table"),
-        lambda table, now: float(len(table.view.parked_groups)),
+        lambda table, now: float(len(table.outlook.parked_groups)),
     ),
     TableGauge(
         gauge("lakeward_table_paused_file_groups", "File groups paused by an operator.", "table"),
-        lambda table, now: float(len(table.view.paused_groups)),
+        lambda table, now: float(len(table.outlook.paused_groups)),
     ),
     TableGauge(
         gauge("lakeward_table_paused", "1 while an operator has paused the whole table.", "table"),
@@ -523,7 +523,7 @@ _OWN_TABLE_GAUGES = (
     ),
     TableGauge(
         gauge("lakeward_table_failures", "Jobs that failed since one ended well.", "table"),
-        lambda table, now: float(table.view.failures),
+        lambda table, now: float(table.outlook.failures),
         max,
     ),
     TableGauge(
@@ -550,7 +550,7 @@ _OWN_TABLE_GAUGES = (
 
 def _of_service(kind: JobKind, of: MemoryGauge) -> TableGauge:
     def read(table: TableStatus, now: float) -> Reading:
-        demand = table.view.demand
+        demand = table.outlook.demand
         found = None if demand is None else demand.services.get(kind)
         return of.read(table.remembered.get(kind), found, now)
 

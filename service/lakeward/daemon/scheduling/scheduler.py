@@ -74,6 +74,7 @@ from lakeward.daemon.scheduling.events import (
     Tick,
     WorkFailed,
 )
+from lakeward.daemon.scheduling.outlook import Outlook, outlook_of
 from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind, Pauses
 from lakeward.daemon.scheduling.retry import (
     blame_groups,
@@ -87,7 +88,6 @@ from lakeward.daemon.scheduling.retry import (
 from lakeward.daemon.scheduling.schedule import Limits, Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import Hold, TableState
-from lakeward.daemon.scheduling.table_view import TableView, view_of
 from lakeward.daemon.scheduling.tracked_table import Scan, TrackedTable, Trouble
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind, WorkProblem
@@ -145,17 +145,15 @@ class Scheduler:
         timers = (self._timers[0][0] if self._timers else None, self._pauses.next_expiry(), self._admission.retry_at)
         return min((timer for timer in timers if timer is not None), default=None)
 
-    def view(self) -> Mapping[str, TableView]:
+    def outlooks(self) -> Mapping[str, Outlook]:
         """All tables as of the last event."""
-        place = {candidate.table: number for number, candidate in enumerate(self._in_order(), 1)}
         return {
-            table.name: view_of(
+            table.name: outlook_of(
                 table,
                 self._now,
                 holds=self._holds(table),
                 obstacle=self._obstacle(table),
                 paused_groups=self._pauses.file_groups(table.name),
-                queue_position=place.get(table.name),
                 waits_for_plan=table.name in self._plans_due,
                 stopping=self._stopping,
             )

@@ -1,7 +1,7 @@
 """What the scheduler remembers of one table, and the questions that its own facts answer.
 
 A table has no state variable that could contradict the facts: what keeps jobs from it is `hold`, what it would do
-next is `wanted`, and the state that is shown follows from both (`daemon/scheduling/table_view.py`).
+next is `wanted`, and the state that is shown follows from both (`daemon/scheduling/outlook.py`).
 
 Touches: nothing; time is handed in.
 Keeps:   1. at most one poll or plan is under way, and at most one job;

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -33,7 +33,6 @@ from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import (
     GroupStatus,
     JobEnd,
-    JobStatus,
     ServiceStatus,
     TablePage,
     TableStatus,
@@ -87,7 +86,7 @@ STATE_SIGNS: Mapping[TableState, StateSign] = {
     TableState.DISABLED: StateSign("disabled", "minus", Tone.QUIET),
 }
 
-END_SIGNS: Mapping[JobEnd, StateSign] = {
+END_SIGNS: Mapping[str, StateSign] = {
     JobEnd.COMMITTED: StateSign("committed", "tick", Tone.GOOD),
     JobEnd.NOTHING: StateSign("nothing to do", "minus", Tone.QUIET),
     JobEnd.TEMPORARY: StateSign("will be tried again", "triangle", Tone.WARN),
@@ -104,7 +103,7 @@ CHOICE_SIGNS: Mapping[Choice, StateSign] = {
     Choice.NONE: StateSign("NONE", "ring", Tone.QUIET),
 }
 
-_BAD_ENDS = (JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION)
+_BAD_ENDS = frozenset[str]({JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION})
 
 _UNREADABLE, _CONCERNED = 0, 2
 _RANKS: Mapping[Tone, int] = {Tone.BAD: 1, Tone.WARN: 3, Tone.BUSY: 4, Tone.GOOD: 5, Tone.QUIET: 6}
@@ -117,12 +116,12 @@ _RANKS: Mapping[Tone, int] = {Tone.BAD: 1, Tone.WARN: 3, Tone.BUSY: 4, Tone.GOOD
 def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     """What an operator should know of the table first, each a few words; empty when all is well."""
     found = []
-    if table.view.unreadable:
+    if table.outlook.unreadable:
         found.append("cannot be read")
     if table.state in (TableState.REFUSED, TableState.PARKED):
         found.append(f"{table.state.value}, nothing is done")
-    elif table.view.refused:
-        found.append(f"refused: {', '.join(label_service(service) for service in table.view.refused)}")
+    elif table.outlook.refused:
+        found.append(f"refused: {', '.join(label_service(service) for service in table.outlook.refused)}")
     if table.backlog is not None and (number := table.backlog.damaged_files):
         found.append(f"{number} damaged file{'' if number == 1 else 's'}")
     for service in load_services():
@@ -130,13 +129,14 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
             found += service.concerns(table.remembered[service.kind])
     if table.is_breached(now):
         found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
-    if table.view.scan_overdue:
+    if table.outlook.scan_overdue:
         found.append("not polled for two intervals")
-    if table.view.parked_groups and table.state is not TableState.PARKED:
-        number = len(table.view.parked_groups)
+    if table.outlook.parked_groups and table.state is not TableState.PARKED:
+        number = len(table.outlook.parked_groups)
         found.append(f"{number} file group{'' if number == 1 else 's'} parked")
-    if table.last_job is not None and table.last_job.end in _BAD_ENDS and table.state is not TableState.REFUSED:
-        found.append(f"last {label_service(table.last_job.service)}: {END_SIGNS[table.last_job.end].word}")
+    last = table.last_job
+    if last is not None and last.result in _BAD_ENDS and table.state is not TableState.REFUSED:
+        found.append(f"last {label_service(last.service)}: {END_SIGNS[last.result].word}")
     return tuple(found)
 
 
@@ -146,7 +146,7 @@ def in_order(tables: Sequence[TableStatus], now: float) -> list[TableStatus]:
 
     def urgency(table: TableStatus) -> tuple[int, float, str]:
         rank = _RANKS[STATE_SIGNS[table.state].tone]
-        if table.view.unreadable:
+        if table.outlook.unreadable:
             rank = _UNREADABLE
         elif table.is_breached(now):
             rank = _RANKS[Tone.BAD]
@@ -179,7 +179,7 @@ def summarise(status: ServiceStatus) -> Summary:
     return Summary(
         tables=len(status.tables),
         running=len(status.running),
-        waiting=sum(job.is_waiting for job in status.running),
+        waiting=status.waiting,
         log_files=sum(backlog.log_files for backlog in backlogs),
         log_bytes=sum(backlog.log_bytes for backlog in backlogs),
         superseded_log_files=sum(backlog.superseded_log_files for backlog in backlogs),
@@ -324,8 +324,8 @@ def _size(size: float) -> str:
     return format_size(size).replace(" ", _NO_BREAK)
 
 
-def label_service(service: JobKind) -> str:
-    return service.value.replace("-", " ")
+def label_service(service: str) -> str:
+    return service.replace("-", " ")
 
 
 def _iso(at: float) -> str:
@@ -340,9 +340,9 @@ def why(decision: Decision) -> str:
         return f"{decision.choice.value}: {decision.reason.value}"
 
 
-def figures(job: JobStatus) -> str:
+def figures(of_job: Mapping[str, Any]) -> str:
     """What a job did, in a few words, whose numbers no line's end breaks."""
-    return summarise_job(asdict(job.figures), size=_size)
+    return summarise_job(of_job, size=_size)
 
 
 _TABLES = "/tables/"

@@ -102,8 +102,8 @@ class IndexMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedTable:
-    """One table, as the parts of the service need it."""
+class IndexCare:
+    """How the parts of the service go about one table."""
 
     storage: Storage
     base_path: str

@@ -24,7 +24,7 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.indexing.index_memory import IndexedTable, IndexMemory, IndexStatus, TeeStatus
+from lakeward.services.indexing.index_memory import IndexCare, IndexMemory, IndexStatus, TeeStatus
 from lakeward.services.indexing.metrics import METRICS
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.indexing.upkeep.checks import check_indexes, is_check_due, see_indexes
@@ -105,11 +105,11 @@ class IndexService(Service[IndexSettings]):
 
 def _indexed(
     storage: Storage, base_path: str, care: Care[IndexSettings], database: StoredIndexes, clock: Clock
-) -> IndexedTable:
-    return IndexedTable(storage, base_path, care.rules, care.memory, care.may_write, database, clock)
+) -> IndexCare:
+    return IndexCare(storage, base_path, care.rules, care.memory, care.may_write, database, clock)
 
 
-def _demand(table: IndexedTable, facts: TableFacts) -> ServiceDemand:
+def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
     """Whether indexes are to be brought up to date, compared or checked. What the table has of them, and how far builds
     are, is remembered for pages and metrics; of a build in which something was read lately the next look comes soon."""
     memory, snapshot, now = table.memory, facts.snapshot, table.clock.now()

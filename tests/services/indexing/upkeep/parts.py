@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.job_kind import JobKind
-from lakeward.services.indexing.index_memory import IndexedTable, IndexMemory
+from lakeward.services.indexing.index_memory import IndexCare, IndexMemory
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.indexing.upkeep.tasks import IndexTasks
 from tests.daemon.test_worker import Bench
@@ -29,10 +29,10 @@ class Telling(InProcessDispatcher):
         return super().run(task, specs, **words)
 
 
-def indexed(bench: Bench) -> IndexedTable:
+def indexed(bench: Bench) -> IndexCare:
     database: Any = None
     settings, memory = bench.table.settings.section(IndexSettings), memory_of(bench)
-    return IndexedTable(STORAGE, str(bench.path), settings, memory, True, database, bench.serving.clock)
+    return IndexCare(STORAGE, str(bench.path), settings, memory, True, database, bench.serving.clock)
 
 
 def memory_of(bench: Bench) -> IndexMemory:

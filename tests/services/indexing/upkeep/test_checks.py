@@ -9,12 +9,10 @@ import pytest
 
 from lakeward.base.errors import LakewardError, Refused, TryLater
 from lakeward.cli.main import run
-from lakeward.daemon.status import JobEnd
 from lakeward.index import update_choice
 from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
 from lakeward.index.update_choice import UpdateReason
-from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import ProblemKind
 from lakeward.services.indexing.index_memory import IndexStatus
 from lakeward.services.indexing.settings import record_options_of
@@ -133,7 +131,7 @@ def test_an_index_in_the_database_that_is_wrong(tmp_path: Path, postgresql_url: 
     (index,) = (each for each in serving.index_memory().indexes if each.type is IndexType.POSTGRES)
     assert index.wrong == 1 and "1 of 3 rows" in index.out_of_use
     job = serving.status().tables[0].last_job
-    assert job is not None and (job.service, job.end) == (JobKind.INDEX, JobEnd.COMMITTED)
+    assert job is not None and (job.service, job.result) == ("index", "committed")
     asked: Any = ["index", "lookup", base, "k1", "--type", "postgres", "--url", postgresql_url]
     assert run(asked) == 2
     assert run(["index", "rebuild", base, "--type", "postgres", "--url", postgresql_url]) == 0

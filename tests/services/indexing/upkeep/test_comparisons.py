@@ -10,7 +10,6 @@ import pytest
 from lakeward.base.errors import Refused, TryLater
 from lakeward.cli.main import run
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
-from lakeward.daemon.status import JobEnd
 from lakeward.index import update_choice
 from lakeward.index.index_type import INDEX_NAME, IndexType
 from lakeward.index.key_changes.table_commits import Staleness, newest_change
@@ -19,7 +18,6 @@ from lakeward.index.tee import ComparedCommit, Tee, read_tee, tee_folder
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.choices import publish_choice, publish_compared
 from lakeward.protocol.index_out_of_use import take_out_of_use
-from lakeward.protocol.job_kind import JobKind
 from lakeward.services.indexing.index_memory import TeeStatus
 from lakeward.services.indexing.upkeep.comparisons import compare_tee
 from lakeward.services.indexing.upkeep.tasks import TeeCompared, TeeSpec, compare_tee_at
@@ -84,8 +82,8 @@ def test_commits_of_other_writers_are_compared(kept: Kept) -> None:
     assert (tee.compared, tee.keys_wrong, tee.clean, status_of(kept).tee) == (1, 0, 1, tee)
     assert tee.keys >= 2, "k4 came, and rows of both file groups are drawn"
     job = kept.serving.status().tables[0].last_job
-    assert job is not None and (job.service, job.end) == (JobKind.INDEX, JobEnd.COMMITTED)
-    assert (job.figures.index_commits, job.figures.tee_keys_compared) == (1, tee.keys)
+    assert job is not None and (job.service, job.result) == ("index", "committed")
+    assert (job.figures["index_commits"], job.figures["tee_keys_compared"]) == (1, tee.keys)
     kept.serving.run(200.0, step=10.0)
     assert held(kept) == tee, "there is nothing new"
     assert gauges(kept) == {"compared_keys": tee.keys, "wrong_keys": 0, "clean_commits": 1, "behind_commits": 0}
@@ -168,8 +166,9 @@ def test_a_comparison_that_fails(kept: Kept) -> None:
     kept.write(("k4", 5, "p", "x"))
     kept.serving.run(90.0)
     table = kept.serving.status().tables[0]
-    assert table.last_job is not None and table.last_job.end is JobEnd.REFUSED
-    assert table.last_job.error.startswith("The index record, on trial, was not compared. A commit cannot be known.")
+    job = table.last_job
+    assert job is not None and job.result == "refused" and job.error is not None
+    assert job.error.startswith("The index record, on trial, was not compared. A commit cannot be known.")
     assert kept.indexed_commits() == 1 and kept.is_covered_alone() and held(kept).compared == 0
 
     kept.serving.run_comparison = raising(TryLater("Another process changes the index."))
@@ -177,7 +176,7 @@ def test_a_comparison_that_fails(kept: Kept) -> None:
     assert kept.jobs("nothing") >= 1 and kept.jobs("temporary") == 0
     kept.serving.run_comparison = compare_tee_at
     kept.serving.run(1500.0, step=10.0)
-    assert held(kept).clean == 1 and kept.serving.status().tables[0].view.service_troubles == ()
+    assert held(kept).clean == 1 and kept.serving.status().tables[0].outlook.service_troubles == ()
 
 
 def test_a_commit_is_counted_once(kept: Kept) -> None:
@@ -209,7 +208,7 @@ def test_a_choice_that_cannot_be_read(kept: Kept) -> None:
     kept.serving.run(90.0)
     assert kept.indexed_commits() == 1
     assert status_of(kept).tee == Tee() and status_of(kept).against
-    demand = kept.serving.status().tables[0].view.demand
+    demand = kept.serving.status().tables[0].outlook.demand
     assert demand is not None and "choice of the table's indexes cannot be read" in str(demand)
 
 

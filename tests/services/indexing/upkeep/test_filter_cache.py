@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
-from lakeward.daemon.status import JobEnd
 from lakeward.index.bloom.cache_manifest import cache_folder
 from lakeward.index.bloom.filter_cache import usable_cache
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason
 from lakeward.protocol.index.filter_cache_writer import create_filter_cache
-from lakeward.protocol.job_kind import JobKind
 from lakeward.services.indexing.index_memory import IndexStatus
 from lakeward.services.indexing.judge.index_list import ListedIndex, list_indexes
 from lakeward.services.indexing.upkeep.tasks import IndexSpec, IndexUpdated, update_index_at
@@ -101,7 +99,7 @@ def test_a_table_that_another_writer_writes(tmp_path: Path) -> None:
     assert kept.covered() == (2, 2)
     assert (kept.index.behind, kept.index.update) == (Staleness(), UpdateDecision(UpdateReason.CURRENT))
     job = kept.serving.status().tables[0].last_job
-    assert job is not None and (job.service, job.end, job.figures.index_commits) == (JobKind.INDEX, JobEnd.COMMITTED, 1)
+    assert job is not None and (job.service, job.result, job.figures["index_commits"]) == ("index", "committed", 1)
 
     files = cache_files(kept.base)
     kept.change("k1")
@@ -217,4 +215,4 @@ def test_another_process_at_the_same_time(tmp_path: Path, what: str) -> None:
     kept.serving.run(90.0)
     assert kept.covered() == (2, 2)
     job = kept.serving.status().tables[0].last_job
-    assert job is not None and job.end is JobEnd.NOTHING
+    assert job is not None and job.result == "nothing"

@@ -113,7 +113,7 @@ def test_a_table_that_another_writer_writes(kept: Kept) -> None:
     assert kept.is_covered_alone() and kept.indexed_commits() == 2
     assert (kept.index.behind, kept.index.update) == (Staleness(), UpdateDecision(UpdateReason.CURRENT))
     job = kept.serving.status().tables[0].last_job
-    assert job is not None and (job.service, job.end, job.figures.index_commits) == (JobKind.INDEX, JobEnd.COMMITTED, 2)
+    assert job is not None and (job.service, job.result, job.figures["index_commits"]) == ("index", "committed", 2)
 
     for number in range(8):
         kept.write((f"k{number + 5}", 7, "q", "x"))
@@ -130,7 +130,7 @@ def test_a_copy_on_write_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert kept.is_covered_alone() and kept.indexed_commits() == 1
     kept.serving.run(4_600.0, step=10.0)
     assert kept.index.checked > 0 and kept.index.wrong == 0
-    (table,) = kept.serving.service.views.values()
+    (table,) = kept.serving.service.outlooks.values()
     assert table.state is TableState.IDLE and table.reason == "There is nothing to compact: copy-on-write."
 
 
@@ -206,11 +206,12 @@ def test_an_index_that_fails(kept: Kept) -> None:
     kept.serving.run_index_update = raising(Refused("A commit cannot be known."))
     kept.serving.run(90.0)
     table = kept.serving.status().tables[0]
-    assert table.last_job is not None and table.last_job.end is JobEnd.REFUSED
-    assert table.last_job.error.startswith("The index record was not brought up to date. A commit cannot be known.")
-    (trouble,) = table.view.service_troubles
+    job = table.last_job
+    assert job is not None and job.result == "refused" and job.error is not None
+    assert job.error.startswith("The index record was not brought up to date. A commit cannot be known.")
+    (trouble,) = table.outlook.service_troubles
     assert trouble.service is JobKind.INDEX and trouble.failures >= 1
-    assert table.view.holds == () and kept.index.behind is not None and kept.index.behind.commits == 1
+    assert table.outlook.holds == () and kept.index.behind is not None and kept.index.behind.commits == 1
 
     kept.serving.run_index_update = raising(TryLater("Another process changes the index."))
     failures = kept.jobs("refused")
@@ -219,7 +220,7 @@ def test_an_index_that_fails(kept: Kept) -> None:
 
     kept.serving.run_index_update = update_index_at
     kept.serving.run(4000.0, step=10.0)
-    assert kept.is_covered_alone() and kept.serving.status().tables[0].view.service_troubles == ()
+    assert kept.is_covered_alone() and kept.serving.status().tables[0].outlook.service_troubles == ()
 
 
 def due(type_: IndexType) -> IndexStatus:

@@ -25,7 +25,7 @@ from lakeward.base.errors import LakewardError, TryLater
 from lakeward.base.quantities import format_iso_time
 from lakeward.protocol.index_out_of_use import take_out_of_use
 from lakeward.protocol.job_report import WorkProblem
-from lakeward.services.indexing.index_memory import IndexedTable, IndexStatus
+from lakeward.services.indexing.index_memory import IndexCare, IndexStatus
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.confidence import excluded_rate
 from lakeward.services.indexing.upkeep.tasks import (
@@ -60,18 +60,18 @@ class Checks:
     problems: list[WorkProblem] = field(default_factory=list)
 
 
-def see_indexes(table: IndexedTable) -> None:
+def see_indexes(table: IndexCare) -> None:
     """A new index is checked first once the round is over in which it was seen."""
     memory = table.memory
     new = {index.type: _round(table) for index in memory.indexes if index.type not in memory.rounds}
     memory.rounds = {**memory.rounds, **new}
 
 
-def is_check_due(index: IndexStatus, table: IndexedTable) -> bool:
+def is_check_due(index: IndexStatus, table: IndexCare) -> bool:
     return not index.problem and table.memory.rounds.get(index.type) != _round(table)
 
 
-def check_indexes(table: IndexedTable, tasks: IndexTasks, *, table_bytes: int) -> Checks:
+def check_indexes(table: IndexCare, tasks: IndexTasks, *, table_bytes: int) -> Checks:
     """Compare those that are due with a sample of the rows. Raises what the guard and the engine raise."""
     checks, memory = Checks(), table.memory
     for index in memory.indexes:
@@ -110,7 +110,7 @@ def _size() -> CheckSize:
     )
 
 
-def _round(table: IndexedTable) -> int:
+def _round(table: IndexCare) -> int:
     return int((table.clock.now() + zlib.crc32(table.base_path.encode()) % ROUND_SECONDS) // ROUND_SECONDS)
 
 

@@ -30,7 +30,7 @@ from lakeward.index.update_choice import choose_update
 from lakeward.protocol.index.choices import publish_compared
 from lakeward.protocol.job_report import WorkProblem
 from lakeward.protocol.problem import problem_of
-from lakeward.services.indexing.index_memory import IndexedTable, TeeStatus
+from lakeward.services.indexing.index_memory import IndexCare, TeeStatus
 from lakeward.services.indexing.upkeep.tasks import IndexTasks, TeeSpec, compare_tee_at, problem_with
 from lakeward.table.snapshot import TableSnapshot
 
@@ -50,7 +50,7 @@ class Comparisons:
     problems: list[WorkProblem] = field(default_factory=list)
 
 
-def find_tee(table: IndexedTable, snapshot: TableSnapshot) -> TeeStatus | None:
+def find_tee(table: IndexCare, snapshot: TableSnapshot) -> TeeStatus | None:
     """The index on trial, after this plan found the indexes and what happens to each."""
     try:
         tee = read_tee(table.storage, snapshot.base_path)
@@ -64,7 +64,7 @@ def find_tee(table: IndexedTable, snapshot: TableSnapshot) -> TeeStatus | None:
     return TeeStatus(tee, behind, due, against)
 
 
-def _against(primary: IndexType, shadow: IndexType, table: IndexedTable) -> str:
+def _against(primary: IndexType, shadow: IndexType, table: IndexCare) -> str:
     if not table.may_write:
         return "Nothing is said about the table's writers."
     if not table.settings.update:
@@ -97,7 +97,7 @@ def told_comparison(tee: TeeStatus) -> str:
     return f"The index {tee.shadow_name} is to be compared with the index {tee.tee.primary} for {lacks}"
 
 
-def compare_tee(table: IndexedTable, tasks: IndexTasks, *, left: Collection[IndexType]) -> Comparisons:
+def compare_tee(table: IndexCare, tasks: IndexTasks, *, left: Collection[IndexType]) -> Comparisons:
     """Compare both where that was due at the plan. Raises what the guard and the engine raise.
 
     Args:

@@ -31,7 +31,7 @@ from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.protocol.problem import problem_of
-from lakeward.services.indexing.index_memory import IndexedTable, IndexStatus
+from lakeward.services.indexing.index_memory import IndexCare, IndexStatus
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.snapshot import TableSnapshot
 
@@ -39,7 +39,7 @@ _STORE_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 _UNTOLD = (BrokenFile, Refused, Unsupported)
 
 
-def find_indexes(table: IndexedTable, snapshot: TableSnapshot) -> tuple[IndexStatus, ...]:
+def find_indexes(table: IndexCare, snapshot: TableSnapshot) -> tuple[IndexStatus, ...]:
     """The indexes of the table as of the snapshot, with what was found of them since the plan before."""
     look = _Look(table, snapshot, {index.type: index for index in table.memory.indexes})
     return tuple(
@@ -47,7 +47,7 @@ def find_indexes(table: IndexedTable, snapshot: TableSnapshot) -> tuple[IndexSta
     )
 
 
-def find_builds(table: IndexedTable, snapshot: TableSnapshot) -> Mapping[IndexType, BuildProgress]:
+def find_builds(table: IndexCare, snapshot: TableSnapshot) -> Mapping[IndexType, BuildProgress]:
     """Builds of Lakeward's own indexes that are under way, or were stopped."""
     record = table.settings.record.options
     folders = {kind: build_folder(snapshot.base_path, kind, record) for kind in OWN_TYPES}
@@ -57,7 +57,7 @@ def find_builds(table: IndexedTable, snapshot: TableSnapshot) -> Mapping[IndexTy
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    table: IndexedTable
+    table: IndexCare
     snapshot: TableSnapshot
     before: Mapping[IndexType, IndexStatus]
 

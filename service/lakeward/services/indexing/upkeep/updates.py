@@ -25,7 +25,7 @@ from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason, choose_update
 from lakeward.protocol.job_report import WorkProblem
-from lakeward.services.indexing.index_memory import IndexedTable, IndexStatus
+from lakeward.services.indexing.index_memory import IndexCare, IndexStatus
 from lakeward.services.indexing.upkeep.tasks import IndexTasks, IndexUpdated, problem_with, update_index_at
 
 
@@ -47,14 +47,14 @@ class Updates:
         return bool(self.commits) or self.is_tidied
 
 
-def decide_update(index: IndexStatus, table: IndexedTable) -> UpdateDecision:
+def decide_update(index: IndexStatus, table: IndexCare) -> UpdateDecision:
     """Whether an index that Lakeward keeps is to be brought up to date now."""
     behind = index.behind or Staleness()
     against = _against(index, table)
     return choose_update(behind, index.unmerged, is_on=table.settings.update, now=table.clock.now(), against=against)
 
 
-def _against(index: IndexStatus, table: IndexedTable) -> UpdateReason | None:
+def _against(index: IndexStatus, table: IndexCare) -> UpdateReason | None:
     if not table.may_write:
         return UpdateReason.UNWRITTEN
     if index.behind is None:

@@ -1,4 +1,4 @@
-"""One table as pages and metrics show it: its state, why, and what comes next, in a sentence.
+"""What the scheduler says of one table: its state, why, and what comes next, in a sentence.
 
 The state follows from the facts, in this order: DISABLED and WAITING, a running job, what holds the table (what went
 wrong before what an operator or the configuration said; all of it is shown), what it waits to run, the scan under way,
@@ -22,11 +22,7 @@ from lakeward.table.file_system_view import GroupId
 
 
 @dataclass(frozen=True, slots=True)
-class TableView:
-    """One table for pages and metrics."""
-
-    table: str
-    group: str
+class Outlook:
     state: TableState
     reason: str
     """A sentence; where several things hold the table, one for each, what went wrong first."""
@@ -42,18 +38,10 @@ class TableView:
     """Not polled for two intervals although this daemon polls it."""
     planned_at: float | None
     demand: Demand | None
-    objective_at: float | None
-    """When the oldest unmerged record breaches the objective; None also where there is no objective."""
     failures: int
     """Failed jobs in a row."""
-    retry_at: float | None
     parked_groups: tuple[ParkedGroup, ...]
     paused_groups: tuple[GroupId, ...]
-    foreign_instant: str | None
-    """The newest sign that another service works on the table; what a `Resumed` of it says it knows of."""
-    queue_position: int | None
-    """The position from 1, among all tables."""
-    queued_at: float | None
     running: tuple[Job, ...]
     service_troubles: tuple[ServiceTrouble, ...] = ()
     refused: Mapping[JobKind, str] = field(default_factory=dict)
@@ -69,25 +57,22 @@ _OVERDUE_INTERVALS = 2
 _NOT_OURS = frozenset({TableState.DISABLED, TableState.WAITING})
 
 
-def view_of(
+def outlook_of(
     table: TrackedTable,
     now: float,
     *,
     holds: tuple[Hold, ...],
     obstacle: str | None,
     paused_groups: tuple[GroupId, ...],
-    queue_position: int | None,
     waits_for_plan: bool,
     stopping: bool,
-) -> TableView:
+) -> Outlook:
     """`obstacle` is what a table in the queue waits for."""
     state, reason = _state(table, now, holds, obstacle, waits_for_plan)
     if stopping:
         reason += " The daemon is stopping; nothing new is begun."
     action, at = ("none", None) if stopping else _next_action(table, now, state, holds)
-    return TableView(
-        table=table.name,
-        group=table.schedule.group,
+    return Outlook(
         state=state,
         reason=reason,
         holds=holds,
@@ -97,14 +82,9 @@ def view_of(
         scan_overdue=_is_overdue(table, now),
         planned_at=table.planned_at,
         demand=table.demand,
-        objective_at=table.objective_at,
         failures=table.failures,
-        retry_at=_end_of(holds),
         parked_groups=tuple(table.parking.parked.values()),
         paused_groups=paused_groups,
-        foreign_instant=table.foreign.instant if table.foreign else None,
-        queue_position=queue_position,
-        queued_at=table.queued_at,
         running=() if table.running is None else (table.running,),
         service_troubles=tuple(
             ServiceTrouble(service, retry.text, retry.failures, retry.at)
