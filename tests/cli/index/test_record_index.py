@@ -12,7 +12,7 @@ from lakeward.base.errors import Refused
 from lakeward.cli.configured_table import open_table
 from lakeward.cli.index.own_index import RecordPlace
 from lakeward.cli.main import run
-from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
+from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.index_growth import ScalingWay
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
@@ -240,8 +240,11 @@ def test_one_whose_manifest_is_broken(table: Path, capfd: pytest.CaptureFixture[
     assert "k1" in call("lookup", "k1", "--type", "record")
 
 
-def test_an_index_has_the_shape_that_was_asked_for(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Also after a rebuild that asks for no other one; by default it is as ever. Other indexes have none."""
+def test_an_index_has_the_shape_that_was_asked_for(
+    table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a build that was interrupted with another shape or scope, and after a rebuild that asks for no other
+    one; by default it is as ever. Other indexes have none."""
 
     def shape() -> tuple[int, ScalingWay, int, str]:
         _, manifest = find_manifest(LocalStorage(), RECORD_OPTIONS.folder(str(table))) or pytest.fail("no index")
@@ -250,8 +253,17 @@ def test_an_index_has_the_shape_that_was_asked_for(table: Path, capfd: pytest.Ca
 
     record = [str(table), "--type", "record"]
     asked = ["--buckets", "3", "--bucket-entries", "50", "--scaling", "seal", "--hash", SECOND_HASH]
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr("lakeward.cli.index.build_command.build_index", dying)
+        with pytest.raises(Killed):
+            run(["index", "build", *record, "--buckets", "7", "--bucket-entries", "40", "--by-partition"])
+        assert shape()[0] == 7
+        with pytest.raises(Killed):
+            run(["index", "build", *record])
+        assert shape()[0] == 7, "the one that was begun goes on"
     assert run(["index", "build", *record, *asked]) == 0
     assert shape() == (3, ScalingWay.SEAL, 50, SECOND_HASH)
+    assert find_manifest(LocalStorage(), RECORD_OPTIONS.folder(str(table)))[1].scope is KeyScope.GLOBAL
     assert run(["index", "rebuild", *record, "--bucket-entries", "60"]) == 0
     assert shape()[1:] == (ScalingWay.SEAL, 60, SECOND_HASH)
     assert run(["index", "drop", *record]) == 0

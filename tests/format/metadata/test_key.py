@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 
 import pytest
@@ -16,6 +17,7 @@ from lakeward.format.metadata.key import (
     file_group_index,
     file_group_indexes,
     files_key,
+    hash_id,
     hashed_secondary_value,
     partition_stats_key,
 )
@@ -32,6 +34,15 @@ def test_keys_are_made_of_pieces():
     assert partition_stats_key("name", "part=0") == key[:24] == column_prefix("name", "part=0")
     assert bloom_filter_key("part=0", FILE) == key[12:]
     assert column_prefix("name") == key[:12]
+
+
+def test_hashes_are_hudis():
+    """Keeps 3 of format/metadata/key: the expected hashes were found in the keys of a metadata table that Hudi wrote;
+    any text has eight bytes, those of its UTF-8."""
+    assert base64.b64encode(hash_id("part=0")).decode() == PARTITION_PIECE
+    assert base64.b64encode(hash_id("name")).decode() == COLUMN_PIECE
+    assert {len(hash_id(text)) for text in ("", "ü", "鍵😀")} == {8}
+    assert hash_id("ü") != hash_id("u")
 
 
 def test_the_empty_partition_path_is_a_dot():

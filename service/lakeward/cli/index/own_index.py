@@ -39,6 +39,7 @@ from lakeward.protocol.index.record_index_writer import (
     drop_record_index,
     end_drop,
     moved_record_index,
+    reshape_record_index,
 )
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.services.indexing.judge.cost import PutByCommits
@@ -63,8 +64,8 @@ class OwnIndexPlace(Protocol):
     def is_there(self) -> bool: ...
 
     def create(self, *, is_global: bool) -> None:
-        """An index without entries; one that was created, and has none, may be there. Raises an error of Lakeward where
-        another one is.
+        """An index without entries. One that was created and has none, which an interrupted build left, becomes the one
+        that is asked for. Raises an error of Lakeward where another one is.
         """
 
     def open(self, snapshot: TableSnapshot) -> OwnIndex:
@@ -357,7 +358,12 @@ class RecordPlace:
     def create(self, *, is_global: bool) -> None:
         found = find_manifest(self.opened.storage, self._folder)
         scope = KeyScope.GLOBAL if is_global else KeyScope.PARTITION
-        if found is not None and not found[1].files and not found[1].commits and found[1].scope is scope:
+        if found is not None and found[1].indexed == Indexed():
+            folder, begun = found
+            shape = self.shape
+            if begun.groups and shape.buckets is None:
+                shape = replace(shape, buckets=begun.groups[0].buckets)
+            reshape_record_index(self.opened.storage, folder, begun, shape.over(begun, scope))
             return
         standing = find_manifest(self.opened.storage, self.folder) if self.below else None
         empty = self.shape.over(None if standing is None else standing[1], scope)

@@ -7,13 +7,14 @@
     record_index       the record key
     secondary_index_*  secondary value $ record key, both escaped
 
-`‖` joins hashes in base64 with padding: twelve characters for a column or a partition path (`hash_id.py`),
-twenty-four for a file name (MD5). The file group is the Java hash of the key modulo their number; the groups are
-numbered by their file ids in order.
+`‖` joins hashes in base64 with padding: twelve characters for a column or a partition path (`hash_id`, which paths of
+locks are made of too), twenty-four for a file name (MD5). The file group is the Java hash of the key modulo their
+number; the groups are numbered by their file ids in order.
 
 Touches: nothing.
 Keeps:   1. equal names give the keys that Hudi gives them, beyond ASCII too;
-         2. a key's file group is below the count, whatever the key.
+         2. a key's file group is below the count, whatever the key;
+         3. equal text has the eight bytes of `hash_id` that every Hudi release gives it.
 """
 
 from __future__ import annotations

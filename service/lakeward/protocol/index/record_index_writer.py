@@ -157,7 +157,8 @@ class RecordIndexWriter:
             files = self._written(manifest, sorter, _Sorted(FileKind.BASE, instant, completed))
 
         def change(newest: RecordManifest) -> RecordManifest:
-            if newest.files or newest.commits or newest.groups not in ((), manifest.groups):
+            read = self._index.manifest
+            if newest.numbered(read.number, by=read.by) != read:
                 raise _faster("built it")
             return replace(newest, groups=manifest.groups).with_build(completed, files)
 
@@ -356,6 +357,24 @@ def create_record_index(storage: Storage, folder: str, empty: RecordManifest) ->
         )
     storage.make_folder(folder)
     create_once(storage, manifest_path(folder, empty.number), RECORD_FORM.encode(empty))
+
+
+def reshape_record_index(storage: Storage, folder: str, read: RecordManifest, empty: RecordManifest) -> None:
+    """An index that has no commit yet has these settings from now on; nothing is written where it has them. Raises
+    `IndexMoved` where another process built it meanwhile.
+
+    Args:
+        read: its newest manifest.
+    """
+    if empty.numbered(read.number, by=read.by) == read:
+        return
+
+    def change(newest: RecordManifest) -> RecordManifest:
+        if newest.numbered(read.number, by=read.by) != read:
+            raise _faster("built it")
+        return empty
+
+    publish(storage, folder, RECORD_FORM, read, change, by=token_hex(8))
 
 
 def end_drop(storage: Storage, folder: str) -> RecordManifest | None:
