@@ -140,13 +140,13 @@ def clean_beside_hudi() -> int:
         made = Path(folder) / "made"
         measure([sys.executable, "-m", "benchmarks.hudi_clean", "make", str(made)])
         _add_commits(made)
-        ours, theirs = (Path(shutil.copytree(made, Path(folder) / name)) for name in ("ours", "theirs"))
+        own, hudis = (Path(shutil.copytree(made, Path(folder) / name)) for name in ("own", "hudis"))
         command = Path(sys.executable).with_name("lakeward")
-        stated = ("--retain", "1", "--reader-window", "0", "--writers", "stopped", "--json")
-        by_us, printed = measure([str(command), "clean", str(ours), *stated])
-        by_hudi, seconds = measure([sys.executable, "-m", "benchmarks.hudi_clean", "clean", str(theirs)])
-        everything, left = _data_files(made), _data_files(ours)
-        assert left == _data_files(theirs), "both delete the same"
+        given = ("--retain", "1", "--reader-window", "0", "--writers", "stopped", "--json")
+        by_us, printed = measure([str(command), "clean", str(own), *given])
+        by_hudi, seconds = measure([sys.executable, "-m", "benchmarks.hudi_clean", "clean", str(hudis)])
+        everything, left = _data_files(made), _data_files(own)
+        assert left == _data_files(hudis), "both delete the same"
     (cleaned,) = json.loads(printed)["cleans"]
     write_report(
         "clean",

@@ -60,7 +60,7 @@ _HUDI = {
     "hudi bloom": {"hoodie.index.type": "BLOOM", "hoodie.metadata.enable": "true"},
 }
 _INDEX = (sys.executable, "-m", "lakeward.cli.main", "index")
-_OURS = (IndexType.RECORD, IndexType.METADATA, IndexType.BLOOM, IndexType.SIMPLE)
+_OWN = (IndexType.RECORD, IndexType.METADATA, IndexType.BLOOM, IndexType.SIMPLE)
 
 
 def main() -> int:
@@ -81,23 +81,23 @@ def main() -> int:
         for name in ("first", "again"):
             figures[f"index build --type record, {name}"] = _build(base, arguments.rows)
         answers: dict[str, Places] = {}
-        for kind in _OURS:
-            seconds, answers[f"lakeward {kind}"] = _ours(base, kind, asked, arguments.times)
-            figures[f"lakeward {kind}"] = _told(seconds)
-        spark_of_ours = SparkDispatcher("local[2]", memory=SparkMemory.on(places_of_machine(), MEMORY_BYTES))
+        for kind in _OWN:
+            seconds, answers[f"lakeward {kind}"] = _own(base, kind, asked, arguments.times)
+            figures[f"lakeward {kind}"] = _shown(seconds)
+        spark_of_lakeward = SparkDispatcher("local[2]", memory=SparkMemory.on(places_of_machine(), MEMORY_BYTES))
         for kind in (IndexType.RECORD, IndexType.METADATA):
             name = f"lakeward {kind}, by tasks on Spark"
-            seconds, answers[name] = _ours(base, kind, asked, arguments.times, by=spark_of_ours)
-            figures[name] = _told(seconds)
+            seconds, answers[name] = _own(base, kind, asked, arguments.times, by=spark_of_lakeward)
+            figures[name] = _shown(seconds)
         measure([*_INDEX, "build", str(base), "--type", "bloom"])
-        seconds, answers["lakeward bloom, cached"] = _ours(base, IndexType.BLOOM, asked, arguments.times)
-        figures["lakeward bloom, cached"] = _told(seconds)
+        seconds, answers["lakeward bloom, cached"] = _own(base, IndexType.BLOOM, asked, arguments.times)
+        figures["lakeward bloom, cached"] = _shown(seconds)
         tagging = HudiTagging(spark, scratch)
         tagging.read(asked.items())
         for name, options in _HUDI.items():
             runs = [tagging.tag(base, options) for _ in range(arguments.times + 1)]
             answers[name] = runs[0][1]
-            figures[name] = _told([seconds for seconds, _ in runs])
+            figures[name] = _shown([seconds for seconds, _ in runs])
         spark.stop()
     for name, each in figures.items():
         print(f"{name}: {each}")
@@ -162,7 +162,7 @@ def _build(base: Path, rows: int) -> dict[str, Any]:
     }
 
 
-def _ours(
+def _own(
     base: Path, kind: IndexType, asked: dict[str, str], times: int, *, by: Dispatcher | None = None
 ) -> tuple[list[float], Places]:
     """In this process, or by tasks of the dispatcher."""
@@ -183,7 +183,7 @@ def _ours(
     return [seconds for seconds, _ in runs], {key: (part, file_id) for key, part, file_id in zip(*columns, strict=True)}
 
 
-def _told(seconds: list[float]) -> dict[str, float]:
+def _shown(seconds: list[float]) -> dict[str, float]:
     return {"first_s": round(seconds[0], 2), "best_s": round(min(seconds[1:]), 3)}
 
 

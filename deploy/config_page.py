@@ -91,9 +91,9 @@ def _table(section: Section) -> str:
         "|---|---|---|",
     ]
     for key in section.keys:
-        told = re.sub(r"\s*\n\s*", " ", key.description)
+        text = re.sub(r"\s*\n\s*", " ", key.description)
         kind = f"*{key.kind}{', needs a restart' if key.restart else ''}.*"
-        lines.append(f"| `{key.name}` | {'' if key.default is None else f'`{key.default}`'} | {told} {kind} |")
+        lines.append(f"| `{key.name}` | {'' if key.default is None else f'`{key.default}`'} | {text} {kind} |")
     return "\n".join([*lines, ""])
 
 

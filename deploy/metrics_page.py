@@ -24,8 +24,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    theirs: tuple[str, ...]
-    ours: tuple[str, ...]
+    replaced: tuple[str, ...]
+    metrics: tuple[str, ...]
     note: str = ""
 
 
@@ -198,14 +198,14 @@ def _unit(spec: MetricSpec) -> str:
 def _counterparts(whose: str, counterparts: Iterable[Counterpart]) -> str:
     rows = [f"| {whose} | Lakeward | note |", "|---|---|---|"]
     for each in counterparts:
-        theirs, ours = (", ".join(f"`{name}`" for name in names) for names in (each.theirs, each.ours))
-        rows.append(f"| {theirs} | {ours} | {each.note} |")
+        replaced, metrics = (", ".join(f"`{name}`" for name in names) for names in (each.replaced, each.metrics))
+        rows.append(f"| {replaced} | {metrics} | {each.note} |")
     return "\n".join(rows)
 
 
 def unknown_counterparts() -> set[str]:
     """Names that the second table promises and no code emits."""
-    promised = {name for each in (*HUDI, *AMORO) for name in each.ours}
+    promised = {name for each in (*HUDI, *AMORO) for name in each.metrics}
     return promised - {spec.name for spec in METRICS}
 
 

@@ -113,12 +113,12 @@ class DuckDB:
         return [name for name in leaves if not self._agrees(path, name)]
 
     def _agrees(self, path: str, name: str) -> bool:
-        stated = """
+        given = """
             SELECT min(stats_min_value::VARCHAR), max(stats_max_value::VARCHAR), sum(stats_null_count), sum(num_values),
                 bool_and(stats_null_count IS NOT NULL), count(*)
             FROM parquet_metadata(?) WHERE path_in_schema = ?
         """
-        low, high, nulls, count, is_stated, groups = self.connection.execute(stated, [path, name]).fetchone() or ()
+        low, high, nulls, count, is_written, groups = self.connection.execute(given, [path, name]).fetchone() or ()
         quoted = f'"{name}"'
         real = f"""
             SELECT min({quoted})::VARCHAR, max({quoted})::VARCHAR, count(*) FILTER ({quoted} IS NULL), count(*)
@@ -126,7 +126,7 @@ class DuckDB:
         """
         of_rows = self.connection.execute(real, [path]).fetchone()
         assert groups == 1, "these are files of one row group"
-        return bool(is_stated) and (low, high, nulls, count) == of_rows
+        return bool(is_written) and (low, high, nulls, count) == of_rows
 
     def _take_files(self) -> None:
         paths = [str(path) for path in sorted(self.base.rglob("*.parquet")) if ".hoodie" not in path.parts]

@@ -30,8 +30,8 @@ STEP = 4
 
 def _offset() -> int:
     """From the environment, or from the commit: where no Git is, the first."""
-    if stated := os.environ.get("LAKEWARD_OFFSET"):
-        return int(stated) % STEP
+    if given := os.environ.get("LAKEWARD_OFFSET"):
+        return int(given) % STEP
     try:
         head = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True

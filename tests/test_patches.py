@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-OURS = ("lakeward.", "tests.", "deploy.", "benchmarks.")
+OWN = ("lakeward.", "tests.", "deploy.", "benchmarks.")
 
 
 def imported(tree: ast.Module) -> dict[str, str]:
@@ -52,7 +52,7 @@ def test_patched_names_exist():
         (path.relative_to(TESTS).as_posix(), name)
         for path in sorted(TESTS.rglob("*.py"))
         for name in patched(ast.parse(path.read_text()))
-        if name.startswith(OURS)
+        if name.startswith(OWN)
     }
 
     assert len(found) > 40, "patches are not written as they are read here"

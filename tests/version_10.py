@@ -137,11 +137,11 @@ def _naming(value: Any, native: dict[str, dict[str, int]]) -> Any:
     if isinstance(value, dict):
         return {key: _naming(each, native) for key, each in value.items()}
     if isinstance(value, list):
-        return [new for each in value for new in _named_anew(each, native)]
+        return [new for each in value for new in _named_again(each, native)]
     return value
 
 
-def _named_anew(value: Any, native: dict[str, dict[str, int]]) -> Iterator[Any]:
+def _named_again(value: Any, native: dict[str, dict[str, int]]) -> Iterator[Any]:
     path = value.get("path") if isinstance(value, dict) else value
     inline = path.rpartition("/")[2] if isinstance(path, str) else ""
     if inline not in native:

@@ -31,7 +31,7 @@ from benchmarks.merge.shape import SHAPES
 from benchmarks.merge.sides import CHECKED, PAIMON, SIDES, UNCHECKED
 
 SCALE_MIN = 0.5
-OURS = (CHECKED, UNCHECKED)
+OWN = (CHECKED, UNCHECKED)
 
 
 def main() -> int:
@@ -117,7 +117,7 @@ def run(name: str, files: SliceFiles) -> dict[str, Any]:
             measure([sys.executable, "-m", "benchmarks.merge.by_paimon", str(files.folder)])
         cost, printed = measure([sys.executable, "-m", "benchmarks.merge.sides", name, str(files.folder)])
     except subprocess.CalledProcessError as error:
-        if name in OURS:
+        if name in OWN:
             raise
         return {"failed": f"exit code {error.returncode}; its words are above"}
     found: dict[str, Any] = json.loads(printed.strip().splitlines()[-1])

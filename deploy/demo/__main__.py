@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from deploy.demo.telling import console, headline, lakeward, megabytes, output_into, say, timed, verdict
+from deploy.demo.output import console, headline, lakeward, megabytes, output_into, say, timed, verdict
 from deploy.demo.warm import WarmLakeward
 from tests.golden_tables import GOLDEN, copy_golden
 from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deploy.demo.telling import console, headline, lakeward, megabytes, output_into, say, timed, verdict
+from deploy.demo.output import console, headline, lakeward, megabytes, output_into, say, timed, verdict
 from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark
 from tests.hudi.table import HudiTable, TableShape
 

@@ -71,14 +71,14 @@ def test_an_installed_wheel_compiles_nothing(installed: Installed, tmp_path: Pat
     rows = tmp_path / "rows.json"
     rows.write_text(json.dumps({"id": 1, "name": "Ada"}) + "\n")
     table, own = str(copy_golden("v9", tmp_path / "table")), str(tmp_path / "own")
-    stated = ["--writers", "stopped", "--timezone", "UTC"]
+    given = ["--writers", "stopped", "--timezone", "UTC"]
     fields = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]
     (tmp_path / "schema.json").write_text(json.dumps({"type": "record", "name": "person", "fields": fields}))
     lakeward(
         installed,
-        ["compact", table, "--type", "full", *stated],
+        ["compact", table, "--type", "full", *given],
         ["table", "create", own, "--schema", f"{tmp_path}/schema.json", "--record-key", "id"],
-        ["write", own, "--input", str(rows), *stated],
+        ["write", own, "--input", str(rows), *given],
         ["index", "build", own, "--type", "record"],
     )
     kernels = sum(len(KERNEL.findall(path.read_text())) for path in SOURCE.rglob("*.py"))
@@ -219,7 +219,7 @@ def test_a_module_is_compiled_behind_those_that_it_calls() -> None:
 
 
 @pytest.mark.parametrize("variable", ["NUMBA_CPU_NAME=generic", "NUMBA_DISABLE_JIT=1"])
-def test_a_process_that_was_told_otherwise_goes_by_that(variable: str) -> None:
+def test_a_process_that_was_shown_otherwise_goes_by_that(variable: str) -> None:
     """Keeps of base/kernel_cache: Numba's own variables decide."""
     name, _, value = variable.partition("=")
     program = (

@@ -164,7 +164,7 @@ def test_a_build_that_was_stopped_before_it_began_starts_nothing(tmp_path: Path)
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_failure_is_told_once(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_shown_once(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the process says of it is passed on; else its exit code. The same process does not try again."""
     refused = python("""print('{"what": "Nowhere.", "why": "Full.", "remedy": "Free."}'); raise SystemExit(1)""")
     with pytest.raises(LakewardError, match="Nowhere") as raised:

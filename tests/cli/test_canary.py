@@ -195,7 +195,7 @@ def test_every_verb_is_called() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_verb_tells_a_secret(
+def test_no_verb_says_a_secret(
     verb: str, folder: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A verb tells none, whether it does its work or fails: not on stdout, not on stderr and not in the files that it
@@ -250,7 +250,7 @@ def get(url: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_daemon_tells_no_secret(folder: Path) -> None:
+def test_the_daemon_says_no_secret(folder: Path) -> None:
     """Its log, page, metrics and store, while the Spark that it was given repeats the URL in its error."""
     log = folder / "log"
     script = Path(__file__).with_name("leaky_connect.py")

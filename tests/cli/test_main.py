@@ -110,7 +110,7 @@ def test_a_verb_that_writes_needs_one_statement_about_writers(
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "shown"),
     [
         ((), "hoodie.write.lock.provider=org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"),
         ((), "hoodie.write.lock.zookeeper.url=HOST:PORT"),
@@ -126,12 +126,12 @@ def test_a_verb_that_writes_needs_one_statement_about_writers(
     ],
 )
 def test_a_lock_must_be_one_that_the_writers_can_take(
-    table: Path, statement: tuple[str, ...], told: str, capfd: pytest.CaptureFixture[str]
+    table: Path, statement: tuple[str, ...], shown: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """What is missing, or what does not go together, is told with what the writers must set."""
     before = everything(table)
     assert run(["compact", str(table), *statement]) == 2
-    assert told in capfd.readouterr().err
+    assert shown in capfd.readouterr().err
     assert everything(table) == before
 
 
@@ -147,18 +147,20 @@ def test_zookeeper_that_does_not_answer(table: Path, capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown"),
     [
         (("compact", "t", "--type", "all"), "'all' is not one of 'hybrid', 'full', 'log'"),
         (("compcat", "t"), "Did you mean 'compact'?"),
         (("inspect",), "Missing argument 'TABLE'"),
     ],
 )
-def test_a_slip_is_told_like_every_error(words: tuple[str, ...], told: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_slip_is_shown_like_every_error(
+    words: tuple[str, ...], shown: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Exit 2, a code, no box of 80 columns, none of the libraries' own words; with --json a document."""
     assert run(words) == 2
     err = capfd.readouterr().err
-    assert err.startswith("LW-USAGE: ") and told in err and "--help` explains" in err
+    assert err.startswith("LW-USAGE: ") and shown in err and "--help` explains" in err
     assert "Value error" not in err and "─" not in err
     assert run([*words, "--json"]) == 2
     assert json.loads(capfd.readouterr().err)["error"]["code"] == "LW-USAGE"
@@ -194,9 +196,9 @@ def test_explain_says_that_a_daemon_services_the_table(table: Path, capfd: pytes
 
     for verb in ("plan", "explain"):
         assert run([verb, str(table)]) == 0
-        told = capfd.readouterr().err
-        assert f"Service lake-1 works on this table, too: its daemon planned compaction {instant}" in told, verb
-        assert "--config" in told
+        shown = capfd.readouterr().err
+        assert f"Service lake-1 works on this table, too: its daemon planned compaction {instant}" in shown, verb
+        assert "--config" in shown
         assert run([verb, str(table), "--config", str(configuration)]) == 0
         assert "Service" not in capfd.readouterr().err, verb
 
@@ -386,9 +388,9 @@ def test_plan_and_explain(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
     (runs_on,) = planned["runs_on"]
     assert (runs_on["engine"], runs_on["choices"], runs_on["input_bytes"] > 0) == ("in_process", ["FULL"], True)
     assert run(["plan", str(table), "--explain", "--set", "planner.small_base_size=1KiB"]) == 0
-    told = capfd.readouterr().out
-    assert "log-ratio" in told
-    assert "FULL would run in the process of the command, since it reads" in " ".join(told.split())
+    shown = capfd.readouterr().out
+    assert "log-ratio" in shown
+    assert "FULL would run in the process of the command, since it reads" in " ".join(shown.split())
     assert run(["compact", str(table), "--dry-run", "--engine", "spark", "--json"]) == 0
     (runs_on,) = json.loads(capfd.readouterr().out)["runs_on"]
     assert (runs_on["engine"], runs_on["master"], runs_on["why"]) == ("spark", "local[*]", "by --engine spark")
@@ -413,7 +415,7 @@ def test_a_log_compaction_from_end_to_end(table: Path, capfd: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "shown"),
     [
         ("planner.log_ration=1", "planner.log_ratio"),
         ("planner.publish=somehow", "auto, split or hybrid"),
@@ -422,11 +424,11 @@ def test_a_log_compaction_from_end_to_end(table: Path, capfd: pytest.CaptureFixt
     ],
 )
 def test_a_wrong_setting_says_what_is_right(
-    table: Path, setting: str, told: str, capfd: pytest.CaptureFixture[str]
+    table: Path, setting: str, shown: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 2, with a suggestion where there is one."""
     assert run(["plan", str(table), "--set", setting]) == 2
-    assert told in capfd.readouterr().err
+    assert shown in capfd.readouterr().err
 
 
 def test_a_storage_that_fails_is_no_traceback(
@@ -466,28 +468,28 @@ def test_storage_that_may_not_be_written_is_called_that(
 
     monkeypatch.setattr(LocalStorage, "open_output", refuses)
     assert run(["compact", str(table), *IN_PROCESS, "--json"]) == 1
-    told = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
-    assert told["what"] == what.format(path=paths[0])
-    assert told["why"] == f"{os.strerror(number)}."
-    assert told["remedy"].endswith("Nothing half-done stays visible.")
+    shown = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
+    assert shown["what"] == what.format(path=paths[0])
+    assert shown["why"] == f"{os.strerror(number)}."
+    assert shown["remedy"].endswith("Nothing half-done stays visible.")
 
 
 @pytest.mark.parametrize(
-    ("words", "home", "told"),
+    ("words", "home", "shown"),
     [
         (("--engine", "spark"), "nowhere", "JAVA_HOME is wrong: {home}.\nThere is no such folder."),
         (("--master", "spark://127.0.0.1:1"), None, "No Spark master answers at spark://127.0.0.1:1."),
     ],
 )
 @pytest.mark.parametrize("verb", ["compact", "service"])
-def test_a_spark_that_cannot_start_is_told_before_anything_is_begun(
+def test_a_spark_that_cannot_start_is_shown_before_anything_is_begun(
     table: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     verb: str,
     words: tuple[str, ...],
     home: str | None,
-    told: str,
+    shown: str,
 ) -> None:
     """No plan is left behind; a dry run, which starts none, is not concerned."""
     if home is None:
@@ -497,7 +499,7 @@ def test_a_spark_that_cannot_start_is_told_before_anything_is_begun(
     before = everything(table)
     assert run([verb, str(table), *words, "--writers", "stopped"]) in (2, 75)
     err = capfd.readouterr().err
-    assert told.format(home=table.parent / "nowhere") in err and "Traceback" not in err
+    assert shown.format(home=table.parent / "nowhere") in err and "Traceback" not in err
     assert everything(table) == before
     assert run([verb, str(table), *words, "--dry-run"]) == 0
 

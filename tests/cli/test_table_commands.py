@@ -91,8 +91,8 @@ def test_services_have_nothing_to_do_on_it(
         assert run(["verify", table, "--timezone", "UTC"]) == 0
         assert "No problem found." in capfd.readouterr().out
         assert run(["service", table, *stopped]) == 0
-        told = capfd.readouterr().out
-        assert "Nothing to compact." in told and "Nothing to clean." in told and "Nothing to archive" in told
+        shown = capfd.readouterr().out
+        assert "Nothing to compact." in shown and "Nothing to clean." in shown and "Nothing to archive" in shown
         assert run(["metadata", "compact", table, *stopped]) == 0
 
 
@@ -177,10 +177,10 @@ def test_a_table_like_a_file_of_another_table(tmp_path: Path, capfd: pytest.Capt
         ),
     ],
 )
-def test_a_slip_is_told_and_nothing_is_made(
-    words: list[str], told: str, schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_slip_is_shown_and_nothing_is_made(
+    words: list[str], shown: str, schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     given = [word.format(schema=schema) for word in words]
     assert run(["table", "create", str(tmp_path / "t"), "--record-key", "id", *given]) == 2
-    assert told in capfd.readouterr().err
+    assert shown in capfd.readouterr().err
     assert not (tmp_path / "t").exists()

@@ -21,7 +21,7 @@ class Weather:
     wind_from: Annotated[str | None, typer.Option("--wind", help="Where it comes from.")] = None
 
 
-def tell(
+def report(
     *,
     place: Annotated[str, typer.Argument()],
     weather: Weather,
@@ -41,7 +41,7 @@ def run(*arguments: str) -> str:
 
 def outcome(*arguments: str) -> Any:
     app = typer.Typer()
-    app.command()(as_command(tell, has_exit_code=True))
+    app.command()(as_command(report, has_exit_code=True))
     return CliRunner().invoke(app, arguments)
 
 
@@ -91,9 +91,9 @@ def test_no_text_commands_a_terminal() -> None:
 
 def test_help_has_the_verb_and_its_options() -> None:
     """A group leaves no trace in the help, which has the verb's words and each field's."""
-    told = run("--help")
+    shown = run("--help")
     for words in ("Tell it.", "--rain", "How much.", "--wind", "Where it comes from.", "--debug"):
-        assert words in told, words
+        assert words in shown, words
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,6 @@ def test_help_has_the_verb_and_its_options() -> None:
 )
 def test_each_verb_that_writes_takes_the_statements(verb: tuple[str, ...]) -> None:
     """What is said of other writers and their lock is said alike to every verb that writes."""
-    told = CliRunner().invoke(lakeward, [*verb, "--help"], env={"COLUMNS": "200"}).output
+    shown = CliRunner().invoke(lakeward, [*verb, "--help"], env={"COLUMNS": "200"}).output
     for option in ("--writers", "--lock", "--lock-zookeeper-path", "--lock-wait", "--lock-expire"):
-        assert option in told, option
+        assert option in shown, option

@@ -89,7 +89,7 @@ def test_a_missing_input_is_usage(base: Path, name: str, capsys: pytest.CaptureF
     assert files(base) == before
 
 
-def test_bloom_filters_that_are_too_small_are_told(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bloom_filters_that_are_too_small_are_shown(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A write, then the compaction of its rows: how often the worst of them errs."""
     many = parquet(base, [(f"k{number}", 1, "new", "a") for number in range(300)])
     report = called(capsys, str(base), "--input", many, *SAID, "--bloom-filter-max", "100")

@@ -30,7 +30,7 @@ def settings_of(
     return reading.settings
 
 
-def told(reading: Reading) -> dict[str, str]:
+def problems_of(reading: Reading) -> dict[str, str]:
     """Maps the place of every problem to its text; places are without the folder."""
     assert reading.settings is None
     places = [problem.where.rpartition("/")[2].removeprefix("lakeward.toml:") for problem in reading.problems]

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.base.errors import ConfigurationError
 from lakeward.config.file import _RETIRED, ConfigProblem, load_settings, read_config
-from tests.config.config_files import read, settings_of, told, write
+from tests.config.config_files import problems_of, read, settings_of, write
 
 UPGRADE = (Path(__file__).parents[2] / "docs/operate/upgrade.md").read_text()
 
@@ -98,7 +98,7 @@ def test_tables_of_keys_are_merged_over_the_layers(tmp_path: Path) -> None:
         """,
         {"LAKEWARD__SPARK__CONF": "{ spark.b = 2 }", "LAKEWARD__DISCOVERY__ROOTS": "['/c', 'd']"},
     )
-    assert told(reading) == {"LAKEWARD__DISCOVERY__ROOTS": 'discovery.roots[2] cannot be "d".'}
+    assert problems_of(reading) == {"LAKEWARD__DISCOVERY__ROOTS": 'discovery.roots[2] cannot be "d".'}
     assert reading.origins["spark", "conf", "spark.a"].where.endswith(":2:18")
     assert reading.origins["spark", "conf", "spark.b"].where == "LAKEWARD__SPARK__CONF"
 
@@ -111,7 +111,7 @@ def test_a_layer_adds_to_a_table_of_keys(tmp_path: Path) -> None:
     assert settings.defaults.planner == {"planner.log_ratio": "2"}
 
 
-def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_everything_that_is_wrong_is_shown_at_once(tmp_path: Path) -> None:
     """Wrong values, unknown keys and broken rules, in the order of the file, each where it stands."""
     reading = read(
         tmp_path,
@@ -141,7 +141,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
         intervall = "5s"
         """,
     )
-    assert told(reading) == {
+    assert problems_of(reading) == {
         "1:1": "There is no key listen outside of the sections.",
         "2:2": "There is no section servce.",
         "4:1": "service.jobs_max cannot be 0.",
@@ -220,7 +220,7 @@ def test_suggestions(tmp_path: Path, text: str, suggestion: str) -> None:
 def test_a_wrong_value_hides_no_rule_and_breaks_none(tmp_path: Path) -> None:
     """Rules are asked of what is right, never of a default that stands in for what is wrong."""
     wrong = '[service]\ngrace = "soon"\n[defaults]\ninterval = "often"\nobjective = "5s"\nmemory = "5GiB"'
-    assert told(read(tmp_path, wrong)) == {
+    assert problems_of(read(tmp_path, wrong)) == {
         "2:1": 'service.grace cannot be "soon".',
         "4:1": 'defaults.interval cannot be "often".',
         "6:1": "memory, 5GiB, is more than all operations together may hold, 2GiB.",
@@ -258,7 +258,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 )
 def test_the_wrong_shape(tmp_path: Path, text: str) -> None:
     """A section is a table and tables are many, said once and without a crash."""
-    assert len(told(read(tmp_path, text))) == 1
+    assert len(problems_of(read(tmp_path, text))) == 1
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_the_wrong_shape(tmp_path: Path, text: str) -> None:
         ("[spark.conf]\n'a.password' = ['hunter2']", "2:1"),
     ],
 )
-def test_a_secret_in_the_file_is_refused_and_not_told(tmp_path: Path, text: str, place: str) -> None:
+def test_a_secret_in_the_file_is_refused_and_not_shown(tmp_path: Path, text: str, place: str) -> None:
     """It comes from a file of its own or from the environment; the problem names the key and hides the value."""
     reading = read(tmp_path, text)
-    assert list(told(reading)) == [place]
+    assert list(problems_of(reading)) == [place]
     assert "hunter2" not in str(reading.problems[0])
 
 
@@ -313,7 +313,7 @@ def test_the_url_from_its_own_file(tmp_path: Path) -> None:
     assert settings_of(tmp_path, "state.url_file = 'url'", later).store_url == "postgresql://other/d"
     later = {"LAKEWARD__STATE__URL_FILE": str(tmp_path / "url")}
     assert settings_of(tmp_path, "state.url = 'sqlite:///x'", later).store_url == "postgresql://u:p@h/d"
-    assert list(told(read(tmp_path, "state.url_file = 'url'\nstate.url = 'sqlite:///x'"))) == ["1:7"]
+    assert list(problems_of(read(tmp_path, "state.url_file = 'url'\nstate.url = 'sqlite:///x'"))) == ["1:7"]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff", b"mysql://h/d"])
@@ -321,10 +321,10 @@ def test_a_url_file_that_holds_no_url(tmp_path: Path, content: bytes | None) -> 
     """Is told where it is named."""
     if content is not None:
         (tmp_path / "url").write_bytes(content)
-    assert list(told(read(tmp_path, "[state]\nurl_file = 'url'"))) == ["2:1"]
+    assert list(problems_of(read(tmp_path, "[state]\nurl_file = 'url'"))) == ["2:1"]
 
 
-def test_the_raised_error_tells_every_problem(tmp_path: Path) -> None:
+def test_the_raised_error_says_every_problem(tmp_path: Path) -> None:
     """There is one note for each, so that the command line prints them all."""
     path = write(tmp_path, "[service]\njobs_max = 0\ngrace = -1\n")
     with pytest.raises(ConfigurationError, match="2 problems") as raised:

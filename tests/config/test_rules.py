@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.config_files import read, settings_of, told
+from tests.config.config_files import problems_of, read, settings_of
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ from tests.config.config_files import read, settings_of, told
 )
 def test_broken_rules(tmp_path: Path, text: str, place: str, what: str) -> None:
     """One problem each, at the key that an operator would change first."""
-    assert told(read(tmp_path, text)) == {place: what}
+    assert problems_of(read(tmp_path, text)) == {place: what}
 
 
 def test_who_may_read_the_page(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_who_may_read_the_page(tmp_path: Path) -> None:
     )
     for content in ("", "0123456789", "0123456789 abcdef", "0123456789abcdéf", "0123456789\nabcdef"):
         (tmp_path / "token").write_text(content)
-        assert told(read(tmp_path, f"{everywhere}token_file = 'token'")) == {"2:6": "The token is none."}
+        assert problems_of(read(tmp_path, f"{everywhere}token_file = 'token'")) == {"2:6": "The token is none."}
     (tmp_path / "token").unlink()
-    assert list(told(read(tmp_path, f"{everywhere}token_file = 'token'"))) == ["2:6"]
+    assert list(problems_of(read(tmp_path, f"{everywhere}token_file = 'token'"))) == ["2:6"]
 
 
 def test_a_lock_in_zookeeper(tmp_path: Path) -> None:
@@ -164,14 +164,14 @@ def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
     text = "locks.provider = 'zookeeper'\n[locks.zookeeper]\nurl = 'zk'\nbase_path = '/a'\n"
     key = written.partition(" ")[0]
     lines = [line for line in text.splitlines() if not line.startswith(f"{key} ")]
-    problems = told(read(tmp_path, "\n".join([*lines, written])))
+    problems = problems_of(read(tmp_path, "\n".join([*lines, written])))
     assert any(f"locks.zookeeper.{key} cannot be" in what for what in problems.values())
 
 
-def test_what_defaults_break_is_told_once(tmp_path: Path) -> None:
+def test_what_defaults_break_is_shown_once(tmp_path: Path) -> None:
     """It is not told again for each entry on top of them."""
     text = "[defaults]\nobjective = '5s'\n[[tables]]\nmatch = 'a'\n[[tables]]\npath = '/b'"
-    assert list(told(read(tmp_path, text))) == ["2:1"]
+    assert list(problems_of(read(tmp_path, text))) == ["2:1"]
 
 
 def test_a_named_table_is_checked_with_all_that_matches_it(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_named_table_is_checked_with_all_that_matches_it(tmp_path: Path) -> No
         path = "/data/a"
         interval = "20m"
         """
-    assert list(told(read(tmp_path, text))) == ["6:1"]
+    assert list(problems_of(read(tmp_path, text))) == ["6:1"]
     settings_of(tmp_path, text.replace('"/data/a"', '"/other/a"'))
 
 
@@ -195,7 +195,7 @@ def test_planner_settings_that_are_wrong_together(tmp_path: Path) -> None:
         hoodie.compaction.strategy = "PartitionRegexBasedCompactionStrategy"
         hoodie.compaction.partition.path.regex = "["
         """
-    assert list(told(read(tmp_path, text))) in (["2:19"], ["3:34"])
+    assert list(problems_of(read(tmp_path, text))) in (["2:19"], ["3:34"])
 
 
 def test_numbers_that_were_not_given_are_made_to_fit(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_numbers_that_were_not_given_are_made_to_fit(tmp_path: Path) -> None:
         tmp_path, "[defaults.clean]\nretain = 50\n[defaults.planner]\nhoodie.compact.inline.max.delta.commits = '40'"
     )
     text = "[defaults.archive]\nhudi.hoodie.keep.min.commits = 20\n[[tables]]\npath = '/a'\nclean.retain = 20"
-    assert list(told(read(tmp_path, text))) == ["2:1"]
+    assert list(problems_of(read(tmp_path, text))) == ["2:1"]
 
 
 def test_an_objective_is_held_against_what_is_said(tmp_path: Path) -> None:

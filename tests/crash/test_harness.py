@@ -23,7 +23,7 @@ def write_both(base: Any, storage: Any, processes: ScriptedProcesses, **options:
             storage.create(f"{base}/{name}", name.encode())
 
 
-def write_anew(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+def write_again(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
     """Unsafe: what is there is gone for a moment."""
     for name in NAMES:
         storage.delete(f"{base}/{name}")
@@ -74,7 +74,7 @@ def test_a_safe_service_survives(place: Place, tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", Place)
 def test_an_unsafe_service_does_not(place: Place, tmp_path: Path) -> None:
     """The error names the fault and the call."""
-    prepared = prepare(row_of(write_anew), place, tmp_path)
+    prepared = prepare(row_of(write_again), place, tmp_path)
     with pytest.raises(AssertionError, match="the first is gone") as error:
         for kind in FaultKind:
             survive(prepared, kind, tmp_path)

@@ -153,16 +153,16 @@ def test_a_death_in_an_object_store(tmp_path: Path) -> None:
     write_second(BASE, index, store, options=options)
     check_done(fetched(unhurt), index)
     first = next(number for number, call in enumerate(store.writes) if call.endswith("index/finish"))
-    has_stated = []
+    has_written = []
     for number in range(first, len(store.writes), 3):
         (stopped, index), processes = copied(), ScriptedProcesses()
         process = MemoryObjects(stopped, Fault(FaultKind.KILL, number))
         with suppress(Killed):
             write_second(BASE, index, process, processes=processes, options=options)
         beats = MemoryObjects(stopped).list(f"{BASE}/.hoodie/.heartbeat")
-        has_stated += [find_intent(MemoryObjects(stopped), BASE, each.name) is not None for each in beats]
+        has_written += [find_intent(MemoryObjects(stopped), BASE, each.name) is not None for each in beats]
         check_now(fetched(stopped), index)
         processes.kill_all()
         write_second(BASE, index, MemoryObjects(stopped), processes=processes, options=options)
         check_done(fetched(stopped), index)
-    assert any(has_stated) and not all(has_stated)
+    assert any(has_written) and not all(has_written)

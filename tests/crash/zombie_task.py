@@ -41,8 +41,8 @@ def _write_on(scratch: Path, spec: OperationSpec) -> None:
     held.close()
     try:
         storage.open_output(f"{spec.attempt_folder}/{spec.file_name(0)}").close()
-        told = "wrote"
+        shown = "wrote"
     except LakewardError as error:
-        told = type(error).__name__
-    (scratch / f"told-{spec.index}.part").write_text(told)
+        shown = type(error).__name__
+    (scratch / f"told-{spec.index}.part").write_text(shown)
     (scratch / f"told-{spec.index}.part").rename(scratch / f"told-{spec.index}")

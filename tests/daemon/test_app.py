@@ -253,7 +253,7 @@ def test_a_bad_configuration_starts_nothing(folder: Path) -> None:
     assert not (folder / "state").exists()
 
 
-def test_no_secret_is_told(folder: Path) -> None:
+def test_no_secret_is_shown(folder: Path) -> None:
     """A store that cannot be reached is an error without its password, exit code 75."""
     os.environ["LAKEWARD__STATE__URL"] = "postgresql://lakeward:canary-7f3a@127.0.0.1:1/lakeward?connect_timeout=1"
     try:
@@ -321,10 +321,10 @@ def wait_for_the_end(processes: list[psutil.Process]) -> None:
 
 def test_a_daemon_has_no_kernels_in_memory() -> None:
     """What only tasks need is imported by tasks: with Numba the daemon would take more than 100 MB more."""
-    told = (
+    reported = (
         "import sys, lakeward.daemon.app; print(sorted({'numba', 'llvmlite', 'pyspark', 'pandas'} & set(sys.modules)))"
     )
-    found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    found = subprocess.run([sys.executable, "-c", reported], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
 
 

@@ -22,7 +22,7 @@ def registry() -> ControlRegistry:
     return ControlRegistry(foreign_seen=lambda resume: "20270115000000000")
 
 
-def test_each_word_is_told_once_and_in_order() -> None:
+def test_each_word_is_shown_once_and_in_order() -> None:
     """The store shows a pause for as long as it holds; the scheduler hears of it when it is new."""
     controls = registry()
     pause, resume = control(1, ControlKind.PAUSE, until=NOW + 60), control(2, ControlKind.RESUME)

@@ -227,7 +227,7 @@ def test_a_table_at_work_is_not_given_back(store: Store, clock: SettableClock) -
     assert set(a.keep([], busy=frozenset()).lost) == {"t"}
 
 
-def test_what_was_done_before_the_store_failed_is_told(
+def test_what_was_done_before_the_store_failed_is_shown(
     store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease that was gained or given back in a round that failed later is not forgotten: a table that is held and
@@ -251,7 +251,7 @@ def test_what_was_done_before_the_store_failed_is_told(
     assert a.held == {"t1"}
 
 
-def test_who_holds_a_table_is_told_by_process_host_and_store(tmp_path: Path, clock: SettableClock) -> None:
+def test_who_holds_a_table_is_shown_by_process_host_and_store(tmp_path: Path, clock: SettableClock) -> None:
     """The text has the URL of the store, without what opens it; a daemon of the release before has its name alone."""
     store = open_store("sqlite://", clock=clock)
     owner = replace(Processes().new_owner(), host="vm-7", pid=16180)

@@ -60,8 +60,8 @@ def test_every_place_shows_one_storage(
 
     def seen(name: str) -> dict[str, int]:
         """The bytes of each state, after every place was asked."""
-        told = lakeward("explain", "--config", str(config))["storage"]
-        found = {state: total["bytes"] for state, total in told.items()}
+        reported = lakeward("explain", "--config", str(config))["storage"]
+        found = {state: total["bytes"] for state, total in reported.items()}
         kept = lakeward("quarantine", "list", "--config", str(config))["bytes"]
         assert kept == found["quarantined"]
         settings = {"defaults.clean.policy": "versions", "defaults.clean.retain": "1"}

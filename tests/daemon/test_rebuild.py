@@ -30,13 +30,13 @@ def test_pending_plans_and_finished_jobs_come_back(tmp_path: Path) -> None:
     assert (operation.partition_path, operation.kind, operation.log_files) == ("p", "FULL", 3)
     assert plan.requested_at is not None and plan.requested_at > 1e9
 
-    ours = copy_golden("v9", tmp_path / "ours")
-    for table in (orders, ours):
+    own = copy_golden("v9", tmp_path / "own")
+    for table in (orders, own):
         assert run(["compact", str(table), "--engine", "local", "--writers", "stopped"]) == 0
-    report = rebuild(url, {"ours": str(ours)})
+    report = rebuild(url, {"own": str(own)})
     # The plan that was pending in the first table is Hudi's own; and that table is one that the store knew.
-    assert _counts(report) == [("orders", 0, 0), ("ours", 0, 1)]
-    (job,) = store.jobs.latest("ours")
+    assert _counts(report) == [("orders", 0, 0), ("own", 0, 1)]
+    (job,) = store.jobs.latest("own")
     assert job.from_timeline and job.result == "committed" and job.ended_at is not None
     assert job.ended_at >= job.began_at
     store.close()

@@ -32,7 +32,7 @@ def clock() -> SettableClock:
     return SettableClock(1_800_000_000.0)
 
 
-class Told:
+class Reported:
     """A recorder whose work is done at once, and what it complained of."""
 
     def __init__(self, store: Store, clock: SettableClock) -> None:
@@ -58,38 +58,38 @@ class Told:
 
 
 @pytest.fixture
-def told(store: Store, clock: SettableClock) -> Told:
-    return Told(store, clock)
+def shown(store: Store, clock: SettableClock) -> Reported:
+    return Reported(store, clock)
 
 
 def event(text: str, kind: FactKind = FactKind.PARKED) -> Record:
     return Record(kind, "orders", text, ("p=1", "f1"), None)
 
 
-def test_what_happened_is_told_in_order_when_it_is_sent(told: Told, store: Store) -> None:
+def test_what_happened_is_shown_in_order_when_it_is_sent(shown: Reported, store: Store) -> None:
     """Nothing is told before: the loop does not wait for the store."""
-    told.recorder.happened(event("first"), at=1.0)
-    told.recorder.happened(event("second", FactKind.UNPARKED), at=2.0)
-    assert not store.events.latest("orders") and not told.recorder.is_settled
+    shown.recorder.happened(event("first"), at=1.0)
+    shown.recorder.happened(event("second", FactKind.UNPARKED), at=2.0)
+    assert not store.events.latest("orders") and not shown.recorder.is_settled
 
-    told.recorder.send()
+    shown.recorder.send()
 
     assert [each.text for each in store.events.latest("orders")] == ["second", "first"]
     assert not store.controls.parked(3.0), "parked first, unparked afterwards"
-    assert told.recorder.is_settled
+    assert shown.recorder.is_settled
 
 
-def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Store) -> None:
+def test_what_a_job_achieved_or_why_it_failed_is_an_event(shown: Reported, store: Store) -> None:
     """Compactions stand among the events, with what they did, and why where a job says so; a job that found nothing, or
     that is tried again, is no event."""
     ends = {JobEnd.COMMITTED: "", JobEnd.NOTHING: "", JobEnd.TEMPORARY: "the lock is held", JobEnd.FAILED: "It broke."}
     for end, error in ends.items():
         job = synthetic.job(result=end.value, error=error, id=end.value)
         instants = (job.instant,) if job.instant else ()
-        told.recorder.job_ended(
+        shown.recorder.job_ended(
             job, JobReport(JobResult.COMMITTED, instants=instants, reasons=("compaction 7, release: it was silent",))
         )
-    told.recorder.send()
+    shown.recorder.send()
 
     failed, done = store.events.latest("orders")
     assert (done.kind, done.instant, done.job_id) == ("compaction", "20270115075640123", "committed")
@@ -99,48 +99,48 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Sto
     assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke. compaction 7, release: it was silent")
 
 
-def test_a_job_without_instants_says_what_it_did(told: Told, store: Store) -> None:
+def test_a_job_without_instants_says_what_it_did(shown: Reported, store: Store) -> None:
     """An update of an index commits nothing to the table."""
     job = synthetic.job(figures=JobFigures(index_commits=2), instant=None)
-    told.recorder.job_ended(job, JobReport(JobResult.COMMITTED))
-    told.recorder.send()
+    shown.recorder.job_ended(job, JobReport(JobResult.COMMITTED))
+    shown.recorder.send()
     (done,) = store.events.latest("orders")
     assert done.text == "2 commits indexed"
 
 
-def test_a_store_that_is_away_is_told_later(told: Told, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_away_is_shown_later(shown: Reported, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its problem is said once; only a try that is meant to be one asks again; when it answers nothing is missing."""
 
-    tell, is_away = store.events.record, [True]
+    report, is_away = store.events.record, [True]
 
     def record_event(*given: Any) -> None:
         if is_away:
             raise StoreUnavailable("The store is away.", why="It is.", remedy="Wait.")
-        tell(*given)
+        report(*given)
 
     monkeypatch.setattr(store.events, "record", record_event)
-    told.recorder.happened(event("first"), at=1.0)
+    shown.recorder.happened(event("first"), at=1.0)
     for _ in range(3):
-        told.recorder.send(again=True)
-    assert told.recorder.store_problem is not None and len(told.problems) == 1
-    assert told.recorder.is_settled, "it cannot be known now"
+        shown.recorder.send(again=True)
+    assert shown.recorder.store_problem is not None and len(shown.problems) == 1
+    assert shown.recorder.is_settled, "it cannot be known now"
 
     is_away.clear()
-    told.recorder.send()
+    shown.recorder.send()
     assert not store.events.latest("orders"), "that was no try"
-    told.recorder.send(again=True)
+    shown.recorder.send(again=True)
     assert [each.text for each in store.events.latest("orders")] == ["first"]
-    assert told.recorder.store_problem is None
+    assert shown.recorder.store_problem is None
 
 
-def test_jobs_of_a_holder_before_us_are_ended_as_lost(told: Told, store: Store) -> None:
+def test_jobs_of_a_holder_before_us_are_ended_as_lost(shown: Reported, store: Store) -> None:
     """Jobs of the tables that we have now are ended; ours run on."""
     for job, table, holder in (("j1", "orders", "b"), ("j2", "orders", "a"), ("j3", "items", "b")):
         store.jobs.begin(JobRecord(job, table, "compaction", 1.0, holder=holder))
-    told.recorder.end_jobs_of_others(frozenset({"orders"}))
-    told.recorder.send()
+    shown.recorder.end_jobs_of_others(frozenset({"orders"}))
+    shown.recorder.send()
 
     assert {job.id for job in store.jobs.running()} == {"j2", "j3"}
-    told.recorder.trim()
-    told.recorder.send()
+    shown.recorder.trim()
+    shown.recorder.send()
     assert {job.id for job in store.jobs.running()} == {"j2"}, "no daemon renewed b for an hour"

@@ -302,8 +302,10 @@ def test_a_table_that_others_service_is_only_planned(root: Path, tmp_path: Path)
     instant = begin_foreign_compaction(table, at)
     serving.run(30)
     assert serving.view(str(table)).state is TableState.SHADOW
-    told = f"Another service works on the table: another engine requested compaction {instant} at {format_time(at)}. "
-    assert serving.view(str(table)).reason.startswith(told)
+    reported = (
+        f"Another service works on the table: another engine requested compaction {instant} at {format_time(at)}. "
+    )
+    assert serving.view(str(table)).reason.startswith(reported)
     assert completed(table) == before
     assert serving.store.observations.decisions(str(table)), "it is planned all the same"
 
@@ -829,7 +831,7 @@ def test_a_store_that_is_away_does_not_keep_the_daemon(
     serving.service.leave()
 
 
-def test_what_the_store_missed_is_told_when_it_is_back(
+def test_what_the_store_missed_is_shown_when_it_is_back(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hears everything in the order in which it happened: the job that ran meanwhile, and what was decided last."""
@@ -890,7 +892,7 @@ def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> No
     assert JobKind.COMPACTION in status.last_success_at
 
 
-def test_write_amplification_is_told_once_writers_wrote(
+def test_write_amplification_is_shown_once_writers_wrote(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is their bytes and ours over theirs, since this daemon watches."""
@@ -899,10 +901,10 @@ def test_write_amplification_is_told_once_writers_wrote(
     serving.run(30)
     status = serving.status().table(str(table))
     assert status is not None and status.last_job is not None and status.write_amplification is None
-    ours = status.last_job.figures["written_bytes"]
-    assert ours > 0
+    own = status.last_job.figures["written_bytes"]
+    assert own > 0
 
-    monkeypatch.setattr(serving.worker, "poll", lambda table: PollReport(False, None, 0.0, writer_bytes=ours))
+    monkeypatch.setattr(serving.worker, "poll", lambda table: PollReport(False, None, 0.0, writer_bytes=own))
     serving.run(10)
 
     status = serving.status().table(str(table))

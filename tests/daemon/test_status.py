@@ -44,7 +44,7 @@ def test_a_failed_job_without_a_problem_failed():
         (JobProgress("cleaning", deleted=DeletedSoFar("001", 1, 4)), 0.25),
     ],
 )
-def test_progress_is_told_in_bytes_where_they_are_known(progress: JobProgress, ratio: float | None):
+def test_progress_is_shown_in_bytes_where_they_are_known(progress: JobProgress, ratio: float | None):
     """The ratio is never more than all of it, and there is none where the whole is unknown."""
     assert progress.ratio == ratio
 

@@ -68,7 +68,7 @@ class Bench:
         (slice_,) = self.serving.watcher.snapshot("orders").latest_slices
         return slice_.group_id
 
-    def make_the_plan_ours(self) -> str:
+    def make_the_plan_own(self) -> str:
         (requested,) = (self.path / ".hoodie/timeline").glob("*.compaction.requested")
         plan = read_compaction_plan(requested.read_bytes(), file=requested.name)
         requested.write_bytes(write_compaction_plan(replace(plan, extra_metadata={"planned_by": "lakeward"})))
@@ -91,7 +91,7 @@ class Counts(Silent):
         self.found += [count] * number
 
 
-def test_a_poll_tells_of_others_who_service_the_table(tmp_path: Path) -> None:
+def test_a_poll_says_of_others_who_service_the_table(tmp_path: Path) -> None:
     """It tells of their newest instant, and whether anything changed since the poll before."""
     bench = Bench(tmp_path, pending=True)
     bench.table = replace(bench.table, serviced_since=0.0)
@@ -139,18 +139,18 @@ def test_pending_plans_are_work(tmp_path: Path) -> None:
     bench = Bench(tmp_path, pending=True)
     assert bench.plan().demand.operations == 1
     assert bench.plan({bench.group: Reason.PAUSED}).demand.operations == 0
-    bench.make_the_plan_ours()
+    bench.make_the_plan_own()
     bench.worker.forget("orders")
     assert bench.plan({("", "other"): Reason.PAUSED}).demand.operations == 1
 
 
-def test_a_plan_of_ours_that_is_too_old_is_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_lakeward_that_is_too_old_is_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, and the job for it frees its file groups."""
     monkeypatch.setattr("lakeward.daemon.planning.PLAN_EXPIRY_SECONDS", 60.0)
     bench = Bench(tmp_path, pending=True)
     assert bench.plan().demand.expired_plans == (), "it is not ours"
     bench.worker.forget("orders")
-    instant = bench.make_the_plan_ours()
+    instant = bench.make_the_plan_own()
 
     assert bench.plan().demand.expired_plans == (instant,)
     report = bench.run(JobKind.PLAN_EXPIRY, expired_plans=(instant,))
@@ -184,7 +184,7 @@ def test_a_plan_demands_for_the_metadata_tables_services(tmp_path: Path, after: 
     assert counts.found == [Count.METADATA_COMPACTION] * due + [Count.RAN_IN_PROCESS]
 
 
-def test_what_stands_against_the_metadata_tables_services_is_no_failure(tmp_path: Path) -> None:
+def test_what_prevents_the_metadata_tables_services_is_no_failure(tmp_path: Path) -> None:
     """A plan for it is Hudi's to finish: the job says so and has done nothing."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
     timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
@@ -335,7 +335,7 @@ def test_a_table_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
     assert bench.worker.caches.find("orders") is None
 
 
-def test_a_poll_tells_of_writes_that_we_may_have_failed(tmp_path: Path) -> None:
+def test_a_poll_says_of_writes_that_we_may_have_failed(tmp_path: Path) -> None:
     """Once, and not of what happened before the table was watched."""
     bench = Bench(tmp_path, settings={"defaults.type": "log"})
     clock = SkippingClock()

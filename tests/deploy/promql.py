@@ -14,7 +14,7 @@ from lakeward.services.metric import MetricKind
 SCRAPED = frozenset({"job", "instance"})
 """Labels that Prometheus adds."""
 
-NOT_OURS = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_total", "up", "ALERTS"})
+NOT_OWN = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_total", "up", "ALERTS"})
 
 VALUES = {
     "service": frozenset(JobKind),
@@ -38,7 +38,7 @@ class Use:
     """(label, operator, value)"""
 
 
-def series_of_ours() -> dict[str, frozenset[str]]:
+def series_of_lakeward() -> dict[str, frozenset[str]]:
     """Every scraped name with its labels."""
     series: dict[str, frozenset[str]] = {}
     for spec in METRICS:
@@ -60,11 +60,11 @@ def uses_in(expression: str) -> list[Use]:
 
 def problems_of(expression: str) -> list[str]:
     """What the expression names that nothing ever scrapes."""
-    series = series_of_ours()
+    series = series_of_lakeward()
     problems = []
     together: set[str] = set(SCRAPED)
     for use in uses_in(expression):
-        if use.name in NOT_OURS:
+        if use.name in NOT_OWN:
             continue
         if use.name not in series:
             problems.append(f"there is no metric {use.name}")
@@ -91,7 +91,7 @@ def labels_of_result(expression: str) -> frozenset[str] | None:
     if expression.startswith("histogram_quantile"):
         labels = re.search(r"by \(([^)]*)\)", expression)
         return None if labels is None else frozenset(re.split(r",\s*", labels[1])) - {"le"}
-    series = series_of_ours()
+    series = series_of_lakeward()
     names = {use.name for use in uses_in(expression) if use.name in series}
     return series[names.pop()] if len(names) == 1 else None
 

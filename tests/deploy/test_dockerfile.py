@@ -122,7 +122,7 @@ def test_everything_that_is_fetched_is_checked() -> None:
     assert sorted(names) == ["requirements-build.lock", "requirements-run.lock"]
 
 
-def test_the_image_is_told_only_what_it_copies() -> None:
+def test_the_image_is_shown_only_what_it_copies() -> None:
     """.dockerignore lets through what COPY names, and no more."""
     let_through = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {

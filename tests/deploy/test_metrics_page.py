@@ -21,8 +21,8 @@ def test_every_metric_is_on_the_page_once_with_its_sentence():
 
 def test_the_names_that_operators_know_lead_to_names_that_exist():
     """Hudi's and Amoro's well-known figures have a counterpart each."""
-    theirs = {name for each in (*HUDI, *AMORO) for name in each.theirs}
+    replaced = {name for each in (*HUDI, *AMORO) for name in each.replaced}
 
     assert unknown_counterparts() == set()
-    assert {"compaction.duration", "totalLogFilesCompacted", "totalLogFilesSize"} <= theirs
-    assert {"table_optimizing_lag_duration_mills", "table_summary_total_files_size"} <= theirs
+    assert {"compaction.duration", "totalLogFilesCompacted", "totalLogFilesSize"} <= replaced
+    assert {"table_optimizing_lag_duration_mills", "table_summary_total_files_size"} <= replaced

@@ -114,7 +114,7 @@ def test_logs_of_early_releases_have_no_write_token() -> None:
     assert parse_log_file(f".{FILE_ID}_{T}.log.3") == LogFileName(FILE_ID, T, 3, None)
 
 
-def test_change_logs_are_told_apart() -> None:
+def test_change_logs_are_distinguished() -> None:
     """A CDC log says so with its suffix."""
     name = parse_log_file(f"{LOG}.cdc")
     assert name is not None and name.is_cdc and name.write_token == "0-15-11"
@@ -170,7 +170,7 @@ def test_other_names_are_no_native_logs(end: str) -> None:
     assert parse_native_log(f"{FILE_ID}_0-15-11_{T}_{end}") is None
 
 
-def test_a_version_with_leading_zeros_is_told_but_not_parsed() -> None:
+def test_a_version_with_leading_zeros_is_shown_but_not_parsed() -> None:
     """Hudi reads it as the version 1: in an older table it must go on being reported."""
     name = f"{FILE_ID}_0-15-11_{T}_01.log.parquet"
     assert is_native_log(name) and parse_native_log(name) is None

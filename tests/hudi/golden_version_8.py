@@ -23,13 +23,13 @@ from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.spark import OLDEST_VERSION_OF_8
 from tests.hudi.table import TableShape
 
-_OURS = ("hoodie.table.name", "hoodie.compact.inline", "hoodie.datasource.write.")
+_OWN = ("hoodie.table.name", "hoodie.compact.inline", "hoodie.datasource.write.")
 
 
 def by_default(**options: str) -> TableShape:
     """A table whose writer sets nothing but what a table is, and leaves compaction to others."""
     named = TableShape(partition_fields="part")
-    unset = {name: "" for name in named.write_options() if not name.startswith(_OURS) and "parallelism" not in name}
+    unset = {name: "" for name in named.write_options() if not name.startswith(_OWN) and "parallelism" not in name}
     return replace(named, options={**unset, "hoodie.datasource.write.precombine.field": "ts", **options})
 
 

@@ -31,10 +31,10 @@ def main(folder: Path, scratch: Path) -> None:
         print(missing, file=sys.stderr)
         sys.exit(MISSING)
     java = java_hfiles(spark, "HBaseHFiles")
-    for ours in sorted((folder / "ours").glob("*.hfile")):
-        java.scan(str(ours), str(ours.with_suffix(".scanned")))
-        java.seek(str(ours), str(ours.with_suffix(".keys")), str(ours.with_suffix(".answers")))
-    for entries in sorted((folder / "theirs").glob("*.entries")):
+    for own in sorted((folder / "own").glob("*.hfile")):
+        java.scan(str(own), str(own.with_suffix(".scanned")))
+        java.seek(str(own), str(own.with_suffix(".keys")), str(own.with_suffix(".answers")))
+    for entries in sorted((folder / "hudis").glob("*.entries")):
         _, block_bytes, codec, index_bytes, checksum = entries.stem.split(",")
         hfile = str(entries.with_suffix(".hfile"))
         java.write(str(entries), hfile, int(block_bytes), codec, int(index_bytes), checksum)

@@ -102,10 +102,10 @@ def comparable_records(table: Path, instant: str, partition: str, *, but: Collec
 
 def assert_same_records(table: HudiTable, twin: HudiTable, *, but: Collection[str] = ()) -> None:
     """Our compactions and Hudi's wrote the same into the metadata tables of both, in every partition."""
-    ours, theirs = table.compactions(), twin.compactions()
-    assert ours and len(ours) == len(theirs)
+    own, hudis = table.compactions(), twin.compactions()
+    assert own and len(own) == len(hudis)
     partitions = sorted(path.name for path in (table.path / ".hoodie" / "metadata").iterdir() if path.name[0] != ".")
-    for instant, instant_there in zip(ours, theirs, strict=True):
+    for instant, instant_there in zip(own, hudis, strict=True):
         for partition in partitions:
             made = comparable_records(table.path, instant, partition, but=but)
             assert made == comparable_records(twin.path, instant_there, partition, but=but), partition

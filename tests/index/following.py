@@ -51,7 +51,7 @@ def places(index: Index, keys: Collection[str]) -> list[tuple[str, Place]]:
     return sorted((key, (path, file_id)) for key, path, file_id in rows)
 
 
-def told(
+def shown(
     base: Path, index: WritableIndex, keys: Collection[str], *, bytes_max: int = OVERLAY_BYTES_MAX
 ) -> list[tuple[str, Place]]:
     """The places in which the index has them, with what it does not have yet."""

@@ -67,12 +67,12 @@ class MemoryIndex:
     def places(self) -> dict[tuple[str, str, str], str]:
         """The instant of each key, partition path and file id."""
         times = self.completion_times(self.commits.keys())
-        told: dict[tuple[str, str | None], tuple[str, str, str]] = {}
+        shown: dict[tuple[str, str | None], tuple[str, str, str]] = {}
         for instant in sorted(times, key=lambda each: (times[each], each)):
             for key, partition_path, file_id in self.commits[instant]:
                 at = (key, None if self.is_global else partition_path)
-                told.pop(at, None)
+                shown.pop(at, None)
                 if file_id is not None:
                     assert partition_path is not None, "a location has both"
-                    told[at] = (partition_path, file_id, instant)
-        return {(key, path, file_id): instant for (key, _), (path, file_id, instant) in told.items()}
+                    shown[at] = (partition_path, file_id, instant)
+        return {(key, path, file_id): instant for (key, _), (path, file_id, instant) in shown.items()}

@@ -25,7 +25,7 @@ from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.faults import Killed
 from tests.index.external.memory_entries import MemoryEntries
-from tests.index.following import STORAGE, memory_index, told, truth, update
+from tests.index.following import STORAGE, memory_index, shown, truth, update
 from tests.index.memory_index import MemoryIndex
 from tests.our_reader import scan
 from tests.runs import runs
@@ -89,23 +89,23 @@ class Followed(Life):
             if left < 0:
                 raise Killed("the update")
 
-        self.told.append(f"update of {self.indexes.index(index)}, stopped before commit {left}")
+        self.shown.append(f"update of {self.indexes.index(index)}, stopped before commit {left}")
         try:
             update(self.base, index, guard=guard, at_once=self.chance.choice([1, 2, 64]))
         except Killed:
             return
-        assert not update(self.base, index).commits, "\n".join(self.told)
+        assert not update(self.base, index).commits, "\n".join(self.shown)
 
     def check(self) -> None:
         super().check()
         rows = truth(self.base)
         for index in self.indexes:
-            assert told(self.base, index, KEYS) == rows, "\n".join([*self.told, "not indexed"])
+            assert shown(self.base, index, KEYS) == rows, "\n".join([*self.shown, "not indexed"])
             if self.chance.random() < self.pace:
                 self.follow(index)
                 if self.chance.random() < 0.3:
                     index.settle()
-                assert told(self.base, index, KEYS) == rows, "\n".join([*self.told, "indexed"])
+                assert shown(self.base, index, KEYS) == rows, "\n".join([*self.shown, "indexed"])
 
 
 def live(path: Path, seed: int, steps: int) -> None:
@@ -126,7 +126,7 @@ def live(path: Path, seed: int, steps: int) -> None:
     life = Followed(chance, base, table_type, by_event_time, index)
     life.pace = chance.choice([0.1, 0.5, 1.0])
     life.indexes = [memory_index(base), memory_index(base, is_global=False), OutsideOfTheTable(base)]
-    life.told.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {is_lsm_tree=} {index}")
+    life.shown.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {is_lsm_tree=} {index}")
     acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
     acts += [life.compact, life.compact_logs, life.compact_by_the_rules] * 2
     acts += [life.clean] * 3 + [life.archive] * 2 + [life.savepoint, life.restore, life.restore]

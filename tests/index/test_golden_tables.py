@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.golden_tables import copy_golden
-from tests.index.following import memory_index, places, told, truth, update
+from tests.index.following import memory_index, places, shown, truth, update
 from tests.version_10 import made_native
 
 NATIVE = "native"
@@ -24,6 +24,6 @@ def test_keys_of_hudis_tables(tmp_path, golden):
     rows = truth(base)
     keys = sorted({key for key, _ in rows} | {"k1", "k5", "k9", "1", "nowhere"})
 
-    assert rows and told(base, index, keys) == rows
+    assert rows and shown(base, index, keys) == rows
     assert update(base, index).commits
-    assert places(index, keys) == told(base, index, keys) == rows
+    assert places(index, keys) == shown(base, index, keys) == rows

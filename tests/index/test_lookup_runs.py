@@ -60,11 +60,11 @@ def test_any_keys(seed: int) -> None:
     expected = {f"['p'] {number}" for number in set(index.parts_of(pa.array(keys, pa.string())).tolist())}
     assert by_part.keys() == expected
     for part, of in by_part.items():
-        told = [key for run in of for key in run.keys.to_pylist()]
+        shown = [key for run in of for key in run.keys.to_pylist()]
         number = int(part.split()[-1])
         own = {key for key in keys if int(key.split("-")[1]) % index.count == number}
-        assert told == sorted(own, key=str.encode)
-        assert len(of) == max(1, min(index.files[number], len(told) // least))
+        assert shown == sorted(own, key=str.encode)
+        assert len(of) == max(1, min(index.files[number], len(shown) // least))
         assert all(len(run.keys) >= least for run in of) or len(of) == 1
     assert planned.bytes == sum(10 * index.files[int(part.split()[-1])] for part in by_part)
 

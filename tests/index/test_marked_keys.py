@@ -13,12 +13,12 @@ from lakeward.index.key_changes.marked_keys import CHANGES, Mark, MarkedKeys
 from tests.runs import runs
 
 G, H, OTHER = ("p", "g-0"), ("p", "h-0"), ("q", "o-0")
-Told = list[tuple[str, str, str, bool]]
+Reported = list[tuple[str, str, str, bool]]
 
 
-def told(
+def shown(
     marks: list[tuple[str, tuple[str, str], Mark]], *, is_global: bool = True, memory_bytes: int = 1 << 20
-) -> Told:
+) -> Reported:
     with MarkedKeys(is_global=is_global, memory_bytes=memory_bytes) as keys:
         for key, group, mark in marks:
             keys.add(pa.array([key]), group, mark)
@@ -46,15 +46,15 @@ def told(
 )
 def test_what_marks_come_to(marks, comes_to):
     """A key that moved is where it came to; one that stays is told of where it went from another file group, too."""
-    assert told([("k", *each) for each in marks]) == [("k", *each) for each in comes_to]
+    assert shown([("k", *each) for each in marks]) == [("k", *each) for each in comes_to]
 
 
 def test_partitions_that_are_not_one():
     """A key goes from one partition and stays in another, where it is one in its partition alone."""
     marks = [("k", G, Mark.BEFORE), ("k", OTHER, Mark.AFTER)]
 
-    assert told(marks) == [("k", *OTHER, True)]
-    assert told(marks, is_global=False) == [("k", *G, False), ("k", *OTHER, True)]
+    assert shown(marks) == [("k", *OTHER, True)]
+    assert shown(marks, is_global=False) == [("k", *G, False), ("k", *OTHER, True)]
 
 
 @pytest.mark.parametrize("seed", range(runs(6)))
@@ -86,7 +86,7 @@ def test_against_a_dictionary(tmp_path: Path, seed: int) -> None:
         elif gone and not stays:
             expected |= {(key, frozenset([group]), False) for group in gone}
 
-    found = told(drawn, is_global=is_global, memory_bytes=chance.choice([4_000, 20_000, 1 << 20]))
+    found = shown(drawn, is_global=is_global, memory_bytes=chance.choice([4_000, 20_000, 1 << 20]))
 
     assert [row[0].encode() for row in found] == sorted(row[0].encode() for row in found)
     assert len(found) == len(expected), f"{seed=}"

@@ -25,11 +25,11 @@ GROUPS = [(f"p{number % 2}", f"g{number}-0") for number in range(4)]
 KEYS = [f"k{number}" for number in range(12)]
 
 
-def commit(order: int, changes: Sequence[Change], anew: frozenset[tuple[str, str]] = frozenset()) -> FoldedCommit:
+def commit(order: int, changes: Sequence[Change], again: frozenset[tuple[str, str]] = frozenset()) -> FoldedCommit:
     rows = [(key, *group, is_there) for key, group, is_there in changes]
     columns: list[Any] = [list(each) for each in zip(*rows, strict=True)] or [[], [], [], []]
     arrays = [pa.array(each, of.type) for each, of in zip(columns, CHANGES, strict=True)]
-    return FoldedCommit(f"{order}", [pa.RecordBatch.from_arrays(arrays, schema=CHANGES)], anew)
+    return FoldedCommit(f"{order}", [pa.RecordBatch.from_arrays(arrays, schema=CHANGES)], again)
 
 
 def index_of(places: dict[Any, tuple[str, str]], *, is_global: bool) -> MemoryIndex:
@@ -77,8 +77,8 @@ def test_against_a_dictionary(seed: int) -> None:
     commits = []
     for order in range(1, chance.randrange(2, 8)):
         changes: list[Change] = []
-        anew = frozenset(chance.sample(GROUPS, chance.choice([0, 0, 0, 1])))
-        for group in anew:
+        again = frozenset(chance.sample(GROUPS, chance.choice([0, 0, 0, 1])))
+        for group in again:
             there = {key for key in KEYS if chance.random() < 0.3 and not any(c[0] == key for c in changes)}
             changes += [(key, group, True) for key in there]
             for of in [of for of, place in places.items() if place == group]:
@@ -91,7 +91,7 @@ def test_against_a_dictionary(seed: int) -> None:
                 places[scope(key, group)] = group
             elif places.get(scope(key, group)) == group:
                 del places[scope(key, group)]
-        commits.append(commit(order, changes, anew))
+        commits.append(commit(order, changes, again))
     live = chance.sample(GROUPS, 3)
     overlay = fold(commits, is_global=is_global, live=live, bytes_max=1 << 20)
     over = pickle.loads(pickle.dumps(overlaid(MemoryIndex(dict, is_global), overlay)))

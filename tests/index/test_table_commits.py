@@ -11,7 +11,7 @@ import pytest
 from lakeward.base.errors import BrokenFile, Refused, VerificationFailed
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.index.index import Indexed
-from lakeward.index.key_changes.group_changes import CommitChanges, Compared, ReadAnew, TableFiles, choose_changes
+from lakeward.index.key_changes.group_changes import CommitChanges, Compared, ReadAgain, TableFiles, choose_changes
 from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.marked_keys import IS_THERE
 from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, TableCommit, commits_behind, staleness
@@ -24,7 +24,7 @@ from tests.crash import compacting
 from tests.crash.compacting import compact
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
-from tests.index.following import STORAGE, memory_index, places, told, truth, update
+from tests.index.following import STORAGE, memory_index, places, shown, truth, update
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 from tests.services.archive.run.archiving import archive, folder_of
@@ -102,10 +102,10 @@ def test_a_lookup_says_that_it_cannot(base):
     index = memory_index(base)
 
     with pytest.raises(Refused, match="lakeward index update"):
-        told(base, index, ["k1"], bytes_max=100)
+        shown(base, index, ["k1"], bytes_max=100)
 
     update(base, index)
-    assert [key for key, _ in told(base, index, ["k1"], bytes_max=100)] == ["k1"]
+    assert [key for key, _ in shown(base, index, ["k1"], bytes_max=100)] == ["k1"]
 
 
 def test_version_6_is_refused(tmp_path):
@@ -117,7 +117,7 @@ def test_version_6_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("was_indexed", [True, False])
-def test_a_restore_is_read_anew(tmp_path, was_indexed):
+def test_a_restore_is_read_again(tmp_path, was_indexed):
     """What it undid is gone, and what that had taken away is there again, in an index that dropped what was before."""
     clock = SkippingClock()
     base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE")
@@ -135,9 +135,9 @@ def test_a_restore_is_read_anew(tmp_path, was_indexed):
     restore(replace(serviced_table(str(base), STORAGE, ScriptedProcesses()), clock=clock), first)
     assert before != truth(base) and [key for key, _ in truth(base)] == ["a", "b"]
 
-    assert told(base, index, "abc") == truth(base)
+    assert shown(base, index, "abc") == truth(base)
     update(base, index)
-    assert places(index, "abc") == told(base, index, "abc") == truth(base)
+    assert places(index, "abc") == shown(base, index, "abc") == truth(base)
     assert set(index.commits) == {first, scan(base).timeline.completed[-1].time}
 
 
@@ -156,13 +156,13 @@ def _files(*slices: str, frozen: bool = False) -> TableFiles:
     return TableFiles(newest, {group: "why"} if frozen else {}, {group: of}, {}, None, False, False)
 
 
-def test_first_and_last_are_read_anew():
+def test_first_and_last_are_read_again():
     """A file group whose files are gone is read again for the first commit that lacks some, and for the last one."""
     commits = [_commit(str(number), str(number - 1)) for number in range(1, 6)]
 
     chosen = choose_changes(commits, _files("5", "4"), ())
 
-    assert [[type(change) is ReadAnew for change in each.changes] for each in chosen] == [
+    assert [[type(change) is ReadAgain for change in each.changes] for each in chosen] == [
         [True],
         [],
         [],
@@ -201,12 +201,12 @@ def test_a_compaction_brings_a_row_back(tmp_path, monkeypatch, version):
         patched.setattr(compacting, "run_operation", _fail)
         compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
     put(3, deletes=False)
-    assert told(base, index, "a") == truth(base) == []
+    assert shown(base, index, "a") == truth(base) == []
     update(base, index)
     compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
 
     assert [key for key, _ in truth(base)] == ["a"], "the delete is gone"
-    assert told(base, index, "a") == truth(base)
+    assert shown(base, index, "a") == truth(base)
     update(base, index)
     assert places(index, "a") == truth(base)
 

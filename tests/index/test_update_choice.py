@@ -46,7 +46,7 @@ def test_the_choice(case: str) -> None:
 
 
 @pytest.mark.parametrize("against", [UpdateReason.UNREADABLE, UpdateReason.OUT_OF_USE, UpdateReason.UNWRITTEN])
-def test_what_stands_against_it(against: UpdateReason) -> None:
+def test_what_prevents_it(against: UpdateReason) -> None:
     """However far the index is behind; and where it is off, that is the reason."""
     far = Staleness(100, BYTES_MAX, 1e6)
     assert choose_update(far, 20, now=NOW, against=against) == UpdateDecision(against)

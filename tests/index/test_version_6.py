@@ -61,8 +61,8 @@ def test_nothing_is_made(base: Path, words: list[str], capfd: pytest.CaptureFixt
     """It is refused before anything is written, and the remedy is named."""
     before = files(base)
     assert run(["index", words[0], str(base), *words[1:]]) == 2
-    told = capfd.readouterr().err
-    assert told == (
+    shown = capfd.readouterr().err
+    assert shown == (
         f"LW-REFUSED: {REFUSED}\nThe timeline does not say when a commit completed, and writes share log files, so "
         "that what each commit did to keys is unknown.\nUpgrade the table with Hudi (CALL upgrade_table in its Spark "
         "SQL), then build the index. Until then use simple, bloom or metadata; `lakeward index drop` removes an index "

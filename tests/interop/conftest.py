@@ -16,8 +16,8 @@ from tests.hudi.hfile_java import write_entries
 from tests.hudi.metadata_table import write_table_with_metadata
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
-from tests.interop.hfile_cases import OURS, THEIRS, probes, write_ours
-from tests.interop.hybrid_table import Told, kept_once
+from tests.interop.hfile_cases import HUDIS, OWN, probes, write_own
+from tests.interop.hybrid_table import Reported, kept_once
 from tests.interop.made_once import made_once
 from tests.interop.test_hybrid_compaction import COMMIT, EVENT
 
@@ -32,13 +32,13 @@ def by_hbase(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run_hbase(folder: Path) -> None:
-    for name in ("ours", "theirs", "scratch"):
+    for name in ("own", "hudis", "scratch"):
         (folder / name).mkdir(parents=True)
-    for name, (entries, codec, block_bytes) in OURS.items():
-        write_ours(folder / "ours" / f"{name}.hfile", entries, codec, block_bytes)
-        write_entries(folder / "ours" / f"{name}.keys", [(key, b"") for key in probes(entries)])
-    for name, entries in THEIRS.items():
-        write_entries(folder / "theirs" / f"{name}.entries", entries)
+    for name, (entries, codec, block_bytes) in OWN.items():
+        write_own(folder / "own" / f"{name}.hfile", entries, codec, block_bytes)
+        write_entries(folder / "own" / f"{name}.keys", [(key, b"") for key in probes(entries)])
+    for name, entries in HUDIS.items():
+        write_entries(folder / "hudis" / f"{name}.entries", entries)
     done = subprocess.run(
         [sys.executable, "-m", "tests.hudi.hbase_hfiles", str(folder), str(folder / "scratch")],
         capture_output=True,
@@ -62,7 +62,7 @@ def table_with_metadata(request: pytest.FixtureRequest, tmp_path_factory: pytest
 
 
 @pytest.fixture(scope="session", params=[COMMIT, pytest.param(EVENT, marks=pytest.mark.wide)])
-def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Told:
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Reported:
     """The table of `hybrid_table.py` with the plan pending, for copies."""
     return kept_once(spark, tmp_path_factory, request.param)
 
@@ -79,12 +79,12 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherRelease]:
 
 
 @pytest.fixture
-def planned(kept: Told, tmp_path: Path) -> Told:
+def planned(kept: Reported, tmp_path: Path) -> Reported:
     return kept.copy_to(tmp_path / "table")
 
 
 @pytest.fixture
-def twin(kept: Told, tmp_path: Path) -> Told:
+def twin(kept: Reported, tmp_path: Path) -> Reported:
     """The same table without the plan, which was unscheduled."""
     twin = kept.copy_to(tmp_path / "twin")
     twin.unschedule()

@@ -28,7 +28,7 @@ LONG: Entries = [
     (letter * length, letter) for letter in (b"a", b"b", b"c") for length in (1, 115, 116, 126, 200, 32_767)
 ]
 
-OURS: dict[str, tuple[Entries, HFileCodec, int]] = {
+OWN: dict[str, tuple[Entries, HFileCodec, int]] = {
     "empty": ([], GZIP, BLOCK_BYTES),
     "empty, not compressed": ([], NONE, BLOCK_BYTES),
     "one": ([(b"key", b"value")], GZIP, BLOCK_BYTES),
@@ -48,7 +48,7 @@ OURS: dict[str, tuple[Entries, HFileCodec, int]] = {
 }
 
 
-def write_ours(path: Path, entries: Entries, codec: HFileCodec, block_bytes: int) -> None:
+def write_own(path: Path, entries: Entries, codec: HFileCodec, block_bytes: int) -> None:
     with path.open("wb") as sink:
         writer = HFileWriter(sink, codec=codec, block_bytes=block_bytes)
         for key, value in entries:
@@ -63,7 +63,7 @@ def probes(entries: Entries) -> list[bytes]:
     return sorted({*keys, *(key + b"!" for key in keys if len(key) < 32_767), b"\xf4\x8f\xbf\xbf"})
 
 
-THEIRS: dict[str, Entries] = {
+HUDIS: dict[str, Entries] = {
     "empty,65536,GZ,131072,CRC32C": [],
     "one,65536,GZ,131072,CRC32C": [(b"key", b"value")],
     "small,65536,NONE,131072,CRC32": numbered(100),

@@ -63,7 +63,7 @@ def select(rows: list[Row]) -> str:
 
 
 @dataclass(slots=True)
-class Told:
+class Reported:
     """A table, and what it must hold."""
 
     spark: SparkSession
@@ -95,7 +95,7 @@ class Told:
         assert exit_code == 0, printed
         assert not self.table.pending_instants()
 
-    def copy_to(self, folder: Path) -> Told:
+    def copy_to(self, folder: Path) -> Reported:
         return replace(self, table=self.table.copy_to(folder), model=deepcopy(self.model))
 
     def expected(self) -> dict[str, str]:
@@ -133,26 +133,26 @@ def values_of(rows: Rows) -> dict[str, str]:
 
 
 def compact(table: HudiTable, *options: str) -> list[dict[str, Any]]:
-    stated = ("--writers", "stopped", "--no-metadata-services")
-    exit_code, printed = lakeward("compact", str(table.path), *stated, *OPTIONS, *options)
+    given = ("--writers", "stopped", "--no-metadata-services")
+    exit_code, printed = lakeward("compact", str(table.path), *given, *OPTIONS, *options)
     assert exit_code == 0, printed
     return printed["compactions"]  # type: ignore[no-any-return]
 
 
-def write_and_plan(spark: SparkSession, path: Path, mode: str) -> Told:
+def write_and_plan(spark: SparkSession, path: Path, mode: str) -> Reported:
     """`hot` has large logs, `warm` and `late` small ones, in `late` there are such that come too late by event time,
     `cold` has one; no group but `cold` is without an output of a log compaction."""
     table = HudiTable(spark, path, replace(shape(mode), options=INDEXES))
-    told = Told(spark, table, TableModel(("part", "id"), ("ts",) if mode == EVENT else ()))
-    told.upsert(*(some(part, range(40), 10, "a") for part in ("hot", "warm", "late", "cold")))
-    told.upsert(some("hot", range(40), 11, "b"), some("warm", range(5), 11, "b"), some("late", range(5), 12, "b"))
-    told.upsert(
+    shown = Reported(spark, table, TableModel(("part", "id"), ("ts",) if mode == EVENT else ()))
+    shown.upsert(*(some(part, range(40), 10, "a") for part in ("hot", "warm", "late", "cold")))
+    shown.upsert(some("hot", range(40), 11, "b"), some("warm", range(5), 11, "b"), some("late", range(5), 12, "b"))
+    shown.upsert(
         some("hot", range(5, 30), 12, "c"), some("warm", range(3, 8), 12, "c"), some("late", range(3, 8), 9, "c")
     )
     log_compact(table)
-    told.delete(some("warm", range(7, 9), 13, ""), some("late", range(2), 13, ""), some("hot", range(30, 32), 13, ""))
+    shown.delete(some("warm", range(7, 9), 13, ""), some("late", range(2), 13, ""), some("hot", range(30, 32), 13, ""))
     log_compact(table)
-    told.upsert(
+    shown.upsert(
         *(some("hot", range(9), 14, "d"), some("warm", range(9, 11), 14, "d"), some("late", range(3, 6), 5, "d")),
         some("cold", range(3), 14, "d"),
     )
@@ -160,25 +160,25 @@ def write_and_plan(spark: SparkSession, path: Path, mode: str) -> Told:
     exit_code, printed = lakeward("plan", str(table.path), *OPTIONS)
     chosen = {each["partition"]: each["choice"] for each in printed["decisions"]}
     assert (exit_code, chosen) == (0, {"hot": "FULL", "warm": "LOG", "late": "LOG", "cold": "NONE"})
-    told.leave_planned()
-    told.upsert(
+    shown.leave_planned()
+    shown.upsert(
         *(some("hot", range(3), 15, "w"), some("warm", range(2, 5), 15, "w"), some("late", range(2, 12), 11, "w")),
         some("cold", range(2), 15, "w"),
     )
-    return told
+    return shown
 
 
-def kept_once(spark: SparkSession, factory: pytest.TempPathFactory, mode: str) -> Told:
+def kept_once(spark: SparkSession, factory: pytest.TempPathFactory, mode: str) -> Reported:
     """That table in this mode, written once for all processes of a run."""
 
     def make(folder: Path) -> None:
         folder.mkdir()
-        told = write_and_plan(spark, folder / "table", mode)
-        (folder / "told").write_bytes(pickle.dumps((told.table.shape, told.model, told.instant)))
+        shown = write_and_plan(spark, folder / "table", mode)
+        (folder / "shown").write_bytes(pickle.dumps((shown.table.shape, shown.model, shown.instant)))
 
     folder = made_once(factory, f"hybrid-{mode}", make)
-    shape_, model, instant = pickle.loads((folder / "told").read_bytes())
-    return Told(spark, HudiTable(spark, folder / "table", shape_), model, instant)
+    shape_, model, instant = pickle.loads((folder / "shown").read_bytes())
+    return Reported(spark, HudiTable(spark, folder / "table", shape_), model, instant)
 
 
 def log_compact(table: HudiTable) -> None:
@@ -186,7 +186,7 @@ def log_compact(table: HudiTable) -> None:
     assert (done["action"], len(done["operations"])) == ("logcompaction", 3)
 
 
-def carry_out(planned: Told) -> None:
+def carry_out(planned: Reported) -> None:
     """What was pending, and nothing else."""
     (done,) = compact(planned.table, *NOTHING_MORE)
     assert (done["instant"], done["action"], done["dropped"]) == (planned.instant, "compaction", [])

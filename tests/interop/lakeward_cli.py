@@ -21,7 +21,7 @@ def lakeward(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 def compact(table: HudiTable, *options: str) -> dict[str, Any]:
     """Runs `lakeward compact` of the table alone, on Spark; it must succeed. Without options: no writer is at work."""
-    stated = ("--engine", "spark", *(options or ("--writers", "stopped")))
-    exit_code, printed = lakeward("compact", str(table.path), "--type", "full", "--no-metadata-services", *stated)
+    given = ("--engine", "spark", *(options or ("--writers", "stopped")))
+    exit_code, printed = lakeward("compact", str(table.path), "--type", "full", "--no-metadata-services", *given)
     assert exit_code == 0, printed
     return printed

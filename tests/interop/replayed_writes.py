@@ -84,41 +84,41 @@ def completed_file(table: Path, folder: Path, instant: str) -> Path:
     return found
 
 
-def replay(ours: Path, theirs: Path, instant: str) -> None:
-    """Ours goes one write further: to what `theirs` is.
+def replay(own: Path, hudis: Path, instant: str) -> None:
+    """Ours goes one write further: to what `hudis` is.
 
     Args:
-        theirs: the table after that write.
+        hudis: the table after that write.
     """
-    for file in theirs.rglob("*"):
-        name = file.relative_to(theirs)
+    for file in hudis.rglob("*"):
+        name = file.relative_to(hudis)
         is_of_timeline = name.parts[0] == ".hoodie" and (name.parent != TIMELINE or instant not in name.name)
-        if file.is_file() and not is_of_timeline and not (ours / name).exists():
-            (ours / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(file, ours / name)
-    done, metadata_done = (completed_file(theirs, at, instant) for at in (TIMELINE, METADATA / ".hoodie/timeline"))
-    (ours / TIMELINE / done.name).unlink()
-    publish(ours, theirs, instant, completion_time=metadata_done.name.partition(".")[0].partition("_")[2])
-    shutil.copy2(done, ours / TIMELINE / done.name)
+        if file.is_file() and not is_of_timeline and not (own / name).exists():
+            (own / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, own / name)
+    done, metadata_done = (completed_file(hudis, at, instant) for at in (TIMELINE, METADATA / ".hoodie/timeline"))
+    (own / TIMELINE / done.name).unlink()
+    publish(own, hudis, instant, completion_time=metadata_done.name.partition(".")[0].partition("_")[2])
+    shutil.copy2(done, own / TIMELINE / done.name)
 
 
-def publish(ours: Path, theirs: Path, instant: str, *, completion_time: str) -> None:
+def publish(own: Path, hudis: Path, instant: str, *, completion_time: str) -> None:
     """The metadata table's part of the write, by us."""
-    storage, before, after = LocalStorage(), scan(ours), scan(theirs)
-    done = completed_file(theirs, TIMELINE, instant)
+    storage, before, after = LocalStorage(), scan(own), scan(hudis)
+    done = completed_file(hudis, TIMELINE, instant)
     commit = read_commit_metadata(done.read_bytes(), file=done.name, layout=2)
     replaced = tuple((path, each) for path, ids in (commit.partition_to_replace_file_ids).items() for each in ids)
     schema = without_meta_columns(commit.schema or "")
     indexed = indexed_by_write(storage, before, schema).indexed
     files = [
-        new_file(theirs, stat.partition_path or "", (stat.path or "").rpartition("/")[2], indexed, instant)
+        new_file(hudis, stat.partition_path or "", (stat.path or "").rpartition("/")[2], indexed, instant)
         for stats in commit.partition_to_write_stats.values()
         for stat in stats
     ]
-    folder = Path(attempt_folder(str(ours), instant, 1))
+    folder = Path(attempt_folder(str(own), instant, 1))
     folder.mkdir(parents=True)
     for file in files:
-        shutil.copy2(theirs / file.partition_path / file.name, folder / file.name)
+        shutil.copy2(hudis / file.partition_path / file.name, folder / file.name)
     old, new = places(before), places(after)
     moved = {key: place for key, place in new.items() if old.get(key) != place}
     gone = {key: place for key, place in old.items() if new.get(key) != place and place not in replaced}
@@ -130,7 +130,7 @@ def publish(ours: Path, theirs: Path, instant: str, *, completion_time: str) -> 
     )
     writer = DeltaCommitWriter(storage, instant, folder=str(folder), number=1, measured=indexed, clock=SkippingClock())
     writer.prepare(before, files, write=write)
-    staged = writer.stage(scan(ours), files, write=write, fence=lambda: None)
+    staged = writer.stage(scan(own), files, write=write, fence=lambda: None)
     staged.publish(completion_time, is_pending=lambda: True, fence=lambda: None)
     shutil.rmtree(folder.parent)
 

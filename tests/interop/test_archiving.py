@@ -182,31 +182,31 @@ def test_hudi_lives_on_a_table_that_we_archived(
     """The same instants go as with Hudi, and the rows of the archive are Hudi's, byte for byte. Hudi reads the table as
     of what is archived, what came since, and its archive; upserts, cleans, and archives further into it."""
     history(table, spark)
-    theirs = table.copy_to(tmp_path / "theirs")
+    hudis = table.copy_to(tmp_path / "hudis")
     commits = table.completed_instants()
     before = table.snapshot(), table.as_of(commits[-2][0]), table.incremental(commits[0][1], commits[-1][1])
-    by_hudi(spark, theirs)
+    by_hudi(spark, hudis)
     report = by_us(table)
-    assert completed(table) == completed(theirs)
-    assert rows_of(table) == rows_of(theirs)
+    assert completed(table) == completed(hudis)
+    assert rows_of(table) == rows_of(hudis)
     assert len(rows_of(table)) == len(report["archived"]) > 3
 
-    for each in (table, theirs):
+    for each in (table, hudis):
         assert each.snapshot() == before[0]
         assert each.as_of(commits[-2][0]) == before[1]
-    since_archived = [each.incremental(commits[0][1], commits[-1][1]) for each in (table, theirs)]
+    since_archived = [each.incremental(commits[0][1], commits[-1][1]) for each in (table, hudis)]
     assert since_archived[0] == since_archived[1]
-    assert in_archive(spark, table) == in_archive(spark, theirs) != []
+    assert in_archive(spark, table) == in_archive(spark, hudis) != []
 
     for ts in range(20, 23):
         write(table, spark, ts, **CLEANED)
-        write(theirs, spark, ts, **CLEANED)
-    assert table.snapshot(with_meta=False) == theirs.snapshot(with_meta=False)
+        write(hudis, spark, ts, **CLEANED)
+    assert table.snapshot(with_meta=False) == hudis.snapshot(with_meta=False)
     archived = rows_of(table)
     by_hudi(spark, table)
     assert rows_of(table)[: len(archived)] == archived
     assert len(rows_of(table)) > len(archived)
-    assert table.snapshot(with_meta=False) == theirs.snapshot(with_meta=False)
+    assert table.snapshot(with_meta=False) == hudis.snapshot(with_meta=False)
     assert_verified(table)
 
 
@@ -270,7 +270,7 @@ def test_beside_a_writer_that_archives(table: HudiTable, spark: SparkSession) ->
         except BaseException as error:
             failed.append(error)
 
-    known, ours = completed(table), set()
+    known, own = completed(table), set()
     writer = Thread(target=write_all)
     writer.start()
     while writer.is_alive():
@@ -278,7 +278,7 @@ def test_beside_a_writer_that_archives(table: HudiTable, spark: SparkSession) ->
         numbers = ("--keep-min", "2", "--keep-max", "3", "--commits-retained", "1")
         code, report = lakeward("archive", str(table.path), "--lock", "filesystem", *numbers)
         assert code in (0, 5, 75), report
-        ours |= {(each["instant"], each["action"]) for each in report.get("archived", ())}
+        own |= {(each["instant"], each["action"]) for each in report.get("archived", ())}
     writer.join()
     assert failed == []
 
@@ -287,7 +287,7 @@ def test_beside_a_writer_that_archives(table: HudiTable, spark: SparkSession) ->
     assert len(archived) == len(rows), "an instant is in the archive twice"
     assert known <= archived | completed(table), "an instant is gone"
     assert not archived & completed(table)
-    assert ours and ours < archived, "both have archived"
+    assert own and own < archived, "both have archived"
     assert in_archive(spark, table)
     assert len(table.snapshot()) == 6
     assert all('"v":"v65"' in row for row in table.snapshot())

@@ -33,7 +33,7 @@ def test_the_timeline_starts_with_the_savepoint(spark: SparkSession, tmp_path: P
         stray = table.path / f"stray-0_0-9-9_{instant}.parquet"
         shutil.copy(base, stray)
         snapshot = take_snapshot(LocalStorage(), str(table.path), timezone="UTC", clock=SystemClock())
-        ours = [group.file_id for group in snapshot.file_groups]
-        assert ("stray-0" in ours, len(ours)) == (is_read, 3 if is_read else 2)
-        assert table.frame().count() == len(ours)
+        own = [group.file_id for group in snapshot.file_groups]
+        assert ("stray-0" in own, len(own)) == (is_read, 3 if is_read else 2)
+        assert table.frame().count() == len(own)
         stray.unlink()

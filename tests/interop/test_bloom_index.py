@@ -62,7 +62,7 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
             by_metadata == "false"
         ):  # Hudi has written the file again, with its own filter: ours again, for the next turn
             again = tmp_path / "again.parquet"
-            pq.write_table(pa.table({"id": ["k0000009"], "ts": [9], "part": ["p"], "v": ["ours"]}), again)
+            pq.write_table(pa.table({"id": ["k0000009"], "ts": [9], "part": ["p"], "v": ["own"]}), again)
             assert command("write", str(table.path), "--input", str(again), "--writers", "stopped")[0] == 0
 
 
@@ -106,7 +106,7 @@ def test_hudi_finds_long_keys_by_ranges_that_it_joins(
             expected = sorted(key for key, v in zip(keys, values, strict=True) if value in (key, v))
             got = read.where(f"part = 'p' AND {column} = '{value}'").select("id").collect()
             assert sorted(row.id for row in got) == expected, (column, value[:9])
-    came = [(key, 2, "p", "theirs") for key in keys]
+    came = [(key, 2, "p", "hudis") for key in keys]
     table.write(spark.createDataFrame(came, schema), "upsert", **options)
     read = spark.read.format("hudi").load(str(table.path)).where("part = 'p'")
     assert (read.count(), read.where("v = 'theirs'").count()) == (len(keys), len(keys))
@@ -135,15 +135,15 @@ def test_answers_are_those_of_hudis_tagging(
     snapshot = take_snapshot(storage, str(table.path), clock=clock)
     assert len(BaseFiles.of(snapshot).within(None)) >= 6
     once = [key for key in keys if sum(key in some for some in there.values()) < 2]
-    told = []
+    shown = []
 
-    def ours(asked: dict[str, str], what: str, *, is_global: bool) -> Places:
+    def own(asked: dict[str, str], what: str, *, is_global: bool) -> Places:
         began = time.perf_counter()
         index = BloomIndex.of(storage, snapshot, clock=clock, is_global=is_global)
         found = record_locations(
             storage, index, pa.array(list(asked)), None if is_global else sorted(there)
         ).to_pylist()
-        told.append(f"{what}: {time.perf_counter() - began:.2f} s")
+        shown.append(f"{what}: {time.perf_counter() - began:.2f} s")
         rows = ((row[RECORD_KEY], (row[PARTITION_PATH], row[FILE_ID])) for row in found)
         return {key: place for key, place in rows if is_global or asked[key] == place[0]}
 
@@ -153,15 +153,15 @@ def test_answers_are_those_of_hudis_tagging(
         tagging.read(asked.items())
         kind = "GLOBAL_BLOOM" if is_global else "BLOOM"
         by_index = {"hoodie.index.type": kind, "hoodie.bloom.index.update.partition.path": "false"}
-        seconds, theirs = tagging.tag(table.path, by_index)
-        told.append(f"Hudi's {kind}: {seconds:.2f} s")
-        assert 0 < len(theirs) < len(asked)
-        assert ours(asked, f"ours as {kind} by the metadata table", is_global=is_global) == theirs
+        seconds, hudis = tagging.tag(table.path, by_index)
+        shown.append(f"Hudi's {kind}: {seconds:.2f} s")
+        assert 0 < len(hudis) < len(asked)
+        assert own(asked, f"ours as {kind} by the metadata table", is_global=is_global) == hudis
         rebuild_filter_cache(storage, snapshot, on_file=lambda done, of: None)
-        assert ours(asked, f"ours as {kind} by the cache", is_global=is_global) == theirs
+        assert own(asked, f"ours as {kind} by the cache", is_global=is_global) == hudis
         drop_filter_cache(storage, str(table.path))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(MetadataFilters, "of", lambda *given, **options: None)
-            assert ours(asked, f"ours as {kind} by footers", is_global=is_global) == theirs
+            assert own(asked, f"ours as {kind} by footers", is_global=is_global) == hudis
     with capsys.disabled():
-        print("", *told, sep="\n")
+        print("", *shown, sep="\n")

@@ -52,22 +52,22 @@ def test_hudi_finds_our_keys(spark: SparkSession, count: int, kind: str):
         (10, 1e-3, 10, SIMPLE_TYPE_CODE, 300),
     ],
 )
-def test_our_answers_about_their_filters_are_theirs(
+def test_our_answers_about_their_filters_are_hudis(
     spark: SparkSession, entries: int, rate: float, bound: int, kind: str, keys: int
 ):
     """Filters of either kind, of several rows, and overfull: for keys that are there and others."""
     jvm = spark._jvm
     assert jvm is not None
-    theirs = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.createBloomFilter(entries, rate, bound, kind)
+    hudis = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.createBloomFilter(entries, rate, bound, kind)
     there = [PREFIXES[i % len(PREFIXES)] + str(i) for i in range(keys)]
     for key in there:
-        theirs.add(key)
+        hudis.add(key)
     asked = [*there[:300], *(f"absent-{i}-é" for i in range(300))]
 
-    rows = BloomRows.of_base64(theirs.serializeToString().encode(), kind)
+    rows = BloomRows.of_base64(hudis.serializeToString().encode(), kind)
 
     assert rows.lookup(pa.array(there)).all()
-    assert rows.lookup(pa.array(asked)).tolist() == [theirs.mightContain(key) for key in asked]
+    assert rows.lookup(pa.array(asked)).tolist() == [hudis.mightContain(key) for key in asked]
     if keys in (250, 900):
         assert rows.count == 3
 
@@ -95,8 +95,8 @@ def test_a_filter_made_by_hudi_has_the_same_row(spark: SparkSession):
     jvm = spark._jvm
     assert jvm is not None
 
-    theirs = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.createBloomFilter(1000, 1e-9, 1000, TYPE_CODE)
+    hudis = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.createBloomFilter(1000, 1e-9, 1000, TYPE_CODE)
     for key in keys:
-        theirs.add(key)
+        hudis.add(key)
 
-    assert base64.b64decode(theirs.serializeToString()) == bloom.to_bytes()
+    assert base64.b64decode(hudis.serializeToString()) == bloom.to_bytes()

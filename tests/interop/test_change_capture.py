@@ -82,7 +82,7 @@ class Captured:
         values = ", ".join(f"('{key}', '{part}', {ts}L, '{value}')" for key, ts, value in rows)
         self.table.write(self._spark.sql(f"SELECT * FROM VALUES {values} AS t(id, part, ts, v)"), operation)
 
-    def write_ours(self, *rows: tuple[str, int, str], operation: str, **options: Any) -> None:
+    def write_own(self, *rows: tuple[str, int, str], operation: str, **options: Any) -> None:
         keys, orders, values = (list(each) for each in zip(*rows, strict=True))
         batch = {"id": keys, "part": ["p"] * len(keys), "ts": pa.array(orders, pa.int64()), "v": values}
         write_rows(pa.table(batch), str(self.table.path), operation=operation, writers_stopped=True, **options)
@@ -183,7 +183,7 @@ def test_changes_are_those_of_hudis_writes(
         ),
     )
     hudis.write(*((f"k{number}", 10, "a") for number in range(5)), operation="insert")
-    ours = hudis.copy_to(tmp_path / "ours")
+    own = hudis.copy_to(tmp_path / "own")
     into_buckets: dict[str, Any] = {"buckets": 1} if index == "BUCKET" else {"index": "simple"}
     for operation, rows in (
         ("upsert", [("k1", 11, "b"), ("k7", 11, "new"), ("k2", 5, "late")]),
@@ -193,15 +193,15 @@ def test_changes_are_those_of_hudis_writes(
         ("delete", [(f"k{number}", 0, "") for number in range(8)]),
     ):
         hudis.write(*rows, operation=operation)
-        ours.write_ours(*rows, operation=operation, **into_buckets)
-        assert changes(ours.table, *ours.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
-        assert ours.table.snapshot(with_meta=False) == hudis.table.snapshot(with_meta=False)
-    for each in (hudis, ours):
+        own.write_own(*rows, operation=operation, **into_buckets)
+        assert changes(own.table, *own.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
+        assert own.table.snapshot(with_meta=False) == hudis.table.snapshot(with_meta=False)
+    for each in (hudis, own):
         each.write(("k9", 12, "again"))
-    assert changes(ours.table, *ours.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
+    assert changes(own.table, *own.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
 
-    ours.write_ours(("n1", 1, "x"), operation="insert", **into_buckets)
-    assert [json.loads(change)[0] for change in changes(ours.table, *ours.ends()[-2:])] == ["i"]
+    own.write_own(("n1", 1, "x"), operation="insert", **into_buckets)
+    assert [json.loads(change)[0] for change in changes(own.table, *own.ends()[-2:])] == ["i"]
     if table_type == "COPY_ON_WRITE":
         hudis.write(("n1", 1, "x"), operation="insert")
         with pytest.raises(Exception, match="There should be a cdc log file"):
@@ -216,30 +216,30 @@ def assert_kept_and_cleaned(spark: SparkSession, captured: Captured, folder: Pat
     planned = captured.table.schedule_compaction()
     assert captured.compact("--type", "full") == [("compaction", ["FULL"])]
     assert captured.table.compactions() == (first, planned)
-    ours, theirs = (captured.copy_to(folder / f"{name}-cleans").table for name in ("lakeward", "hudi"))
+    own, of_hudi = (captured.copy_to(folder / f"{name}-cleans").table for name in ("lakeward", "hudi"))
     rows = captured.table.snapshot()
 
-    lakeward("savepoint", "create", str(ours.path), first, "--writers", "stopped", "--comment", "why")
+    lakeward("savepoint", "create", str(own.path), first, "--writers", "stopped", "--comment", "why")
     spark.sql(
-        f"CALL create_savepoint(path => '{theirs.path}', commit_time => '{first}', user => 'h', comments => 'why')"
+        f"CALL create_savepoint(path => '{of_hudi.path}', commit_time => '{first}', user => 'h', comments => 'why')"
     ).collect()
-    pinned = [saved_files(table.path) for table in (ours, theirs)]
+    pinned = [saved_files(table.path) for table in (own, of_hudi)]
     assert pinned[0] == pinned[1] and any(name.endswith(".cdc") for name in pinned[0])
-    for table in (ours, theirs):
+    for table in (own, of_hudi):
         assert lakeward("savepoint", "delete", str(table.path), first, "--writers", "stopped")[0] == 0
 
-    before = data_files(ours.path)
-    clean(ours.path, LocalStorage())
-    spark.sql(f"CREATE TABLE captured_cleaned USING hudi LOCATION '{theirs.path}'")
+    before = data_files(own.path)
+    clean(own.path, LocalStorage())
+    spark.sql(f"CREATE TABLE captured_cleaned USING hudi LOCATION '{of_hudi.path}'")
     spark.sql(
         "CALL run_clean(table => 'captured_cleaned', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', "
         "file_versions_retained => 1, options => 'hoodie.metadata.enable=true')"
     ).collect()
-    assert data_files(ours.path) == data_files(theirs.path)
-    gone = before - data_files(ours.path)
+    assert data_files(own.path) == data_files(of_hudi.path)
+    gone = before - data_files(own.path)
     assert [first in name for name in gone if name.endswith(".cdc")] == [True]
-    assert ours.snapshot(**{"hoodie.metadata.enable": "true"}) == rows
-    assert_verified(ours)
+    assert own.snapshot(**{"hoodie.metadata.enable": "true"}) == rows
+    assert_verified(own)
 
 
 def saved_files(base: Path) -> set[str]:

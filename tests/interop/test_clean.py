@@ -104,16 +104,16 @@ def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compact
     instant = run_hudis_clean(spark, table)
     after = verdicts(files)
 
-    dead = {name for name, told in before.items() if told.verdict is FileState.DEAD}
+    dead = {name for name, shown in before.items() if shown.verdict is FileState.DEAD}
     assert dead == files - data_files(table.path) and dead
-    assert {told.verdict for name, told in before.items() if name not in dead} == {FileState.LIVE}
+    assert {shown.verdict for name, shown in before.items() if name not in dead} == {FileState.LIVE}
     assert {(after[name].verdict, after[name].cleaned_by) for name in dead} == {(Gone.CLEANED, instant)}
     assert all(after[name].verdict is before[name].verdict for name in files - dead)
 
 
 def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
     """The same files go, the completed file says the same, and the metadata table has the same records."""
-    by_hudi, by_us = (copy(compacted_twice, spark, tmp_path / name) for name in ("hudi", "ours"))
+    by_hudi, by_us = (copy(compacted_twice, spark, tmp_path / name) for name in ("hudi", "own"))
     instant = run_hudis_clean(spark, by_hudi)
     requested = f".hoodie/timeline/{instant}.clean.requested"
     # Hudi names files by their whole path, and reads these without asking which table they are of.
@@ -123,12 +123,12 @@ def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: 
 
     assert [(each.instant, each.recovered, dict(each.kept)) for each in report.cleans][:1] == [(instant, True, {})]
     assert data_files(by_us.path) == data_files(by_hudi.path)
-    (theirs,), (ours,) = (completed_cleans(table.path).values() for table in (by_hudi, by_us))
-    assert {path: sorted(each.deleted) for path, each in ours.partitions.items()} == {
-        path: sorted(each.deleted) for path, each in theirs.partitions.items()
+    (hudis,), (own,) = (completed_cleans(table.path).values() for table in (by_hudi, by_us))
+    assert {path: sorted(each.deleted) for path, each in own.partitions.items()} == {
+        path: sorted(each.deleted) for path, each in hudis.partitions.items()
     }
     for name in ("version", "instant", "earliest_retained", "last_completed", "policy", "extra_metadata"):
-        assert getattr(ours, name) == getattr(theirs, name), name
+        assert getattr(own, name) == getattr(hudis, name), name
     assert written_records(by_us.path, instant, "files") == written_records(by_hudi.path, instant, "files")
     for partition in ("column_stats", "bloom_filters"):
         expected = deleted_keys(by_hudi.path, instant, partition)
@@ -144,13 +144,13 @@ def test_hudi_goes_on_after_our_clean(spark: SparkSession, compacted_twice: Path
     assert [each.files > 0 for each in report.cleans] == [True]
     verify(table)
     assert table.snapshot(**{"hoodie.metadata.enable": "true"}) == before
-    ours = set(completed_cleans(table.path))
+    own = set(completed_cleans(table.path))
 
     write(spark, table, 4, **{"hoodie.metadata.compact.max.delta.commits": "1"})
     table.compact()
     write(spark, table, 5, **CLEANS)
-    theirs = {name: each for name, each in completed_cleans(table.path).items() if name not in ours}
-    assert theirs, "Hudi found something to clean"
+    hudis = {name: each for name, each in completed_cleans(table.path).items() if name not in own}
+    assert hudis, "Hudi found something to clean"
     verify(table)
     frame = table.frame(**{"hoodie.metadata.enable": "true"})
     assert {row["v"] for row in frame.select("v").collect()} == {"v5"}
@@ -163,15 +163,15 @@ def test_a_clean_that_hudi_completes_a_second_time(spark: SparkSession, compacte
     table = copy(compacted_twice, spark, tmp_path / "table")
     (cleaned,) = clean(table.path, LocalStorage()).cleans
     timeline = table.path / ".hoodie/timeline"
-    (ours,) = timeline.glob(f"{cleaned.instant}_*.clean")
-    content = ours.read_bytes()
-    ours.unlink()
-    ours.with_name(f".{ours.name}.crc").unlink(missing_ok=True)
+    (own,) = timeline.glob(f"{cleaned.instant}_*.clean")
+    content = own.read_bytes()
+    own.unlink()
+    own.with_name(f".{own.name}.crc").unlink(missing_ok=True)
     write(spark, table, 4, **CLEANS)
     assert len([*timeline.glob(f"{cleaned.instant}_*.clean")]) == 1, "Hudi took it for pending, and ended it"
     in_metadata = (table.path / ".hoodie/metadata/.hoodie/timeline").glob(f"{cleaned.instant}_*.deltacommit")
     assert len([*in_metadata]) == 1, "Hudi rolled our commit back there, and wrote its own"
-    ours.write_bytes(content)
+    own.write_bytes(content)
 
     assert lakeward("verify", str(table.path), "--all")[0] == 0
     assert lakeward("inspect", str(table.path))[1]["refusals"] == []

@@ -57,23 +57,23 @@ def read(table: HudiTable) -> Rows:
 def test_it_reads_the_same_and_takes_rows_again(spark: SparkSession, made: HudiTable, tmp_path: Path) -> None:
     """The same files go; ours has an empty folder and an entry without files more. After Hudi's next write into the
     partition both tables have the same rows and partitions."""
-    theirs, ours = (made.copy_to(tmp_path / name) for name in ("theirs", "ours"))
-    hudi_cleans(spark, theirs, CleanPolicy(retain=1))
-    clean(ours)
+    hudis, own = (made.copy_to(tmp_path / name) for name in ("hudis", "own"))
+    hudi_cleans(spark, hudis, CleanPolicy(retain=1))
+    clean(own)
 
-    assert set(theirs.data_files()) == set(ours.data_files()) < set(made.data_files())
-    assert read(theirs) == read(ours) == made.snapshot(with_meta=False)
-    assert (listed(theirs), listed(ours)) == (("p0",), ("p0", "p1"))
-    assert not (theirs.path / "p1").exists()
-    left = {file.name for file in (ours.path / "p1").iterdir() if file.suffix != ".crc"}
+    assert set(hudis.data_files()) == set(own.data_files()) < set(made.data_files())
+    assert read(hudis) == read(own) == made.snapshot(with_meta=False)
+    assert (listed(hudis), listed(own)) == (("p0",), ("p0", "p1"))
+    assert not (hudis.path / "p1").exists()
+    left = {file.name for file in (own.path / "p1").iterdir() if file.suffix != ".crc"}
     assert {name.partition(".parquet")[0] for name in left} == {".hoodie_partition_metadata"}
 
-    for table in (theirs, ours):
+    for table in (hudis, own):
         check_agrees(table.path)
         table.write(rows(spark, [0, 1, 3], 50), "upsert")
         check_agrees(table.path)
-    assert read(theirs) == read(ours)
-    assert listed(theirs) == listed(ours) == ("p0", "p1")
+    assert read(hudis) == read(own)
+    assert listed(hudis) == listed(own) == ("p0", "p1")
 
 
 def test_hudi_deletes_the_folder_when_it_looks_there(spark: SparkSession, made: HudiTable, tmp_path: Path) -> None:

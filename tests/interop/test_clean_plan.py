@@ -163,14 +163,14 @@ def hybrid_commits(story: Story) -> None:
     """Commits of Lakeward with full compactions and log compactions in one plan, and what Hudi wrote between and
     after.
     """
-    told = write_and_plan(story.spark, story.table.path, EVENT)
-    carry_out(told)
+    shown = write_and_plan(story.spark, story.table.path, EVENT)
+    carry_out(shown)
     for number in range(30, 33):
-        told.upsert(*(some(part, range(6), number, "x") for part in ("hot", "warm", "late", "cold")))
-    compact(told.table)
-    told.upsert(*(some(part, range(6), 40, "y") for part in ("hot", "warm", "cold")))
-    told.table.compact()
-    told.upsert(some("hot", range(6), 41, "z"))
+        shown.upsert(*(some(part, range(6), number, "x") for part in ("hot", "warm", "late", "cold")))
+    compact(shown.table)
+    shown.upsert(*(some(part, range(6), 40, "y") for part in ("hot", "warm", "cold")))
+    shown.table.compact()
+    shown.upsert(some("hot", range(6), 41, "z"))
 
 
 def partition_gone(story: Story) -> None:
@@ -269,13 +269,13 @@ def test_hudi_deletes_what_we_would(
     gone: set[str] = set()
     for number, policy in enumerate((*COMMITS, *VERSIONS, HOURS)):
         table = made.copy_to(tmp_path / str(number))
-        ours = planned(table, policy)
+        own = planned(table, policy)
         before = set(table.data_files())
-        assert ours <= before
+        assert own <= before
         hudi_cleans(spark, table, policy)
-        theirs = before - set(table.data_files())
-        assert theirs == ours, (name, policy)
-        gone |= ours
+        hudis = before - set(table.data_files())
+        assert hudis == own, (name, policy)
+        gone |= own
     assert gone, "this history says nothing"
 
 
@@ -322,11 +322,11 @@ def test_hudi_deletes_what_we_would_by_hours(
         table = made.copy_to(tmp_path / str(hours))
         age(table, instants, hours=48)
         policy = CleanPolicy(CleanPolicyKind.HOURS, hours)
-        ours = planned(table, policy)
+        own = planned(table, policy)
         before = set(table.data_files())
         hudi_cleans(spark, table, policy)
-        theirs = before - set(table.data_files())
-        assert theirs == ours, policy
-        assert not ours or hours == 24
-        gone |= ours
+        hudis = before - set(table.data_files())
+        assert hudis == own, policy
+        assert not own or hours == 24
+        gone |= own
     assert gone or instants == 3, "this history says nothing"

@@ -99,14 +99,14 @@ def test_it_deletes_what_we_would(made: Made, tmp_path: Path):
     gone: set[str] = set()
     for number, policy in enumerate(POLICIES):
         table = copy_of(made, tmp_path / str(number))
-        ours, before = planned_at(table.path, policy), data_files(table.path)
+        own, before = planned_at(table.path, policy), data_files(table.path)
         options = ",".join(f"{key}={value}" for key, value in table.shape.options.items() if ".metadata." in key)
         table.procedure(
             f"run_clean(table => '{{table}}', clean_policy => '{policy.hudi_name}', {RETAIN[policy.kind]} => "
             f"{policy.retain}, options => '{options},hoodie.clean.failed.writes.policy=NEVER')"
         )
-        assert before - data_files(table.path) == ours, policy
-        gone |= ours
+        assert before - data_files(table.path) == own, policy
+        gone |= own
     assert gone, "this history says nothing"
 
 
@@ -131,10 +131,10 @@ def test_it_goes_back_in_time_after_an_undo(made: Made, tmp_path: Path):
         assert table.snapshot(**way) == now
         assert as_of(table, made.second, **way) == then
     verify(table)
-    ours = set(completed_cleans(table.path))
+    own = set(completed_cleans(table.path))
     cleans = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
     table.write(rows_of(0, 20, 7, "v7"), "upsert", **cleans)
-    assert set(completed_cleans(table.path)) - ours and files - data_files(table.path)
+    assert set(completed_cleans(table.path)) - own and files - data_files(table.path)
     for way in ways:
         rows = table.snapshot(**way)
         assert len(rows) == 20 and all('"v":"v7"' in row for row in rows)

@@ -204,8 +204,8 @@ def captured_changes(table: HudiTable) -> list[Changes]:
     found = []
     for instant in table.compactions():
         (commit,) = (table.path / ".hoodie" / "timeline").glob(f"{instant}_*.commit")
-        told = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2)
-        stats = [stat for each in told.partition_to_write_stats.values() for stat in each]
+        shown = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2)
+        stats = [stat for each in shown.partition_to_write_stats.values() for stat in each]
         found.append({stat.file_id or "": _changes_in(table.path, stat.cdc_stats or {}) for stat in stats})
     return found
 
@@ -217,14 +217,14 @@ def _changes_in(base: Path, cdc_stats: Mapping[str, int]) -> list[dict[str, Any]
         return [record for batch in read_changes(file, size, name=name) for record in batch.to_pylist()]
 
 
-def _as_text(told: list[Changes]) -> list[dict[str, list[str]]]:
+def _as_text(shown: list[Changes]) -> list[dict[str, list[str]]]:
     """Changes as they are compared: in no order, and without the instant of the compaction."""
     return [
         {
             file_id: sorted(repr(_comparable({**change, "ts_ms": None})) for change in changes)
             for file_id, changes in each.items()
         }
-        for each in told
+        for each in shown
     ]
 
 
@@ -237,13 +237,13 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def assert_changes_lead(before: dict[str, str], told: list[Changes], story: Story) -> None:
+def assert_changes_lead(before: dict[str, str], shown: list[Changes], story: Story) -> None:
     """The changes of all compactions, one after the other, lead from the keys of the base files before to those after,
     and name each key whose row is another one, but no key whose row is the same."""
     after = _rows_of_bases(story)
     now = set(before)
     changed = set()
-    for change in (change for each in told for changes in each.values() for change in changes):
+    for change in (change for each in shown for changes in each.values() for change in changes):
         key = change["record_key"] if "record_key" in change else _key_of(story, change["before"] or change["after"])
         assert (key in now) == (change["op"] != "i"), change
         (now.discard if change["op"] == "d" else now.add)(key)
@@ -304,14 +304,14 @@ def assert_same_history(
         windows: which queries there are between instants.
     """
     # A plan keeps its place by requested time whichever engine runs it, and whenever.
-    ours, theirs = tuple(sorted(table.completed_instants())), tuple(sorted(twin.completed_instants()))
-    assert len(ours) == len(theirs)
+    own, hudis = tuple(sorted(table.completed_instants())), tuple(sorted(twin.completed_instants()))
+    assert len(own) == len(hudis)
     if last is not None:
-        ours, theirs = ours[-last:], theirs[-last:]
-    for (instant, _), (instant_there, _) in zip(ours, theirs, strict=True):
+        own, hudis = own[-last:], hudis[-last:]
+    for (instant, _), (instant_there, _) in zip(own, hudis, strict=True):
         assert table.as_of(instant) == twin.as_of(instant_there), f"time travel to {instant}"
 
-    for window, window_there in zip(windows(ours), windows(theirs), strict=True):
+    for window, window_there in zip(windows(own), windows(hudis), strict=True):
         assert table.incremental(*window) == twin.incremental(*window_there), f"incremental {window}"
 
 

@@ -91,7 +91,7 @@ class Lock:
 
     name: str
     hudi: dict[str, str]
-    ours: tuple[str, ...]
+    own: tuple[str, ...]
 
 
 @pytest.fixture(params=["filesystem", pytest.param("zookeeper", marks=pytest.mark.wide)])
@@ -253,7 +253,7 @@ class Beside:
         exit_code, printed = lakeward(
             *("compact", str(self._folder / "tables" / self._lock.name), "--type", kind),
             *(options if kind != "full" else ()),
-            *(*self._lock.ours, "--lock-wait", "60s", "--engine", "local"),
+            *(*self._lock.own, "--lock-wait", "60s", "--engine", "local"),
         )
         self._exits[exit_code] += 1
         assert exit_code in (0, *TEMPORARY_EXITS), printed
@@ -356,8 +356,8 @@ def test_a_writer_comes_between(spark: SparkSession, table_with_metadata: Path, 
     (instant,) = table.pending_instants()
     (table.path / ".hoodie" / "lock").unlink()
     os.utime(table.path / ".hoodie" / ".heartbeat" / instant, (0, 0))
-    ours = list((table.path / METADATA).glob(f"*/.*_{instant}.log.*"))
-    assert bool(ours) == (step in ("last-log-file", "metadata-commit"))
+    own = list((table.path / METADATA).glob(f"*/.*_{instant}.log.*"))
+    assert bool(own) == (step in ("last-log-file", "metadata-commit"))
     expected = values(table, **WITHOUT_METADATA)
 
     def upsert(numbers: range, value: str) -> None:

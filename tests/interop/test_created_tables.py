@@ -115,10 +115,10 @@ def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: Tab
     (like,) = (tmp_path / "rows").glob("*.parquet")
     rows = spark.read.parquet(str(like))
     base = tmp_path / "t"
-    ours = create(base, "--like", str(like), "--record-key", shape.key_fields, "--type", kind, *words)
+    own = create(base, "--like", str(like), "--record-key", shape.key_fields, "--type", kind, *words)
     born = first_files(base)
 
-    options = {"hoodie.metadata.enable": "true", "hoodie.datasource.write.table.type": ours["hoodie.table.type"]}
+    options = {"hoodie.metadata.enable": "true", "hoodie.datasource.write.table.type": own["hoodie.table.type"]}
     table = HudiTable(spark, base, shape)
     twin = HudiTable(spark, tmp_path / "twin", shape)
     named = {"hoodie.datasource.write.partitionpath.field": shape.partition_fields}  # said, also where there are none
@@ -127,17 +127,17 @@ def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: Tab
     table.write(first, "upsert", **options)
     asked = {"hoodie.table.create.schema", *INDEXES, "hoodie.index.type"}
     in_utc = {"hoodie.table.timeline.timezone": "UTC"}
-    assert {key: value for key, value in ours.items() if key not in asked} == properties(twin.path) | in_utc
+    assert {key: value for key, value in own.items() if key not in asked} == properties(twin.path) | in_utc
     assert comparable_files(born) == comparable_files(first_files(twin.path))
     assert names_of_files(base) == names_of_files(twin.path)
     assert definitions(base) == definitions(twin.path)
     table.write(rows.where("counts['x'] >= 5").withColumn("ts", rows["ts"] + 1), "upsert", **options)
 
-    assert properties(base) == ours
+    assert properties(base) == own
     assert first_files(base) == born
     commit = max((base / ".hoodie/timeline").glob("*_*.*commit"))
     written = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2).extra_metadata["schema"]
-    assert ours["hoodie.table.create.schema"] == written
+    assert own["hoodie.table.create.schema"] == written
     found = {row["id"]: row["ts"] for row in map(json.loads, table.snapshot(with_meta=False))}
     assert found == {f"k{n}": 11 if n >= 5 else 10 for n in range(25)}
     if kind == "mor":
@@ -152,8 +152,8 @@ def test_its_services_go_on(spark: SparkSession, tmp_path: Path, schema: Path) -
     cleans and the metadata table's own compactions follow each other, and both ways to list files give the same."""
     base = tmp_path / "t"
     words = ["--record-key", "id", "--partition", "part", "--index", "metadata,bloom-filters"]
-    ours = create(base, "--schema", str(schema), *words)
-    partitions, table = ours["hoodie.table.metadata.partitions"], HudiTable(spark, base, TableShape())
+    own = create(base, "--schema", str(schema), *words)
+    partitions, table = own["hoodie.table.metadata.partitions"], HudiTable(spark, base, TableShape())
     services = {
         "hoodie.compact.inline": "true",
         "hoodie.compact.inline.max.delta.commits": "2",
@@ -238,7 +238,7 @@ def test_older_releases_go_on(tmp_path: Path, schema: Path, release: str, versio
     base, shape = tmp_path / "t", by_default()
     parts = ("--record-key", "id", "--partition", "part", "--table-version", version)
     create(base, "--schema", str(schema), *parts, *words)
-    ours, born = properties(base), first_files(base)
+    own, born = properties(base), first_files(base)
     asked = {"hoodie.metadata.record.index.enable": "true", "hoodie.metadata.index.bloom.filter.enable": "true"}
     with OtherRelease(release, tmp_path / "older") as older:
         twin = older.table(tmp_path / "twin", by_default(**(asked if words else {})))
@@ -250,7 +250,7 @@ def test_older_releases_go_on(tmp_path: Path, schema: Path, release: str, versio
         assert table.snapshot() == table.snapshot(**WITHOUT_METADATA)
         found = {row["id"]: row["v"] for row in map(json.loads, table.snapshot())}
     assert found == {f"k{n}": "c" if n >= 38 else "b" if 10 <= n < 30 else "a" for n in range(4, 44)}
-    assert properties(base) == ours
+    assert properties(base) == own
     assert first_files(base) == born
     assert comparable_files(born) == comparable_files(first_files(twin.path))
     assert definitions(base) == definitions(twin.path)
@@ -264,8 +264,8 @@ def test_writers_in_any_zone_write_instants_in_utc(tmp_path: Path, schema: Path,
     """Requested and completion times of the table and its metadata table, of writes and compactions, by Hudi and by
     Lakeward in turns; and all rows are read."""
     begun, base = datetime.datetime.now(datetime.UTC), tmp_path / "t"
-    ours = create(base, "--schema", str(schema), "--record-key", "id", "--partition", "part")
-    assert ours["hoodie.table.timeline.timezone"] == "UTC"
+    own = create(base, "--schema", str(schema), "--record-key", "id", "--partition", "part")
+    assert own["hoodie.table.timeline.timezone"] == "UTC"
     with OtherRelease(release, tmp_path / "elsewhere", zone=zone) as elsewhere:
         table = elsewhere.table(base, by_default())
         for first, last, ts, value in ((0, 40, 10, "a"), (10, 30, 11, "b"), (38, 44, 12, "c")):
@@ -278,7 +278,7 @@ def test_writers_in_any_zone_write_instants_in_utc(tmp_path: Path, schema: Path,
         found = {row["id"]: row["v"] for row in map(json.loads, table.snapshot())}
     expected = {n: "e" if n >= 22 else "d" if n >= 20 else "b" if n >= 10 else "a" for n in range(50)}
     assert found == {f"k{n}": value for n, value in expected.items()}
-    assert properties(base) == ours
+    assert properties(base) == own
     slack = datetime.timedelta(minutes=1)
     times = _times_in(base / ".hoodie/timeline", base / ".hoodie/metadata/.hoodie/timeline")
     assert len(times) > 40

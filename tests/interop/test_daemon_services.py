@@ -94,7 +94,7 @@ def test_one_pass_rolls_back_compacts_and_cleans(
     check_right(table)
 
 
-def test_an_index_of_ours_follows_hudis_writer(
+def test_an_index_of_lakeward_follows_hudis_writer(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hudi upserts, moves rows to other partitions and deletes; the daemon's loop takes that into the record index, and

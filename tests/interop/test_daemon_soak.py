@@ -96,8 +96,8 @@ class Daemon:
     @property
     def doing(self) -> str:
         """What its log tells last of a compaction, a clean or an archiving."""
-        told = re.findall(rf'"step": "[^"]*?({"|".join((*AT_WORK, "committed"))})|"event": "(job ended)"', self.log)
-        return "".join(told[-1]) if told else "starting"
+        shown = re.findall(rf'"step": "[^"]*?({"|".join((*AT_WORK, "committed"))})|"event": "(job ended)"', self.log)
+        return "".join(shown[-1]) if shown else "starting"
 
     @property
     def is_at_work(self) -> bool:
@@ -261,8 +261,8 @@ def judge(spark: SparkSession, folder: Path, journal: Path) -> None:
         cleans = {time for time, action in gone | on_timeline if action == "clean"}
         assert cleans and {action for _, action in gone} & {"commit", "deltacommit"}, f"{table}: {cleans}, {gone}"
         assert len(writes) <= COMMITS_MAX, f"{table}: {len(writes)} commits are on the timeline"
-        ours = [plan for plan in timeline.glob("*.compaction.requested") if b"planned_by" in plan.read_bytes()]
-        assert any(completed[plan.name.split(".")[0]] for plan in ours), f"{table}: we never compacted it"
+        own = [plan for plan in timeline.glob("*.compaction.requested") if b"planned_by" in plan.read_bytes()]
+        assert any(completed[plan.name.split(".")[0]] for plan in own), f"{table}: we never compacted it"
         assert not list(timeline.glob("*.logcompaction.inflight"))
         assert not (path / ".hoodie/lock").exists()
 

@@ -39,9 +39,9 @@ def test_compactions_of_evolved_tables_are_hudis_own(version: str, tmp_path: Pat
             by_hudi = twin.compaction("op => 'scheduleAndExecute'")
             compact_fully(table.path)
 
-            ours = compacted_rows(table.path, newest_instant(table.path))
-            assert comparable(ours) == comparable(compacted_rows(twin.path, by_hudi)), name
-            assert ours, name
+            own = compacted_rows(table.path, newest_instant(table.path))
+            assert comparable(own) == comparable(compacted_rows(twin.path, by_hudi)), name
+            assert own, name
             if name != "defaulted":  # 1.2.0 reads no table with a column like its `maybe`
                 assert table.snapshot() == twin.snapshot(), name
                 assert table.read_optimized() == twin.read_optimized(), name

@@ -37,7 +37,7 @@ def rows(spark: SparkSession, keys: range, ts: int, parts: tuple[str, ...]) -> D
     return spark.createDataFrame(values, "id string, ts bigint, part string")
 
 
-def ours(snapshot: TableSnapshot) -> tuple[set[Slice], set[Slice]]:
+def own(snapshot: TableSnapshot) -> tuple[set[Slice], set[Slice]]:
     """The latest slice of each group, and all slices."""
     latest, every = set(), set()
     for group in snapshot.file_groups:
@@ -192,7 +192,7 @@ def test_slices_equal_those_of_hudi(
     snapshot = take_snapshot(LocalStorage(), str(table.path), clock=SkippingClock())
 
     assert not snapshot.frozen and not snapshot.timeline.broken and not snapshot.timeline.unknown
-    assert ours(snapshot) == hudis(spark, table.path, snapshot.uncommitted_files)
+    assert own(snapshot) == hudis(spark, table.path, snapshot.uncommitted_files)
     if make is compacted_and_pending:
         assert len(snapshot.uncommitted_files) == 4
     if make is layout_1:

@@ -15,7 +15,7 @@ from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.write.request import IndexKind
 from tests.hudi.table import HudiTable, TableShape
-from tests.index.following import completion_times, memory_index, places, told, truth, update
+from tests.index.following import completion_times, memory_index, places, shown, truth, update
 from tests.index.memory_index import MemoryIndex
 from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.our_reader import scan
@@ -60,15 +60,15 @@ class Followed:
     table_type: str
     options: dict[str, str]
     chance: random.Random
-    at_pace: MemoryIndex = field(init=False)
+    updated_index: MemoryIndex = field(init=False)
     late: MemoryIndex = field(init=False)
     below: ReopenedRecordIndex = field(init=False)
-    told: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
     times: int = 0
 
     def __post_init__(self) -> None:
         base = self.table.path
-        self.at_pace, self.late = memory_index(base), memory_index(base)
+        self.updated_index, self.late = memory_index(base), memory_index(base)
         self.below = ReopenedRecordIndex(
             Path(RecordOptions().folder(str(base))),
             lambda instants: completion_times(base, instants),
@@ -90,7 +90,7 @@ class Followed:
 
     def write(self, operation: str, keys: list[str], *, partition: str | None = None, **options: str) -> None:
         self.times += 1
-        self.told.append(f"{operation} {keys} {sorted(options)}")
+        self.shown.append(f"{operation} {keys} {sorted(options)}")
         words = {"hoodie.datasource.write.table.type": self.table_type, **self.options, **options}
         self.table.write(self.frame(keys, partition), operation, **words)
 
@@ -109,7 +109,7 @@ class Followed:
         self.times += 1
         operation = self.chance.choice(["upsert", "upsert", "delete"])
         keys = self.some()
-        self.told.append(f"{operation} {keys} of Lakeward")
+        self.shown.append(f"{operation} {keys} of Lakeward")
         rows = [
             (key, self.times + self.chance.choice([0, 0, -3]), self.chance.choice(PARTITIONS), f"v{self.times}")
             for key in keys
@@ -138,11 +138,11 @@ class Followed:
         if self.table_type == "MERGE_ON_READ" and any(
             slice_.log_files for slice_ in scan(self.table.path).latest_slices
         ):
-            self.told.append("compact")
+            self.shown.append("compact")
             self.table.compact()
 
     def cluster(self) -> None:
-        self.told.append("cluster")
+        self.shown.append("cluster")
         options = "hoodie.metadata.enable=false"
         self.spark.sql(
             f"CALL run_clustering(path => '{self.table.path}', op => 'scheduleAndExecute', options => '{options}')"
@@ -151,7 +151,7 @@ class Followed:
     def go_back(self) -> None:
         """A savepoint, two writes that Hudi's restore undoes, which one of the indexes has seen."""
         target = scan(self.table.path).timeline.completed_writes[-1].time
-        self.told.append(f"restore {target}")
+        self.shown.append(f"restore {target}")
         for call in (f"create_savepoint(path => '{self.table.path}', commit_time => '{target}')",):
             self.spark.sql(f"CALL {call}").collect()
         self.chance.choice([self.upsert, self.overwrite])()
@@ -167,18 +167,18 @@ class Followed:
         assert sorted((row[0], row[1]) for row in read) == sorted((key, place[0]) for key, place in rows)
         if not Path(self.below.folder).exists():
             new_record_index(Path(self.below.folder), buckets=3, scaling=Scaling(entries_max=6))
-        for index in (self.at_pace, self.late, self.below):
-            assert told(self.table.path, index, KEYS) == rows, "\n".join([*self.told, "not indexed"])
-        for index in (self.at_pace, self.below):
+        for index in (self.updated_index, self.late, self.below):
+            assert shown(self.table.path, index, KEYS) == rows, "\n".join([*self.shown, "not indexed"])
+        for index in (self.updated_index, self.below):
             update(self.table.path, index)
-            assert told(self.table.path, index, KEYS) == rows, "\n".join([*self.told, "indexed"])
+            assert shown(self.table.path, index, KEYS) == rows, "\n".join([*self.shown, "indexed"])
         if (through := self.below.indexed().through) is not None:
             self.below.tidy(scan(self.table.path).timeline, through=through)
-            assert told(self.table.path, self.below, KEYS) == rows, "\n".join([*self.told, "tidied"])
+            assert shown(self.table.path, self.below, KEYS) == rows, "\n".join([*self.shown, "tidied"])
         if self.chance.random() < 0.15:
             update(self.table.path, self.late)
-            self.told.append("the late one, too")
-            assert told(self.table.path, self.late, KEYS) == rows, "\n".join([*self.told, "late"])
+            self.shown.append("the late one, too")
+            assert shown(self.table.path, self.late, KEYS) == rows, "\n".join([*self.shown, "late"])
 
 
 def parameters() -> list[object]:
@@ -198,7 +198,7 @@ def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind:
     chance = random.Random(f"{kind} {seed}")
     table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", **shape))
     followed = Followed(spark, table, table_type, options, chance)
-    followed.told.append(f"{kind} {seed=}")
+    followed.shown.append(f"{kind} {seed=}")
     followed.write("upsert", KEYS[:16])
     acts = [followed.upsert] * 4 + [followed.delete] * 3 + [followed.clean] * 2 + [followed.overwrite, followed.compact]
     acts += [followed.compact, followed.delete_partition, followed.go_back]
@@ -216,5 +216,5 @@ def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind:
     assert not isinstance(table.read_by_hudi_rs(), str)
     update(table.path, followed.late)
     assert [key for key, _ in places(followed.late, KEYS)] == sorted(
-        key for key, _ in places(followed.at_pace, KEYS)
-    ) or told(table.path, followed.late, KEYS) == truth(table.path)
+        key for key, _ in places(followed.updated_index, KEYS)
+    ) or shown(table.path, followed.late, KEYS) == truth(table.path)

@@ -22,7 +22,7 @@ from tests.hudi.hfile_java import (
     read_entries,
     write_entries,
 )
-from tests.interop.hfile_cases import ENTRY, OURS, THEIRS, probes, write_ours
+from tests.interop.hfile_cases import ENTRY, HUDIS, OWN, probes, write_own
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,12 +58,12 @@ def native(spark: SparkSession) -> Any:
 
 
 @pytest.mark.turns
-@pytest.mark.parametrize("name", OURS)
-def test_hudi_scans_and_seeks_every_key_of_ours(native: Any, tmp_path: Path, name: str):
+@pytest.mark.parametrize("name", OWN)
+def test_hudi_scans_and_seeks_every_key_of_lakeward(native: Any, tmp_path: Path, name: str):
     """Hudi 1.2.0's own reader finds every entry that we wrote by a scan and by its key, and none that we did not."""
-    entries, codec, block_bytes = OURS[name]
+    entries, codec, block_bytes = OWN[name]
     hfile = tmp_path / "ours.hfile"
-    write_ours(hfile, entries, codec, block_bytes)
+    write_own(hfile, entries, codec, block_bytes)
 
     counted = native.scan(str(hfile), str(tmp_path / "scanned"))
     native.seek(
@@ -92,14 +92,14 @@ def test_hudi_scans_and_seeks_every_key_of_ours(native: Any, tmp_path: Path, nam
 )
 def test_we_read_what_hudi_writes(native: Any, tmp_path: Path, name: str, block_bytes: int, codec: str):
     """Every entry of a file by Hudi 1.2.0's writer, also those that its own reader drops from the ends of blocks."""
-    entries, _, _ = OURS[name]
+    entries, _, _ = OWN[name]
     hfile = tmp_path / "theirs.hfile"
 
     native.write(write_entries(tmp_path / "entries", entries), str(hfile), block_bytes, codec)
 
     assert_read(hfile, entries)
     with hfile.open("rb") as file:
-        reader = HFileReader(file, length=hfile.stat().st_size, name="theirs")
+        reader = HFileReader(file, length=hfile.stat().st_size, name="hudis")
         assert reader.info["schema"] == b"{}"
         assert reader.meta_block("bloomFilter") == b"AAAA"
 
@@ -134,22 +134,22 @@ def assert_partitions(places: list[HFilePlace]) -> None:
         assert any(place.offset > 0 for place in of_partition), partition
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_hbase_scans_and_seeks_every_key_of_ours(by_hbase: Path, name: str):
+@pytest.mark.parametrize("name", OWN)
+def test_hbase_scans_and_seeks_every_key_of_lakeward(by_hbase: Path, name: str):
     """The reader of Hudi 0.14 to 1.0 does so, too."""
-    entries, _, _ = OURS[name]
-    ours = by_hbase / "ours" / f"{name}.hfile"
+    entries, _, _ = OWN[name]
+    own = by_hbase / "own" / f"{name}.hfile"
 
-    assert read_entries(ours.with_suffix(".scanned")) == entries
-    assert_answers(read_answers(ours.with_suffix(".answers")), entries)
+    assert read_entries(own.with_suffix(".scanned")) == entries
+    assert_answers(read_answers(own.with_suffix(".answers")), entries)
 
 
-@pytest.mark.parametrize("name", THEIRS)
+@pytest.mark.parametrize("name", HUDIS)
 def test_we_read_what_hbase_writes(by_hbase: Path, name: str):
     """It writes leaf and intermediate indexes, made-up keys in them, and all kinds of checksums."""
-    hfile = by_hbase / "theirs" / f"{name}.hfile"
+    hfile = by_hbase / "hudis" / f"{name}.hfile"
 
-    assert_read(hfile, THEIRS[name])
+    assert_read(hfile, HUDIS[name])
     with hfile.open("rb") as file:
         reader = HFileReader(file, length=hfile.stat().st_size, name=name)
         assert reader.info["schema"] == b"{}"
@@ -158,7 +158,7 @@ def test_we_read_what_hbase_writes(by_hbase: Path, name: str):
 
 def test_the_indexes_are_as_deep_as_they_are_called(by_hbase: Path):
     """The tests above would prove less than they say with shallower ones."""
-    content = {name.partition(",")[0]: (by_hbase / "theirs" / f"{name}.hfile").read_bytes() for name in THEIRS}
+    content = {name.partition(",")[0]: (by_hbase / "hudis" / f"{name}.hfile").read_bytes() for name in HUDIS}
 
     assert b"IDXLEAF2" in content["leaf indexes"] and b"IDXINTE2" not in content["leaf indexes"]
     assert b"IDXINTE2" in content["intermediate indexes"]

@@ -222,7 +222,7 @@ def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_pat
     assert values(table) == values(twin)
 
 
-@pytest.mark.parametrize("first", ["ours", "hudi"])
+@pytest.mark.parametrize("first", ["own", "hudi"])
 def test_hudi_plans_a_full_over_our_pending_log(table_of: TableOf, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either may finish first: the rows are right, and what was overtaken is dropped with its reason."""
     table = table_of(EVENT)
@@ -236,9 +236,9 @@ def test_hudi_plans_a_full_over_our_pending_log(table_of: TableOf, first: str, m
         table.compact_pending(instant)
     done = compact_fully(table)
 
-    ours = next(each for each in done if each["instant"] == pending)
-    assert ours["action"] == "logcompaction"
-    assert ours["dropped"], ours
+    own = next(each for each in done if each["instant"] == pending)
+    assert own["action"] == "logcompaction"
+    assert own["dropped"], own
     assert table.snapshot() == table.read_optimized() == before
     assert not table.pending_instants()
 

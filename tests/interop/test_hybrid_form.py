@@ -14,7 +14,7 @@ from tests.hudi.spark import OLDEST_VERSION
 from tests.interop.hybrid_table import (
     BY_RECORD_INDEX,
     WITH_METADATA,
-    Told,
+    Reported,
     carry_out,
     compact,
     select,
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 
 @pytest.mark.turns
-def test_hudi_carries_it_out(planned: Told, twin: Told) -> None:
+def test_hudi_carries_it_out(planned: Reported, twin: Reported) -> None:
     """Hudi reads a table with the plan as one without. To it every operation is FULL: it leaves no log behind."""
     assert planned.table.snapshot() == twin.table.snapshot()
 
@@ -39,7 +39,7 @@ def test_hudi_carries_it_out(planned: Told, twin: Told) -> None:
 
 
 @pytest.mark.turns
-def test_we_carry_it_out(planned: Told, twin: Told) -> None:
+def test_we_carry_it_out(planned: Reported, twin: Reported) -> None:
     """What a writer committed after the plan stays. After LOG, LOG, hybrid come another hybrid plan, whose LOG opens
     the output of the one before and the log after it, and a FULL by us; or a FULL by Hudi."""
     carry_out(planned)
@@ -58,12 +58,12 @@ def test_we_carry_it_out(planned: Told, twin: Told) -> None:
 
 
 @pytest.mark.wide
-def test_the_oldest_release_goes_on(planned: Told, tmp_path: Path) -> None:
+def test_the_oldest_release_goes_on(planned: Reported, tmp_path: Path) -> None:
     """Hudi 1.1.1 reads the pending plan, and carries it out; it reads what we made of it, upserts by the record index,
     and compacts."""
     its = planned.copy_to(tmp_path / "its")
     with OtherRelease(OLDEST_VERSION, tmp_path / "scratch") as oldest:
-        seen, run = (oldest.table(told.table.path, told.table.shape) for told in (planned, its))
+        seen, run = (oldest.table(shown.table.path, shown.table.shape) for shown in (planned, its))
 
         def check() -> None:
             for options in (WITH_METADATA, WITHOUT_METADATA):
@@ -85,6 +85,6 @@ def test_the_oldest_release_goes_on(planned: Told, tmp_path: Path) -> None:
         run.compaction(f"op => 'run', timestamp => {its.instant}")
         assert not its.table.pending_instants()
         assert values_of(run.snapshot(**WITH_METADATA)) == its.expected()
-    for told in (planned, its):
-        told.check()
-        told.go_on()
+    for shown in (planned, its):
+        shown.check()
+        shown.go_on()

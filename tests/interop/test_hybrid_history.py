@@ -13,7 +13,7 @@ import pytest
 
 from tests.hudi.client import carry_out_log_compaction, schedule_log_compaction
 from tests.hudi.table import HudiTable
-from tests.interop.hybrid_table import NOTHING_MORE, Told, carry_out, compact, some, values_of
+from tests.interop.hybrid_table import NOTHING_MORE, Reported, carry_out, compact, some, values_of
 from tests.metadata_golden import set_property
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ CDC = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.loggin
 
 
 @pytest.mark.wide
-def test_history(planned: Told, twin: Told, tmp_path: Path) -> None:
+def test_history(planned: Reported, twin: Reported, tmp_path: Path) -> None:
     """Time travel and incremental queries between any two commits answer as if there were no plan. Those that end with
     it answer as where Hudi carried it out, but for rows that lost: by event time late ones may be gone from them."""
     hudis = planned.copy_to(tmp_path / "hudis")
@@ -43,30 +43,30 @@ def test_history(planned: Told, twin: Told, tmp_path: Path) -> None:
     rows_now = set(twin.table.snapshot())
     end, end_there = planned.table.completed_instants()[-1][1], hudis.table.completed_instants()[-1][1]
     for begin in ("000", *(each for _, each in instants)):
-        ours, theirs = set(planned.table.incremental(begin, end)), set(hudis.table.incremental(begin, end_there))
-        assert ours <= theirs
-        assert not (theirs - ours) & rows_now
+        own, of_hudi = set(planned.table.incremental(begin, end)), set(hudis.table.incremental(begin, end_there))
+        assert own <= of_hudi
+        assert not (of_hudi - own) & rows_now
 
 
 @pytest.mark.wide
-def test_changes(planned: Told, twin: Told) -> None:
+def test_changes(planned: Reported, twin: Reported) -> None:
     """Change data capture that is switched on after a hybrid commit tells the same changes as in a table without one,
     also over the commit: Hudi takes what was there before each change from the slices. (We compact nothing while it is
     on, see docs/reference/compatibility.md; and what was written before it was on, Hudi can tell in neither table.)"""
     carry_out(planned)
     since = twin.table.completed_instants()[-1][1]
     found = []
-    for told in (planned, twin):
+    for shown in (planned, twin):
         for key, value in CDC.items():
-            set_property(told.table.path, key, value)
-        (told.table.path / ".hoodie/.hoodie.properties.crc").unlink()  # Hadoop's checksum of what was there
-        told.table = told.table.reshaped(options={**told.table.shape.options, **CDC})
-        told.upsert(
+            set_property(shown.table.path, key, value)
+        (shown.table.path / ".hoodie/.hoodie.properties.crc").unlink()  # Hadoop's checksum of what was there
+        shown.table = shown.table.reshaped(options={**shown.table.shape.options, **CDC})
+        shown.upsert(
             *(some(part, range(2, 6), 20, "p") for part in ("hot", "warm", "late")), some("late", range(8, 10), 2, "p")
         )
-        told.delete(some("warm", range(5, 7), 20, ""), some("late", range(5, 7), 20, ""))
-        ends = [since, *(completed for _, completed in told.table.completed_instants()[-2:])]
-        found.append([changes(told.table, *window) for window in itertools.combinations(ends, 2)])
+        shown.delete(some("warm", range(5, 7), 20, ""), some("late", range(5, 7), 20, ""))
+        ends = [since, *(completed for _, completed in shown.table.completed_instants()[-2:])]
+        found.append([changes(shown.table, *window) for window in itertools.combinations(ends, 2)])
     assert found[0] == found[1]
     assert all(found[1])
 
@@ -92,7 +92,7 @@ def _value(image: str) -> tuple[str, str, int]:
 
 
 @pytest.mark.wide
-def test_windows_that_end_with_a_log(spark: SparkSession, twin: Told, tmp_path: Path) -> None:
+def test_windows_that_end_with_a_log(spark: SparkSession, twin: Reported, tmp_path: Path) -> None:
     """An incremental query that ends with a LOG misses late rows by event time, in either form and where Hudi
     log-compacted, also those of a write between plan and commit: Hudi merges what is in the blocks of the window's
     instants, and drops rows of other commits afterwards. Hudi's own LOG makes all its rows new ones, so that it shows
@@ -102,33 +102,33 @@ def test_windows_that_end_with_a_log(spark: SparkSession, twin: Told, tmp_path: 
     hudis.instant = schedule_log_compaction(spark, hudis.table)
     hybrid.leave_planned("--type", "log", "--set", "planner.publish=hybrid")
     split.leave_planned("--type", "log", "--set", "planner.publish=split")
-    for told in (without, hudis, hybrid, split):
-        told.upsert(*(some(part, range(2, 10), 8, "z") for part in ("warm", "late")), some("hot", range(2), 30, "z"))
-        told.delete(some("late", range(20, 22), 30, ""), some("warm", range(20, 22), 30, ""))
+    for shown in (without, hudis, hybrid, split):
+        shown.upsert(*(some(part, range(2, 10), 8, "z") for part in ("warm", "late")), some("hot", range(2), 30, "z"))
+        shown.delete(some("late", range(20, 22), 30, ""), some("warm", range(20, 22), 30, ""))
     carry_out_log_compaction(spark, hudis.table, hudis.instant)
-    for told, action in ((hybrid, "compaction"), (split, "logcompaction")):
-        (done,) = compact(told.table, *NOTHING_MORE)
-        assert (done["instant"], done["action"], done["dropped"]) == (told.instant, action, [])
+    for shown, action in ((hybrid, "compaction"), (split, "logcompaction")):
+        (done,) = compact(shown.table, *NOTHING_MORE)
+        assert (done["instant"], done["action"], done["dropped"]) == (shown.instant, action, [])
 
-    ours = windows_to_the_end(hybrid.table)
+    own = windows_to_the_end(hybrid.table)
 
-    assert windows_to_the_end(split.table) == ours
+    assert windows_to_the_end(split.table) == own
     all_rows = windows_to_the_end(without.table)
     assert windows_to_the_end(hybrid.table, **{"hoodie.datasource.read.incr.skip_compact": "true"})[:-1] == all_rows
-    theirs, now = windows_to_the_end(hudis.table), hybrid.expected()
+    of_hudi, now = windows_to_the_end(hudis.table), hybrid.expected()
     made_new = {row["id"] for row in map(json.loads, hudis.table.snapshot()) if row[COMMIT_TIME] == hudis.instant}
     missed = set()
-    for of_none, of_ours, of_hudis in zip(all_rows, ours[:-1], theirs[:-1], strict=True):
-        assert of_ours.items() <= of_none.items()
-        lost = of_none.items() - of_ours.items()
+    for of_none, of_lakeward, of_hudi_rows in zip(all_rows, own[:-1], of_hudi[:-1], strict=True):
+        assert of_lakeward.items() <= of_none.items()
+        lost = of_none.items() - of_lakeward.items()
         assert not lost & now.items()
-        assert not lost & of_hudis.items()
-        again = of_hudis.items() - of_ours.items()
+        assert not lost & of_hudi_rows.items()
+        again = of_hudi_rows.items() - of_lakeward.items()
         assert again <= now.items()
         assert dict(again).keys() <= made_new
         missed |= lost
     assert made_new
-    assert ours[-1] == {}
+    assert own[-1] == {}
     assert bool(missed) == bool(twin.model.ordering_columns)
 
 

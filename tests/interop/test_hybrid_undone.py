@@ -13,7 +13,7 @@ from tests.crash.compacting import compact as compact_in_process
 from tests.crash.other_process import age
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.client import roll_back
-from tests.interop.hybrid_table import PLANNER, Told, compact
+from tests.interop.hybrid_table import PLANNER, Reported, compact
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ STEPS = {
 
 @pytest.mark.wide
 @pytest.mark.parametrize("last", ["files", "metadata-commit"])
-def test_hudi_takes_over(planned: Told, tmp_path: Path, last: str) -> None:
+def test_hudi_takes_over(planned: Reported, tmp_path: Path, last: str) -> None:
     """We died with our files in their places, or with the metadata table's commit made as well: Hudi rolls that back
     and carries the plan out again."""
     clean = FaultyStorage()
@@ -55,7 +55,7 @@ def test_hudi_takes_over(planned: Told, tmp_path: Path, last: str) -> None:
 
 
 @pytest.mark.wide
-def test_hudi_rolls_it_back(spark: SparkSession, twin: Told) -> None:
+def test_hudi_rolls_it_back(spark: SparkSession, twin: Reported) -> None:
     """Completed, and rolled back by Hudi: the base file goes, our logs stay, and nothing reads them any more."""
     before = twin.table.snapshot()
     (done,) = compact(twin.table)

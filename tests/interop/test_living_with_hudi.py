@@ -107,8 +107,8 @@ def test_a_write_lands_while_we_compact(spark: SparkSession, table: HudiTable, m
 def test_hudi_finds_every_key_in_our_bloom_filters(spark: SparkSession, table: HudiTable):
     """Hudi's own code, given our file, finds every key of it in the filter and almost no other."""
     compact(table)
-    ours = [name for name in table.data_files() if name.endswith(".parquet")]
-    newest = max(ours, key=lambda name: name.rsplit("_", 1)[1])
+    own = [name for name in table.data_files() if name.endswith(".parquet")]
+    newest = max(own, key=lambda name: name.rsplit("_", 1)[1])
     jvm = spark._jvm
     storage = jvm.org.apache.hudi.storage.HoodieStorageUtils.getStorage(
         str(table.path), jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())

@@ -144,12 +144,12 @@ def test_hudi_and_we_log_compact_in_turns(spark: SparkSession, tmp_path: Path):
     story = Story(spark, tmp_path / "table", CASES[0])
     story.tell()
     table = story.table
-    ours, _ = log_compact(table.path, logs=2)
+    own, _ = log_compact(table.path, logs=2)
 
     story.write_on([table.reshaped(options=HUDIS_LOG_COMPACTION)])  # two writes: Hudi counts from our log compaction on
 
-    (hudis,) = {name.partition(".")[0] for name in timeline(table) if name.endswith("logcompaction.inflight")} - {ours}
-    assert ours in sources_of(table, hudis)
+    (hudis,) = {name.partition(".")[0] for name in timeline(table) if name.endswith("logcompaction.inflight")} - {own}
+    assert own in sources_of(table, hudis)
     assert table.snapshot(with_meta=False) == story.expected()
 
     story.write_on([table])

@@ -56,7 +56,7 @@ def test_writers_that_do_nothing_for_their_table(spark: SparkSession, tmp_path: 
             files.append(len(table.data_files()))
             of_metadata.append(len(metadata_files(table)))
     assert max(own for own, _ in instants) <= 25, instants
-    assert max(theirs for _, theirs in instants) <= 50, instants
+    assert max(hudis for _, hudis in instants) <= 50, instants
     half = len(files) // 2
     # Hudi's writers keep too few commits to clean any of them, and ours counts what they archived.
     assert max(of_metadata[half:]) <= max(of_metadata[:half]) + 4, of_metadata

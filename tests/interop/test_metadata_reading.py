@@ -73,9 +73,9 @@ def assert_as_hudi_sees_it(spark: SparkSession, path: Path, scratch: Path) -> Se
     seen, hudi = Seen(path), HudiMetadata(spark, path)
     assert seen.files() == hudi.files()
     for partition, records in seen.records().items():
-        theirs = hudi.records(partition, scratch)
-        assert records.keys() == theirs.keys(), partition
-        assert encoded(records) == encoded(theirs), partition
+        hudis = hudi.records(partition, scratch)
+        assert records.keys() == hudis.keys(), partition
+        assert encoded(records) == encoded(hudis), partition
     differences = compare_with_storage(
         LocalStorage(), str(path), seen.listing, seen.listing.partitions(), seen.timeline
     )

@@ -66,7 +66,7 @@ def check(table: HudiTable, expected: dict[str, str]) -> None:
     assert [problem for problem in printed["problems"] if problem["subject"] not in LATE_DELETES] == []
 
 
-def test_hudi_builds_anew_what_was_removed(spark: SparkSession, table_with_metadata: Path, tmp_path: Path):
+def test_hudi_builds_again_what_was_removed(spark: SparkSession, table_with_metadata: Path, tmp_path: Path):
     """One partition, then all of it, over a folder that an interrupted removal left half deleted."""
     table = HudiTable(spark, table_with_metadata, SHAPE).copy_to(tmp_path / "table")
     metadata = table.path / ".hoodie" / "metadata"

@@ -71,8 +71,8 @@ def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pyte
     # With files taken out of the listing, and with them their statistics and filters.
     cleaning = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
     upsert(spark, before, 2990, 3010, "more", **LEAVES_METADATA, **cleaning)
-    by_hudi, by_us = before.copy_to(folder / "hudi"), before.copy_to(folder / "ours")
-    upsert(spark, by_hudi, 0, 1, "theirs", **COMPACTS_METADATA)
+    by_hudi, by_us = before.copy_to(folder / "hudi"), before.copy_to(folder / "own")
+    upsert(spark, by_hudi, 0, 1, "hudis", **COMPACTS_METADATA)
     for service in ("clean", "compact"):
         exit_code, printed = lakeward("metadata", service, str(by_us.path), "--writers", "stopped")
         assert exit_code == 0, printed
@@ -137,17 +137,17 @@ def plan_of(table: HudiTable, instant: str) -> CompactionPlan:
 
 def test_records_are_hudis(twins: Twins):
     """A base file in every file group that Hudi made one in, with equal records; the plans name the same logs."""
-    theirs, ours = (compactions(table)[-1] for table in (twins.by_hudi, twins.by_us))
-    assert ours == twins.printed["instant"]
-    found = {group: dict(records(path)) for group, path in base_files(twins.by_us, ours).items()}
-    expected = {group: dict(records(path)) for group, path in base_files(twins.by_hudi, theirs).items()}
+    hudis, own = (compactions(table)[-1] for table in (twins.by_hudi, twins.by_us))
+    assert own == twins.printed["instant"]
+    found = {group: dict(records(path)) for group, path in base_files(twins.by_us, own).items()}
+    expected = {group: dict(records(path)) for group, path in base_files(twins.by_hudi, hudis).items()}
     assert found.keys() == expected.keys()
     for group, of in expected.items():
         assert encoded(found[group]) == encoded(of), group
     assert sum(map(len, found.values())) == twins.printed["entries"] > 3000
     merged = [
         {(each.partition_path, each.file_id): (each.base_file, each.log_files) for each in plan.operations}
-        for plan in (plan_of(twins.by_us, ours), plan_of(twins.by_hudi, theirs))
+        for plan in (plan_of(twins.by_us, own), plan_of(twins.by_hudi, hudis))
     ]
     assert merged[0] == merged[1]
 
@@ -193,13 +193,13 @@ def test_hudi_finishes_what_we_died_over(spark: SparkSession, twins: Twins, tmp_
         compact_metadata(table.path, FaultyStorage(Fault(FaultKind.KILL, moves[moved])), processes)
     processes.kill_all()
     (table.path / ".hoodie" / "lock").unlink()
-    (ours,) = {each.time for each in instants(table) if each.action == "compaction"} - set(compactions(table))
-    assert len(base_files(table, ours)) >= moved
+    (own,) = {each.time for each in instants(table) if each.action == "compaction"} - set(compactions(table))
+    assert len(base_files(table, own)) >= moved
 
     upsert(spark, table, 0, 1, "next")
 
-    assert compactions(table)[-1] == ours
-    assert len(base_files(table, ours)) == len(plan_of(table, ours).operations)
+    assert compactions(table)[-1] == own
+    assert len(base_files(table, own)) == len(plan_of(table, own).operations)
     rows = values(table, **WITHOUT_METADATA)
     assert values(table) == rows
     compact_metadata(table.path, FaultyStorage(), processes)
@@ -251,13 +251,13 @@ def test_hudi_cleans_where_we_stopped(
     monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     table = twins.by_us.copy_to(tmp_path / "table")
     assert clean_metadata(table.path, LocalStorage()) is not None
-    ours, before = len(cleans(table)), data_files(table)
+    own, before = len(cleans(table)), data_files(table)
     for number in range(28):
         upsert(spark, table, number, number + 1, "next", **(COMPACTS_METADATA if number % 5 == 2 else LEAVES_METADATA))
 
-    assert len(cleans(table)) > ours
+    assert len(cleans(table)) > own
     deleted = {
-        f"{path}/{name}" for of in cleans(table)[ours:] for path, each in of.partitions.items() for name in each.deleted
+        f"{path}/{name}" for of in cleans(table)[own:] for path, each in of.partitions.items() for name in each.deleted
     }
     assert deleted & before
     assert not deleted & data_files(table)

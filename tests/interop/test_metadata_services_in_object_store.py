@@ -92,9 +92,9 @@ def test_hudi_reads_it_and_goes_on(service: Service, spark: SparkSession, tmp_pa
     assert story.run() is not None
     story.check()
     story.upsert("k1", "index", **LEAVES_METADATA, **{"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"})
-    ours = compactions(story.check().path)
+    own = compactions(story.check().path)
     story.upsert("k2", "simple", **COMPACTS_METADATA)
-    assert len(compactions(story.check().path)) == len(ours) + 1
+    assert len(compactions(story.check().path)) == len(own) + 1
 
 
 @pytest.mark.parametrize(

@@ -154,53 +154,53 @@ def test_column_statistics_of_a_base_file(served: Served):
 
 def test_bloom_filter_of_a_base_file(served: Served):
     """Type and text are those of the footer."""
-    theirs = served.written(served.instants["full"], "bloom_filters").records
-    assert len(theirs) == len(PARTITIONS)
+    hudis = served.written(served.instants["full"], "bloom_filters").records
+    assert len(hudis) == len(PARTITIONS)
     for path in base_files(served):
         with path.open("rb") as file:
             found = read_bloom_filter(file, file_name=path.name)
         assert found is not None
-        ours = BloomFilterRecord(type_code=found[0], timestamp=served.instants["full"], bloom_filter=found[1])
-        assert theirs[bloom_filter_key(path.parent.name, path.name)] == ours
+        own = BloomFilterRecord(type_code=found[0], timestamp=served.instants["full"], bloom_filter=found[1])
+        assert hudis[bloom_filter_key(path.parent.name, path.name)] == own
 
 
 def test_column_statistics_of_our_base_file(spark: SparkSession, served: Served, tmp_path: Path):
     """Hudi's own code says the same of a file that we wrote, but for the three columns."""
-    source, ours = base_files(served)[1], tmp_path / "ours.parquet"
+    source, own = base_files(served)[1], tmp_path / "ours.parquet"
     schema = table_schema(served.schema)
-    with source.open("rb") as file, ours.open("wb") as sink:
-        writer = BaseFileWriter(sink, schema, file_name=ours.name)
+    with source.open("rb") as file, own.open("wb") as sink:
+        writer = BaseFileWriter(sink, schema, file_name=own.name)
         for batch in open_base_file(file, schema, name=source.name):
             writer.write(batch)
         writer.close()
 
-    theirs = hudi_reads(spark, ours, [*served.columns])
-    for record in ours_of(served, ours):
-        found = theirs.pop(str(record.column))
+    hudis = hudi_reads(spark, own, [*served.columns])
+    for record in own_of(served, own):
+        found = hudis.pop(str(record.column))
         assert found["sizes"] == (record.total_size, record.total_uncompressed_size)
         if record.column not in KNOWN_BETTER:
             ends = tuple(plain(value, record.value_type) for value in (record.min_value, record.max_value))
             assert (found["ends"], found["counts"]) == (ends, (record.value_count, record.null_count)), record.column
-    assert not theirs
+    assert not hudis
 
 
 def test_where_we_know_better(served: Served):
     """NaN, texts that Parquet keeps no range of, bytes from 0x80: each value of the file lies within our range."""
-    theirs = served.column_stats(served.instants["full"])
+    hudis = served.column_stats(served.instants["full"])
     for path in base_files(served):
         table = pq.read_table(path, columns=[*KNOWN_BETTER])
-        ours = {record.column: record for record in ours_of(served, path)}
+        own = {record.column: record for record in own_of(served, path)}
         for column in KNOWN_BETTER:
             values = table.column(column)
-            assert ours[column].null_count == values.null_count == 0
+            assert own[column].null_count == values.null_count == 0
             is_nan = pc.is_nan(values) if column == "with_nan" else None
             if is_nan is not None:
-                assert (ours[column].max_value != ours[column].max_value) == pc.any(is_nan).as_py()
+                assert (own[column].max_value != own[column].max_value) == pc.any(is_nan).as_py()
                 values = values.filter(pc.invert(is_nan))
             smallest, largest = pc.min(values).as_py(), pc.max(values).as_py()
-            assert ours[column].min_value <= smallest
-            assert not ours[column].max_value < largest
-        hudi = theirs[column_stats_key("long_text", path.parent.name, path.name)]
+            assert own[column].min_value <= smallest
+            assert not own[column].max_value < largest
+        hudi = hudis[column_stats_key("long_text", path.parent.name, path.name)]
         assert (hudi.null_count, hudi.value_count) == (table.num_rows, table.num_rows), "Hudi says: nothing but nulls"
 
 
@@ -210,29 +210,29 @@ def test_column_statistics_of_a_log_file(served: Served):
     But for the commit time: Hudi's log compaction gives its rows the time of its own instant, ours keeps theirs. And
     Hudi keeps a text of 5,000 characters whole where we cut it.
     """
-    theirs = served.column_stats(served.instants["log"])
-    ours = {
+    hudis = served.column_stats(served.instants["log"])
+    own = {
         column_stats_key(str(record.column), partition, str(record.file_name)): record
         for partition in PARTITIONS
         for record in log_stats_of(served, partition)
     }
-    assert_equal(ours, theirs, but=("_hoodie_commit_time", "high_bytes", "long_text"))
-    for key, hudi in theirs.items():
+    assert_equal(own, hudis, but=("_hoodie_commit_time", "high_bytes", "long_text"))
+    for key, hudi in hudis.items():
         if hudi.column == "high_bytes":
-            assert hudi.min_value > ours[key].min_value and hudi.max_value < ours[key].max_value, "Hudi: 0x80 < 0x7f"
-    assert {(record.total_size, record.total_uncompressed_size) for record in theirs.values()} == {(0, 0)}
+            assert hudi.min_value > own[key].min_value and hudi.max_value < own[key].max_value, "Hudi: 0x80 < 0x7f"
+    assert {(record.total_size, record.total_uncompressed_size) for record in hudis.values()} == {(0, 0)}
 
 
 def test_a_log_of_deletes_alone(served: Served):
     """It has records without type, range and rows."""
     (_, _, deletes) = sorted({instant_of(name) for name in served.files("p0")})[:3]
-    theirs = served.column_stats(deletes)
-    ours = {}
+    hudis = served.column_stats(deletes)
+    own = {}
     for partition in PARTITIONS:
         (name,) = [name for name in served.files(partition) if instant_of(name) == deletes]
         for record in log_column_stats(name, {}, columns=served.columns, version=served.version):
-            ours[column_stats_key(str(record.column), partition, name)] = record
-    assert_equal(ours, theirs)
+            own[column_stats_key(str(record.column), partition, name)] = record
+    assert_equal(own, hudis)
 
 
 def test_a_log_compaction_in_the_other_partitions(served: Served):
@@ -254,8 +254,8 @@ def test_partition_statistics(served: Served, service: str):
     into a file group whose compaction is pending all that was there before; with the compaction the new base file and
     the logs since."""
     instant = served.instants[service]
-    theirs = served.partition_stats(instant)
-    ours = {}
+    hudis = served.partition_stats(instant)
+    own = {}
     for partition in PARTITIONS:
         files = served.files(partition, before=served.instants["upsert"])
         if service == "log":
@@ -268,9 +268,9 @@ def test_partition_statistics(served: Served, service: str):
         for record in partition_stats(
             partition, files, served.column_stats().values(), columns=served.columns, version=served.version
         ):
-            ours[partition_stats_key(str(record.column), partition)] = record
-    assert_equal(ours, theirs, but=("high_bytes",))
-    assert {record.is_tight for record in theirs.values()} == {True}
+            own[partition_stats_key(str(record.column), partition)] = record
+    assert_equal(own, hudis, but=("high_bytes",))
+    assert {record.is_tight for record in hudis.values()} == {True}
 
 
 @pytest.mark.wide
@@ -291,37 +291,37 @@ def test_statistics_of_version_1(tmp_path: Path):
     served = Served(tmp_path / "table", {"full": (tmp_path / "instant").read_text()}, StatsVersion.V1)
 
     assert_base_files_equal(served)
-    theirs = served.partition_stats(served.instants["full"])
-    ours = {}
+    hudis = served.partition_stats(served.instants["full"])
+    own = {}
     for path in base_files(served):
         stats = served.column_stats(served.instants["full"]).values()
         columns = served.columns
         for record in partition_stats(path.parent.name, [path.name], stats, columns=columns, version=served.version):
-            ours[partition_stats_key(str(record.column), path.parent.name)] = record
-    assert_equal(ours, theirs)
+            own[partition_stats_key(str(record.column), path.parent.name)] = record
+    assert_equal(own, hudis)
 
 
 def assert_base_files_equal(served: Served) -> None:
-    theirs = served.column_stats(served.instants["full"])
-    ours = {}
+    hudis = served.column_stats(served.instants["full"])
+    own = {}
     for path in base_files(served):
         assert pq.read_metadata(path).num_row_groups > 1
-        for record in ours_of(served, path):
-            ours[column_stats_key(str(record.column), path.parent.name, path.name)] = record
-    assert_equal(ours, theirs, but=KNOWN_BETTER)
-    for key in ours:
-        assert ours[key].total_size == theirs[key].total_size
-        assert ours[key].value_count == theirs[key].value_count
+        for record in own_of(served, path):
+            own[column_stats_key(str(record.column), path.parent.name, path.name)] = record
+    assert_equal(own, hudis, but=KNOWN_BETTER)
+    for key in own:
+        assert own[key].total_size == hudis[key].total_size
+        assert own[key].value_count == hudis[key].value_count
 
 
 def assert_equal(
-    ours: Mapping[str, StatsRecord], theirs: Mapping[str, StatsRecord], *, but: tuple[str, ...] = ()
+    own: Mapping[str, StatsRecord], hudis: Mapping[str, StatsRecord], *, but: tuple[str, ...] = ()
 ) -> None:
     """The same keys, and under each the same in every field; of the columns `but` their ranges are not compared."""
-    assert ours.keys() == theirs.keys()
-    for key, record in theirs.items():
+    assert own.keys() == hudis.keys()
+    for key, record in hudis.items():
         if record.column not in but:
-            assert comparable(ours[key]) == comparable(record)
+            assert comparable(own[key]) == comparable(record)
 
 
 def comparable(record: StatsRecord) -> StatsRecord:
@@ -336,7 +336,7 @@ def base_files(served: Served) -> list[Path]:
     return found
 
 
-def ours_of(served: Served, path: Path) -> list[ColumnStatsRecord]:
+def own_of(served: Served, path: Path) -> list[ColumnStatsRecord]:
     with path.open("rb") as file:
         return read_column_stats(file, served.columns, file_name=path.name, version=served.version)
 

@@ -139,7 +139,7 @@ def test_every_record_is_understood_and_written_alike(any_table: Table):
         else:
             # No meta column, then those that a base file leaves empty: what follows them must agree.
             assert entry.value == again or entry.value.endswith(again[5:]), (entry.file, entry.key)
-            assert entry.codec.decode(again, "ours") == entry.record
+            assert entry.codec.decode(again, "own") == entry.record
 
 
 def head_of(log: Path) -> tuple[object, ...]:
@@ -150,19 +150,19 @@ def head_of(log: Path) -> tuple[object, ...]:
     return block.type, block.headers, block.content_offset, block.offset
 
 
-def test_a_log_file_of_ours_is_hudis(any_table: Table, tmp_path: Path):
+def test_a_log_file_of_lakeward_is_hudis(any_table: Table, tmp_path: Path):
     """The same entries with the same schema and instant give the same block but for the HFile's own choices."""
     for log in sorted({entry.file for entry in any_table.entries if entry.in_log}):
         entries = [entry for entry in any_table.entries if entry.file == log]
         instant = log.name.split("_")[1].partition(".")[0]
-        ours = tmp_path / log.name
-        with ours.open("wb") as sink:
+        own = tmp_path / log.name
+        with own.open("wb") as sink:
             pairs = ((entry.key, entry.codec.encode(entry.record)) for entry in entries)
             stats = write_metadata_log(sink, instant=instant, schema_json=entries[0].codec.schema_json, entries=pairs)
-        assert (stats.entries, stats.size_bytes) == (len(entries), ours.stat().st_size)
-        assert head_of(ours) == head_of(log)
-        with ours.open("rb") as file:
-            (block,) = metadata_blocks(file, stats.size_bytes, "ours")
+        assert (stats.entries, stats.size_bytes) == (len(entries), own.stat().st_size)
+        assert head_of(own) == head_of(log)
+        with own.open("rb") as file:
+            (block,) = metadata_blocks(file, stats.size_bytes, "own")
             assert not isinstance(block, CorruptBlock) and block.hfile is not None
             assert list(block.hfile.entries()) == [(entry.key.encode(), entry.value) for entry in entries]
 

@@ -49,7 +49,7 @@ def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pyte
     by_hudi = HudiTable(spark, table_with_metadata, SHAPE).copy_to(folder / "hudi")
     instant = by_hudi.schedule_compaction()
     scheduled = by_hudi.copy_to(folder / "scheduled")
-    by_us = by_hudi.copy_to(folder / "ours")
+    by_us = by_hudi.copy_to(folder / "own")
     by_hudi.compact_pending(instant)
     printed = compact(by_us)
     assert [plan["instant"] for plan in printed["compactions"]] == [instant]
@@ -60,10 +60,10 @@ def test_records_are_hudis(twins: Twins):
     """Every partition has the same keys and records, but for what the files themselves differ in: names, sizes, the
     bits of bloom filters."""
     for partition in PARTITIONS:
-        theirs, ours = (
+        hudis, own = (
             comparable_records(table.path, twins.instant, partition) for table in (twins.by_hudi, twins.by_us)
         )
-        assert ours == theirs, partition
+        assert own == hudis, partition
     assert len(written_records(twins.by_us.path, twins.instant, "column_stats")) == 51
     assert written_records(twins.by_us.path, twins.instant, "record_index") == {}
 
@@ -71,8 +71,8 @@ def test_records_are_hudis(twins: Twins):
 def test_files_and_commit_are_hudis(twins: Twins):
     """One log file for each file group with records, in the commit with its size and count; complete before the data
     table's commit."""
-    theirs, ours = (shape_of(table, twins.instant) for table in (twins.by_hudi, twins.by_us))
-    assert ours["files"] == theirs["files"]
+    hudis, own = (shape_of(table, twins.instant) for table in (twins.by_hudi, twins.by_us))
+    assert own["files"] == hudis["files"]
     (metadata,) = completed(twins.by_us.path / ".hoodie" / "metadata", twins.instant)
     (data,) = completed(twins.by_us.path, twins.instant)
     assert twins.instant < metadata < data
@@ -81,14 +81,14 @@ def test_files_and_commit_are_hudis(twins: Twins):
 def test_queries_with_and_without_it(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Hudi reads the same rows by the metadata table, without it, and from its own compaction; and our reader of the
     metadata table, Hudi's and the storage agree."""
-    theirs, ours = twins.by_hudi, twins.by_us
-    rows = theirs.snapshot()
+    hudis, own = twins.by_hudi, twins.by_us
+    rows = hudis.snapshot()
     assert len(rows) == len(KEYS)
-    assert ours.snapshot() == rows
-    assert ours.snapshot(**WITHOUT_METADATA) == rows
+    assert own.snapshot() == rows
+    assert own.snapshot(**WITHOUT_METADATA) == rows
     optimized = {"hoodie.datasource.query.type": "read_optimized"}
-    assert ours.snapshot(**optimized) == ours.snapshot(**optimized, **WITHOUT_METADATA) == theirs.read_optimized()
-    assert_as_hudi_sees_it(spark, ours.path, tmp_path)
+    assert own.snapshot(**optimized) == own.snapshot(**optimized, **WITHOUT_METADATA) == hudis.read_optimized()
+    assert_as_hudi_sees_it(spark, own.path, tmp_path)
 
 
 @pytest.mark.parametrize("condition", ["small >= 3499", "day = date'1970-01-04'"])
@@ -103,11 +103,11 @@ def test_what_hudi_left_is_rolled_back(spark: SparkSession, twins: Twins, tmp_pa
     table = twins.by_hudi.copy_to(tmp_path / "table")
     (commit,) = (table.path / ".hoodie" / "timeline").glob(f"{twins.instant}_*.commit")
     commit.unlink()
-    theirs, files = (read(table.path, twins.instant, "column_stats") for read in (comparable_records, written_records))
+    hudis, files = (read(table.path, twins.instant, "column_stats") for read in (comparable_records, written_records))
 
     assert [plan["instant"] for plan in compact(table)["compactions"]] == [twins.instant]
 
-    assert comparable_records(table.path, twins.instant, "column_stats") == theirs
+    assert comparable_records(table.path, twins.instant, "column_stats") == hudis
     assert written_records(table.path, twins.instant, "column_stats").keys().isdisjoint(files)
     assert len(completed(table.path / ".hoodie" / "metadata", twins.instant)) == 1
     assert table.snapshot() == twins.by_us.snapshot()
@@ -193,12 +193,12 @@ def test_hudi_rolls_back_what_we_left(spark: SparkSession, twins: Twins, tmp_pat
         compact_in_process(table.path, FaultyStorage(Fault(FaultKind.KILL, committed)), ScriptedProcesses())
     (table.path / ".hoodie" / "lock").unlink()
     os.utime(table.path / ".hoodie" / ".heartbeat" / twins.instant, (0, 0))
-    ours = set((table.path / ".hoodie" / "metadata").glob(f"*/.*_{twins.instant}.log.*"))
-    assert len(ours) > 4 and completed(table.path / ".hoodie" / "metadata", twins.instant)
+    own = set((table.path / ".hoodie" / "metadata").glob(f"*/.*_{twins.instant}.log.*"))
+    assert len(own) > 4 and completed(table.path / ".hoodie" / "metadata", twins.instant)
 
     table.compact_pending(twins.instant)
 
-    assert not [path for path in ours if path.exists()]
+    assert not [path for path in own if path.exists()]
     assert len(completed(table.path / ".hoodie" / "metadata", twins.instant)) == 1
     assert table.snapshot() == table.snapshot(**WITHOUT_METADATA) == twins.by_us.snapshot()
 

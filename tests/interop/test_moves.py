@@ -96,17 +96,17 @@ def test_the_same_as_hudi(
         merge_mode=mode,
         ordering_fields="ts" if by_event_time else "",
     )
-    theirs = HudiTable(spark, tmp_path / "theirs", shape)
-    theirs.write(frame(spark, FIRST, 0), "upsert")
-    ours = theirs.copy_to(tmp_path / "ours")
+    hudis = HudiTable(spark, tmp_path / "hudis", shape)
+    hudis.write(frame(spark, FIRST, 0), "upsert")
+    own = hudis.copy_to(tmp_path / "own")
     for number, (operation, rows) in enumerate(STEPS, 1):
         if not by_event_time:
             rows = [row for row in rows if row[0] not in ("k4", "k5", "k20") or operation == "delete"]
-        theirs.write(frame(spark, rows, number), operation)
+        hudis.write(frame(spark, rows, number), operation)
         if number == len(STEPS):
             lakeward.write.write(
                 frame(spark, rows, number),
-                str(ours.path),
+                str(own.path),
                 operation=operation,
                 writers_stopped=True,
                 index=INDEXES[index],
@@ -115,14 +115,14 @@ def test_the_same_as_hudi(
             )
         else:
             how = {"index": INDEXES[index], "moves_rows": moves, "sizes": FileSizes(small_file=0)}
-            write(ours.path, batch(rows, number), operation, clock=SystemClock(), **how)
-        assert where(ours) == where(theirs), (number, operation)
-    for table in (theirs, ours):
+            write(own.path, batch(rows, number), operation, clock=SystemClock(), **how)
+        assert where(own) == where(hudis), (number, operation)
+    for table in (hudis, own):
         table.write(frame(spark, LAST, 9), "upsert")
-    found = where(ours)
-    assert found == where(theirs)
+    found = where(own)
+    assert found == where(hudis)
     assert len({row[0] for row in found}) == len(found), "each key once"
-    exit_code, report = command("verify", str(ours.path), "--all")
+    exit_code, report = command("verify", str(own.path), "--all")
     assert exit_code == 0, report
 
 

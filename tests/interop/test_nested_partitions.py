@@ -87,8 +87,8 @@ def test_they_are_written(nested: HudiTable, tmp_path: Path):
     table = nested.copy_to(tmp_path / "table")
     expected = updated()
 
-    write(table, tmp_path, "upsert", [("k1", 3, "p1/x", "ours"), ("m", 3, "p1/x/y", "ours")])
-    expected |= {"k1": ("k1", 3, "p1/x", "ours"), "m": ("m", 3, "p1/x/y", "ours")}
+    write(table, tmp_path, "upsert", [("k1", 3, "p1/x", "own"), ("m", 3, "p1/x/y", "own")])
+    expected |= {"k1": ("k1", 3, "p1/x", "own"), "m": ("m", 3, "p1/x/y", "own")}
     assert read(table) == sorted(expected.values())
 
     write(table, tmp_path, "delete", [("k5", 9, "p1/x", "")])
@@ -101,8 +101,8 @@ def test_they_are_written(nested: HudiTable, tmp_path: Path):
     assert exit_code == 0, printed
     assert "p1/x" in str(printed)
 
-    table.write(frame(table._spark, [("k2", 4, "p1/x/y", "theirs")]), "upsert")
-    expected["k2"] = ("k2", 4, "p1/x/y", "theirs")
+    table.write(frame(table._spark, [("k2", 4, "p1/x/y", "hudis")]), "upsert")
+    expected["k2"] = ("k2", 4, "p1/x/y", "hudis")
     assert read(table) == sorted(expected.values())
 
     write(table, tmp_path, "insert_overwrite_table", [("only", 5, "p2", "left")])

@@ -32,16 +32,16 @@ def test_the_lock_is_read_by_both(spark: SparkSession) -> None:
     jvm: Any = spark._jvm
     lock_file = getattr(jvm, f"{MODELS}.StorageLockFile")
     for expired in (True, False):
-        ours = LockFile(expired, 1795233779625, "0d3adf46-8bb1-4b0f-9a43-fb0b1c4d7a11", Processes().new_owner())
-        theirs = lock_file.createFromStream(jvm.java.io.ByteArrayInputStream(ours.to_json()), "etag")
-        assert (theirs.isExpired(), theirs.getValidUntilMs(), theirs.getOwner()) == (
-            ours.expired,
-            ours.valid_until_ms,
-            ours.owner,
+        own = LockFile(expired, 1795233779625, "0d3adf46-8bb1-4b0f-9a43-fb0b1c4d7a11", Processes().new_owner())
+        hudis = lock_file.createFromStream(jvm.java.io.ByteArrayInputStream(own.to_json()), "etag")
+        assert (hudis.isExpired(), hudis.getValidUntilMs(), hudis.getOwner()) == (
+            own.expired,
+            own.valid_until_ms,
+            own.owner,
         )
-        data = getattr(jvm, f"{MODELS}.StorageLockData")(expired, ours.valid_until_ms, ours.owner)
+        data = getattr(jvm, f"{MODELS}.StorageLockData")(expired, own.valid_until_ms, own.owner)
         written = bytes(lock_file.toByteArray(data))
-        assert parse_lock_file(written, path="x") == LockFile(expired, ours.valid_until_ms, ours.owner)
+        assert parse_lock_file(written, path="x") == LockFile(expired, own.valid_until_ms, own.owner)
 
 
 @pytest.mark.turns

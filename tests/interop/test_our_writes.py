@@ -88,7 +88,7 @@ KINDS: dict[str, Kind] = {
     "mor-buckets-complex": Kind("MERGE_ON_READ", {**BUCKETS, "key_fields": "id,part"}, METADATA),
     "cow-commit-time-hive": Kind("COPY_ON_WRITE", {**COMMIT_TIME, "hive_style": True}),
 }
-DEFAULT = (("mor-buckets", "ours"), ("cow", "theirs"))
+DEFAULT = (("mor-buckets", "own"), ("cow", "hudis"))
 """CI runs one of these, the next commits the other."""
 
 
@@ -114,7 +114,7 @@ class Turns:
         assert exit_code == 0, printed
         return printed
 
-    def ours(self, operation: str, rows: Rows) -> dict[str, Any]:
+    def own(self, operation: str, rows: Rows) -> dict[str, Any]:
         made = self.kind.of_hudi
         index = ["--buckets", str(made.buckets)] if made.index == "BUCKET" else []
         exit_code, printed = command(
@@ -132,7 +132,7 @@ class Turns:
         self.learn(operation, rows)
         return printed
 
-    def ours_on_spark(self, operation: str, rows: Rows) -> None:
+    def own_on_spark(self, operation: str, rows: Rows) -> None:
         """From Python, out of a data frame."""
         made = self.kind.of_hudi
         report = lakeward.write.write(
@@ -145,7 +145,7 @@ class Turns:
         assert report.files
         self.learn(operation, rows)
 
-    def theirs(self, operation: str, rows: Rows) -> None:
+    def hudis(self, operation: str, rows: Rows) -> None:
         options = {"hoodie.datasource.write.table.type": self.kind.table_type, **self.kind.options}
         self.table.write(self.frame(rows), operation, **{"hoodie.parquet.small.file.limit": "104857600", **options})
         self.learn(operation, rows)
@@ -188,7 +188,7 @@ class Turns:
 
 
 def parameters() -> list[object]:
-    pairs = [(name, first) for name in KINDS for first in ("ours", "theirs")]
+    pairs = [(name, first) for name in KINDS for first in ("own", "hudis")]
     in_ci = spread(DEFAULT, least=1)
     marks = {pair: () if pair in in_ci else pytest.mark.wide for pair in pairs}
     return [pytest.param(*pair, marks=marks[pair], id="-".join(pair)) for pair in pairs]
@@ -202,23 +202,23 @@ def test_they_take_turns(spark: SparkSession, tmp_path: Path, name: str, first: 
     p0, p1, p2 = kind.partitions
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
     beginning: Rows = {f"k{n}": (1, (p0, p1)[n % 2], first) for n in range(8)}
-    if first == "ours":
+    if first == "own":
         turns.create()
-        turns.ours("upsert", beginning)
+        turns.own("upsert", beginning)
     else:
-        turns.theirs("upsert", beginning)
-    printed = turns.ours("upsert", {f"k{n}": (2, (p0, p1)[n % 2], "ours") for n in range(4, 12)})
+        turns.hudis("upsert", beginning)
+    printed = turns.own("upsert", {f"k{n}": (2, (p0, p1)[n % 2], "own") for n in range(4, 12)})
     assert printed["inserted"] + printed["updated"] == 8
     turns.check()
-    turns.theirs("upsert", {f"k{n}": (3, (p0, p1)[n % 2], "again") for n in range(6, 14)})
-    turns.ours_on_spark("upsert", {"k7": (1, p1, "late"), "k12": (4, p0, "new"), "k20": (4, p0, "new")})
-    turns.ours("delete", {"k0": (0, p0, ""), "k5": (0, p1, "")})
+    turns.hudis("upsert", {f"k{n}": (3, (p0, p1)[n % 2], "again") for n in range(6, 14)})
+    turns.own_on_spark("upsert", {"k7": (1, p1, "late"), "k12": (4, p0, "new"), "k20": (4, p0, "new")})
+    turns.own("delete", {"k0": (0, p0, ""), "k5": (0, p1, "")})
     assert turns.goes_to(10)["steps"][-1]["step"] == "properties" == turns.goes_to(9)["steps"][-1]["step"]
     turns.check()
-    turns.theirs("delete", {"k20": (5, p0, "")})
-    turns.ours("upsert", {"k21": (5, p1, "first"), "k22": (5, p2, "of a new partition")})
-    turns.ours("insert_overwrite", {"k1": (6, p1, "alone")})
-    turns.theirs("upsert", {"k1": (7, p1, "theirs"), "k23": (7, p2, "theirs")})
+    turns.hudis("delete", {"k20": (5, p0, "")})
+    turns.own("upsert", {"k21": (5, p1, "first"), "k22": (5, p2, "of a new partition")})
+    turns.own("insert_overwrite", {"k1": (6, p1, "alone")})
+    turns.hudis("upsert", {"k1": (7, p1, "hudis"), "k23": (7, p2, "hudis")})
     turns.check()
     if kind.table_type == "MERGE_ON_READ":
         assert compact(turns.table)["compactions"]
@@ -245,18 +245,18 @@ def test_hudi_rolls_back_cleans_and_archives_what_we_wrote(spark: SparkSession, 
     kind = KINDS[name]
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
     turns.create()
-    turns.ours("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
+    turns.own("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
     before = dict(turns.rows)
-    gone = turns.ours("upsert", {"k1": (2, "p1", "gone"), "k50": (2, "p2", "gone")})
+    gone = turns.own("upsert", {"k1": (2, "p1", "gone"), "k50": (2, "p2", "gone")})
     called = f"{name.replace('-', '_')}_back"
     spark.sql(f"CREATE TABLE {called} USING hudi LOCATION '{turns.table.path}'")
     spark.sql(f"CALL rollback_to_instant(table => '{called}', instant_time => '{gone['instant']}')")
     turns.rows.clear()
     turns.rows.update(before)
     turns.check()
-    turns.ours("insert_overwrite", {"k1": (2, "p1", "alone")})
+    turns.own("insert_overwrite", {"k1": (2, "p1", "alone")})
     turns.rows.clear()
-    turns.ours("insert_overwrite_table", {"k1": (3, "p1", "all"), "k2": (3, "p0", "all")})
+    turns.own("insert_overwrite_table", {"k1": (3, "p1", "all"), "k2": (3, "p0", "all")})
     partition = "part=p0" if kind.of_hudi.hive_style else "p0"
     words = ("--operation", "delete_partition", "--partition", partition, "--writers", "stopped")
     exit_code, printed = command("write", str(turns.table.path), *words)
@@ -265,17 +265,17 @@ def test_hudi_rolls_back_cleans_and_archives_what_we_wrote(spark: SparkSession, 
     turns.check()
     options = {"hoodie.datasource.write.table.type": kind.table_type, **kind.options, **SERVICES}
     for n in range(8):
-        rows: Rows = {f"k{100 + n}": (10 + n, "p1", "theirs")}
+        rows: Rows = {f"k{100 + n}": (10 + n, "p1", "hudis")}
         turns.table.write(turns.frame(rows), "upsert", **options)
         turns.rows.update(rows)
     turns.check()
     left = [file.name for file in (turns.table.path / ".hoodie/timeline").iterdir()]
     assert not [name for name in left if name.endswith("replacecommit")]
-    turns.ours("upsert", {"k7": (50, "p0", "once more")})
+    turns.own("upsert", {"k7": (50, "p0", "once more")})
     turns.check()
 
 
-DIED: Rows = {"k1": (2, "p1", "ours"), "k9": (2, "p0", "ours"), "k30": (2, "p5", "ours")}
+DIED: Rows = {"k1": (2, "p1", "own"), "k9": (2, "p0", "own"), "k30": (2, "p5", "own")}
 """An update, a new key, and one in a new partition."""
 
 
@@ -300,13 +300,13 @@ def deaths_of(turns: Turns) -> dict[int, str]:
 
 @pytest.mark.wide
 @pytest.mark.parametrize("name", ["mor-buckets", "mor-record", "cow"])
-def test_hudi_rolls_back_writes_of_ours_that_died(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_hudi_rolls_back_writes_of_lakeward_that_died(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """Hudi's next upsert rolls such a write back, and finds each key where it is, also where the metadata table had its
     commit and the table had not. What was committed stays, though its process died then."""
     kind = KINDS[name]
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
     turns.create()
-    turns.ours("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
+    turns.own("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
     for at, call in (deaths := deaths_of(turns)).items():
         table = turns.table.copy_to(tmp_path / f"{at}")
         with pytest.raises(Killed):
@@ -315,7 +315,7 @@ def test_hudi_rolls_back_writes_of_ours_that_died(spark: SparkSession, tmp_path:
         if not table.pending_instants():
             assert at == max(deaths), "its last step was the commit"
             again.learn("upsert", DIED)
-        again.theirs("upsert", {"k1": (3, "p1", "theirs"), "k10": (3, "p0", "theirs")})
+        again.hudis("upsert", {"k1": (3, "p1", "hudis"), "k10": (3, "p0", "hudis")})
         again.check()
         assert not table.pending_instants(), call
         exit_code, report = command("verify", str(table.path), "--all")

@@ -60,8 +60,8 @@ class Three:
         self.turns = Turns(spark, newest, self.kind, {})
         self.table: OtherTable = older.table(path, replace(shape, options=options))
 
-    def ours(self, operation: str, rows: Rows) -> dict[str, Any]:
-        return self.turns.ours(operation, rows)
+    def own(self, operation: str, rows: Rows) -> dict[str, Any]:
+        return self.turns.own(operation, rows)
 
     def older(self, operation: str, rows: Rows, **options: str) -> None:
         values = ", ".join(f"('{key}', {ts}L, '{part}', '{v}')" for key, (ts, part, v) in rows.items())
@@ -69,7 +69,7 @@ class Three:
         self.turns.learn(operation, rows)
 
     def newest(self, operation: str, rows: Rows) -> None:
-        self.turns.theirs(operation, rows)
+        self.turns.hudis(operation, rows)
 
     def check(self) -> None:
         """Both releases read what the model says, with the metadata table and by listing."""
@@ -78,7 +78,7 @@ class Three:
             self.turns.check_read(self.table.snapshot(**{"hoodie.metadata.enable": metadata}))
 
 
-@pytest.mark.parametrize("first", ["ours", "theirs"])
+@pytest.mark.parametrize("first", ["own", "hudis"])
 @pytest.mark.parametrize("name", KINDS)
 def test_they_take_turns(spark: SparkSession, older: OtherRelease, tmp_path: Path, name: str, first: str) -> None:
     """Commit by commit, on tables that we made and on those of 1.0.2: upserts, late rows, deletes, whole partitions
@@ -87,38 +87,38 @@ def test_they_take_turns(spark: SparkSession, older: OtherRelease, tmp_path: Pat
     nothing."""
     three = Three(spark, older, tmp_path / "t", name)
     beginning: Rows = {f"k{n}": (1, ("p0", "p1")[n % 2], first) for n in range(8)}
-    if first == "ours":
+    if first == "own":
         three.turns.create("--table-version", "8")
-        three.ours("upsert", beginning)
+        three.own("upsert", beginning)
     else:
         three.older("upsert", beginning)
     three.check()
-    three.ours("upsert", {f"k{n}": (2, ("p0", "p1")[n % 2], "ours") for n in range(4, 12)})
+    three.own("upsert", {f"k{n}": (2, ("p0", "p1")[n % 2], "own") for n in range(4, 12)})
     before = dict(three.turns.rows)
-    gone = three.ours("upsert", {"k4": (3, "p0", "gone"), "k50": (3, "p3", "gone")})
+    gone = three.own("upsert", {"k4": (3, "p0", "gone"), "k50": (3, "p3", "gone")})
     three.table.procedure(f"rollback_to_instant(table => '{{table}}', instant_time => '{gone['instant']}')")
     three.turns.rows.clear()
     three.turns.rows.update(before)
     three.older("upsert", {f"k{n}": (3, ("p0", "p1")[n % 2], "older") for n in range(6, 14)})
     three.newest("upsert", {f"k{n}": (4, ("p0", "p1")[n % 2], "newest") for n in range(8, 16)})
-    three.ours("upsert", {"k7": (1, "p1", "late"), "k9": (5, "p1", "ours"), "k20": (5, "p2", "new")})
+    three.own("upsert", {"k7": (1, "p1", "late"), "k9": (5, "p1", "own"), "k20": (5, "p2", "new")})
     three.check()
-    three.ours("delete", {"k0": (0, "p0", ""), "k11": (0, "p1", "")})
+    three.own("delete", {"k0": (0, "p0", ""), "k11": (0, "p1", "")})
     three.older("delete", {"k2": (0, "p0", ""), "k20": (0, "p2", "")})
     # 1.0.2 fails on a row in a log that is behind the delete of its key there, its own, too (ClassCastException).
     back = "k3" if three.kind.table_type == "MERGE_ON_READ" else "k2"
-    three.ours("upsert", {back: (6, ("p0", "p1")[back == "k3"], "back"), "k21": (6, "p2", "new")})
+    three.own("upsert", {back: (6, ("p0", "p1")[back == "k3"], "back"), "k21": (6, "p2", "new")})
     three.check()
-    three.ours("insert_overwrite", {"k1": (7, "p1", "alone")})
+    three.own("insert_overwrite", {"k1": (7, "p1", "alone")})
     three.older("upsert", {"k1": (8, "p1", "older"), "k3": (8, "p1", "again")})
     three.check()
-    three.ours("upsert", {"k1": (9, "p1", "ours"), "k4": (9, "p0", "ours")})
+    three.own("upsert", {"k1": (9, "p1", "own"), "k4": (9, "p0", "own")})
     if three.kind.table_type == "MERGE_ON_READ":
         three.table.compaction("op => 'scheduleAndExecute'")
         three.check()
-        three.ours("upsert", {"k1": (10, "p1", "ours"), "k21": (10, "p2", "ours")})
+        three.own("upsert", {"k1": (10, "p1", "own"), "k21": (10, "p2", "own")})
         three.turns.table.compact()
-    three.ours("bulk_insert", {"k60": (1, "p0", "bulk"), "k61": (1, "p3", "bulk")})
+    three.own("bulk_insert", {"k60": (1, "p0", "bulk"), "k61": (1, "p3", "bulk")})
     three.check()
     three.older("upsert", {"k60": (2, "p0", "older"), "k61": (2, "p3", "older")})
     folder = "part=p3" if three.kind.of_hudi.hive_style else "p3"
@@ -132,28 +132,28 @@ def test_they_take_turns(spark: SparkSession, older: OtherRelease, tmp_path: Pat
     for n in range(8):
         rows: Rows = {"k1": (20 + n, "p1", f"{n}"), f"k{100 + n}": (20 + n, "p1", f"{n}")}
         if n % 3:
-            three.ours("upsert", rows)
+            three.own("upsert", rows)
         else:
             three.older("upsert", rows, **SERVICES)
     three.check()
     left = [path.name for path in (tmp_path / "t/.hoodie/timeline").iterdir()]
     assert not [name for name in left if name.endswith("replacecommit")]
     assert not first_files <= {path.name for path in (tmp_path / "t").glob("*/*.parquet")}
-    three.ours("upsert", {"k4": (50, "p0", "once more")})
+    three.own("upsert", {"k4": (50, "p0", "once more")})
     three.check()
     exit_code, report = lakeward("verify", str(tmp_path / "t"), "--all")
     assert exit_code == 0, report
 
 
 @pytest.mark.parametrize("name", ["mor-record", "cow"])
-def test_it_rolls_back_writes_of_ours_that_died(
+def test_it_rolls_back_writes_of_lakeward_that_died(
     spark: SparkSession, older: OtherRelease, tmp_path: Path, name: str
 ) -> None:
     """1.0.2's next upsert rolls such a write back, and finds each key where it is; also where the metadata table had
     its commit and the table had not."""
     first = Three(spark, older, tmp_path / "t", name)
     first.turns.create("--table-version", "8")
-    first.ours("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
+    first.own("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
     for at, call in (deaths := deaths_of(first.turns)).items():
         path = first.turns.table.copy_to(tmp_path / f"{at}").path
         with pytest.raises(Killed):
@@ -163,7 +163,7 @@ def test_it_rolls_back_writes_of_ours_that_died(
         if not three.turns.table.pending_instants():
             assert at == max(deaths), "its last step was the commit"
             three.turns.learn("upsert", DIED)
-        three.older("upsert", {"k1": (3, "p1", "theirs"), "k10": (3, "p0", "theirs")})
+        three.older("upsert", {"k1": (3, "p1", "hudis"), "k10": (3, "p0", "hudis")})
         three.check()
         assert not three.turns.table.pending_instants(), call
         exit_code, report = lakeward("verify", str(path), "--all")

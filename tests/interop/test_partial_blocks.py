@@ -55,7 +55,7 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
     """Partial rows over a base file, over one another, over and under full rows, under deletes; FULL twice, the second
     time over a base file of Lakeward, beside a copy that Hudi compacts."""
     chance = random.Random(f"{mode} {log_format}")
-    ours, theirs = (f"{each}_{mode[:5]}_{log_format}".lower() for each in ("ours", "theirs"))
+    own, hudis = (f"{each}_{mode[:5]}_{log_format}".lower() for each in ("own", "hudis"))
     spark.sql(f"SET hoodie.logfile.data.block.format={log_format}")
     spark.sql("SET hoodie.spark.sql.merge.into.partial.updates=true")
     # Where it writes a small base file again, 1.2.0 puts such rows into the places of whole ones, or fails.
@@ -65,24 +65,22 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
         f"'{name}' = '{value}'" for name, value in OPTIONS.items()
     )
     columns = ", ".join(f"{name} {kind}" for name, kind in {"id": "string", "ts": "bigint", **COLUMNS}.items())
-    shape = TableShape(
-        ordering_fields="ts" if mode[0] == "E" else "", merge_mode=mode, log_format=log_format, name=ours
-    )
-    table = HudiTable(spark, tmp_path / ours, shape)
+    shape = TableShape(ordering_fields="ts" if mode[0] == "E" else "", merge_mode=mode, log_format=log_format, name=own)
+    table = HudiTable(spark, tmp_path / own, shape)
     try:
-        spark.sql(f"CREATE TABLE {ours} ({columns}) USING hudi TBLPROPERTIES ({properties}) LOCATION '{table.path}'")
+        spark.sql(f"CREATE TABLE {own} ({columns}) USING hudi TBLPROPERTIES ({properties}) LOCATION '{table.path}'")
         first = ", ".join(
             f"('{key}', 10, '{key}', 1, 1.0, named_struct('a', 1, 'b', '{key}'))" for key in "abcdefghijklmnop"
         )
-        spark.sql(f"INSERT INTO {ours} VALUES {first}")
+        spark.sql(f"INSERT INTO {own} VALUES {first}")
         for tick in (11, 12):
-            merge_into(spark, [ours], chance, tick)
-        spark.sql(f"UPDATE {ours} SET name = 'whole', ts = 13 WHERE id IN ('c', 'd', 'e')")
+            merge_into(spark, [own], chance, tick)
+        spark.sql(f"UPDATE {own} SET name = 'whole', ts = 13 WHERE id IN ('c', 'd', 'e')")
         for tick in (14, 15):
-            merge_into(spark, [ours], chance, tick)
-        spark.sql(f"DELETE FROM {ours} WHERE id IN ('a', 'b', 'c')")
+            merge_into(spark, [own], chance, tick)
+        spark.sql(f"DELETE FROM {own} WHERE id IN ('a', 'b', 'c')")
         before = table.snapshot()
-        twin = table.copy_to(tmp_path / theirs)
+        twin = table.copy_to(tmp_path / hudis)
 
         code, plan = lakeward("explain", str(table.path), "--type", "log")
         assert code == 0 and '"choice": "LOG"' not in str(plan).replace("'", '"'), plan
@@ -90,9 +88,9 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
         hudi_compacts(twin)
 
         assert table.snapshot() == table.read_optimized() == twin.snapshot() == before
-        spark.sql(f"CREATE TABLE {theirs} USING hudi LOCATION '{twin.path}'")
+        spark.sql(f"CREATE TABLE {hudis} USING hudi LOCATION '{twin.path}'")
         for tick in (17, 18, 19):
-            merge_into(spark, [ours, theirs], chance, tick)
+            merge_into(spark, [own, hudis], chance, tick)
         before = table.snapshot()
         assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
         code, result = lakeward("verify", str(table.path))
@@ -103,5 +101,5 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
         spark.sql("RESET hoodie.logfile.data.block.format")
         spark.sql("RESET hoodie.spark.sql.merge.into.partial.updates")
         spark.sql("RESET hoodie.parquet.small.file.limit")
-        for name in (ours, theirs):
+        for name in (own, hudis):
             spark.sql(f"DROP TABLE IF EXISTS {name}")

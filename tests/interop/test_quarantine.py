@@ -136,9 +136,9 @@ def test_hudi_sees_no_quarantine_and_goes_back_in_time_after_an_undo(
     for way in ways:
         assert values(table, second, **way) == before
     table.compact()
-    ours = set(completed_cleans(table.path))
+    own = set(completed_cleans(table.path))
     write(spark, table, 5, **CLEANS)
-    assert set(completed_cleans(table.path)) - ours, "Hudi cleaned"
+    assert set(completed_cleans(table.path)) - own, "Hudi cleaned"
     assert not taken & data_files(table.path), "it took what had come back, as if we had never been"
     verify(table)
     for way in ways:

@@ -155,8 +155,8 @@ def test_a_slice_by_chance(number: int, spark: SparkSession, tmp_path: Path, mon
             assert repr(again.to_pylist()) == repr(rows.to_pylist()), (memory_bytes, batch_rows)
             assert replace(others, merged_by=counts.merged_by) == counts
         pq.write_table(rows, tmp_path / "rows.parquet")
-        ours = spark.read.parquet(str(tmp_path / "rows.parquet")).select(table.frame().columns)
-        assert table.formatted(ours) == expected
+        own = spark.read.parquet(str(tmp_path / "rows.parquet")).select(table.frame().columns)
+        assert table.formatted(own) == expected
         compact(table)
         assert table.read_optimized() == table.snapshot() == expected
     except BaseException as error:

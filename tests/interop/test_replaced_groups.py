@@ -80,30 +80,30 @@ def new_files(table: HudiTable, before: HudiTable) -> set[str]:
 def test_the_plan_ends_without_what_was_replaced(spark: SparkSession, overwritten: HudiTable, tmp_path: Path) -> None:
     """Hudi writes a base file into the replaced group, we do not; every reader sees the same rows by both, now and as
     of every commit before, and after ours Hudi upserts, compacts and cleans."""
-    theirs, ours = (overwritten.copy_to(tmp_path / name) for name in ("theirs", "ours"))
+    hudis, own = (overwritten.copy_to(tmp_path / name) for name in ("hudis", "own"))
     (instant,) = overwritten.pending_instants()
     before = overwritten.snapshot()
     commits = [requested for requested, _ in overwritten.completed_instants()]
     earlier = [overwritten.as_of(commit) for commit in commits]
 
-    theirs.compact_pending(instant)
-    printed = compact(ours)
+    hudis.compact_pending(instant)
+    printed = compact(own)
 
     (plan,) = [each for each in printed["compactions"] if each["instant"] == instant]
     assert [each["partition_path"] for each in plan["dropped"]] == ["p1"]
     assert "was replaced by" in plan["dropped"][0]["why"]
-    assert "p1" in new_files(theirs, overwritten) and "p1" not in new_files(ours, overwritten)
-    assert instant not in ours.pending_instants()
-    for table in (theirs, ours):
+    assert "p1" in new_files(hudis, overwritten) and "p1" not in new_files(own, overwritten)
+    assert instant not in own.pending_instants()
+    for table in (hudis, own):
         check(table, before)
         assert [table.as_of(commit) for commit in commits] == earlier
 
-    ours.write(rows(spark, range(10), 5), "upsert")
-    ours.compact()
-    ours.write(rows(spark, range(10), 6), "upsert", **OF_VERSIONS)
-    after = ours.snapshot()
+    own.write(rows(spark, range(10), 5), "upsert")
+    own.compact()
+    own.write(rows(spark, range(10), 6), "upsert", **OF_VERSIONS)
+    after = own.snapshot()
     assert len(after) == 10 and all('"v":"v6"' in row for row in after)
-    check(ours, after)
+    check(own, after)
 
 
 @pytest.mark.wide
@@ -118,7 +118,7 @@ def test_hudi_never_ends_a_plan_whose_files_its_cleaner_took(
     assert {name.partition("/")[0] for name in overwritten.data_files().keys() - table.data_files().keys()} == {"p1"}
     before = table.snapshot()
     with pytest.raises(Py4JJavaError):
-        table.copy_to(tmp_path / "theirs").compact_pending(instant)
+        table.copy_to(tmp_path / "hudis").compact_pending(instant)
 
     compact(table)
 

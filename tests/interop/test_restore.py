@@ -54,7 +54,7 @@ SHAPES = {
 def over_shapes(*in_default: str) -> pytest.MarkDecorator:
     """Every kind of table; those that are not named are left to the wide suite."""
     kinds = [name if name in in_default else pytest.param(name, marks=pytest.mark.wide) for name in SHAPES]
-    return pytest.mark.parametrize("told", kinds, indirect=True)
+    return pytest.mark.parametrize("shown", kinds, indirect=True)
 
 
 def rows(spark: SparkSession, ts: int, first: int = 0, last: int = 10) -> DataFrame:
@@ -65,7 +65,7 @@ def rows(spark: SparkSession, ts: int, first: int = 0, last: int = 10) -> DataFr
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """A table with a savepoint, and what came after it; and one copy of it that Hudi restored."""
 
     table: HudiTable
@@ -78,13 +78,13 @@ class Told:
 
 
 @pytest.fixture
-def told(
+def shown(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Told]:
+) -> Iterator[Reported]:
     with of_its_version(spark, request.param):
         kept = made(spark, tmp_path_factory, request.param)
-        table, by_hudi = kept.table.copy_to(tmp_path / "ours"), kept.by_hudi.copy_to(tmp_path / "hudis")
-        yield Told(table, by_hudi, kept.target, kept.expected, kept.is_cleaned)
+        table, by_hudi = kept.table.copy_to(tmp_path / "own"), kept.by_hudi.copy_to(tmp_path / "hudis")
+        yield Reported(table, by_hudi, kept.target, kept.expected, kept.is_cleaned)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def of_its_version(spark: SparkSession, name: str) -> Iterator[None]:
             spark.conf.unset(key)
 
 
-def made(spark: SparkSession, factory: pytest.TempPathFactory, name: str) -> Told:
+def made(spark: SparkSession, factory: pytest.TempPathFactory, name: str) -> Reported:
     shape = TableShape(partition_fields="part", options=SHAPES[name])
     is_merged = not name.startswith("copy-on-write")
     is_cleaned = name in ("copy-on-write", "merge-on-read-plain")
@@ -127,7 +127,7 @@ def made(spark: SparkSession, factory: pytest.TempPathFactory, name: str) -> Tol
         spark.sql(f"CALL rollback_to_savepoint(path => '{by_hudi.path}', instant_time => '{target}')").collect()
 
     folder = made_once(factory, f"restored-{name}", make)
-    return Told(
+    return Reported(
         HudiTable(spark, folder / "table", shape),
         HudiTable(spark, folder / "by-hudi", shape),
         (folder / "target").read_text(),
@@ -162,13 +162,13 @@ def what_went(table: HudiTable) -> list[tuple[str, str, frozenset[str]]]:
     return [(each["commitTime"], each["action"], files[each["commitTime"]]) for each in record["restoreInstantInfo"]]
 
 
-def goes_on(spark: SparkSession, told: Told) -> None:
+def goes_on(spark: SparkSession, shown: Reported) -> None:
     """Hudi reads, reads as of earlier, upserts, compacts, cleans, and reads again: the same on both copies."""
     answers = []
-    for table in (told.table, told.by_hudi):
-        assert table.snapshot() == told.expected
-        earlier = () if told.is_cleaned else table.as_of(table.completed_instants()[0][0])
-        assert earlier or told.is_cleaned
+    for table in (shown.table, shown.by_hudi):
+        assert table.snapshot() == shown.expected
+        earlier = () if shown.is_cleaned else table.as_of(table.completed_instants()[0][0])
+        assert earlier or shown.is_cleaned
         # What was committed after the savepoint is rewritten, and more.
         table.write(rows(spark, 20, 3, 25), "upsert", **CLEANED)
         if table.compactions():
@@ -176,53 +176,53 @@ def goes_on(spark: SparkSession, told: Told) -> None:
         table.write(rows(spark, 21, 4, 6), "delete", **CLEANED)
         answers.append((earlier, table.snapshot(with_meta=False), len(table.completed_instants())))
     assert answers[0] == answers[1]
-    code, printed = lakeward("verify", str(told.table.path), "--timezone", "UTC")
+    code, printed = lakeward("verify", str(shown.table.path), "--timezone", "UTC")
     assert code == 0, printed
 
 
 @over_shapes("merge-on-read")
-def test_as_hudi_takes_it_there(told: Told, spark: SparkSession) -> None:
+def test_as_hudi_takes_it_there(shown: Reported, spark: SparkSession) -> None:
     """The same files go, in the same order; Hudi reads the table, and goes on with it by its default settings."""
-    table = told.table
+    table = shown.table
     before = table.files()
     there = {name.rpartition("/")[2] for name in before}
-    code, printed = lakeward("restore", str(table.path), "--to", told.target, "--dry-run")
+    code, printed = lakeward("restore", str(table.path), "--to", shown.target, "--dry-run")
     assert (code, table.files()) == (0, before)
 
-    code, done = lakeward("restore", str(table.path), "--to", told.target, "--writers", "stopped")
+    code, done = lakeward("restore", str(table.path), "--to", shown.target, "--writers", "stopped")
 
     assert code == 0, done
     assert done["rolled_back"] == printed["rolled_back"]
-    assert table.data_files() == told.by_hudi.data_files()
-    assert timeline(table) == timeline(told.by_hudi)
+    assert table.data_files() == shown.by_hudi.data_files()
+    assert timeline(table) == timeline(shown.by_hudi)
     # Hudi also names files that its cleaner had deleted before.
-    theirs = [(instant, action, names & there) for instant, action, names in what_went(told.by_hudi)]
-    assert what_went(table) == theirs
+    hudis = [(instant, action, names & there) for instant, action, names in what_went(shown.by_hudi)]
+    assert what_went(table) == hudis
     assert table.pending_instants() == ()
-    goes_on(spark, told)
+    goes_on(spark, shown)
 
 
 @over_shapes()
-def test_hudi_ends_what_we_began(told: Told, spark: SparkSession, tmp_path: Path) -> None:
+def test_hudi_ends_what_we_began(shown: Reported, spark: SparkSession, tmp_path: Path) -> None:
     """A process of Lakeward dies in the middle, and Hudi restores to the same savepoint: it ends our restore."""
-    for number in interrupted_at(told, tmp_path):
-        copy = told.table.copy_to(tmp_path / f"died-{number}")
-        die_at(copy, told.target, number)
+    for number in interrupted_at(shown, tmp_path):
+        copy = shown.table.copy_to(tmp_path / f"died-{number}")
+        die_at(copy, shown.target, number)
         (begun,) = [each.name for each in (copy.path / ".hoodie/timeline").glob("[0-9]*.restore.requested")]
-        spark.sql(f"CALL rollback_to_savepoint(path => '{copy.path}', instant_time => '{told.target}')").collect()
+        spark.sql(f"CALL rollback_to_savepoint(path => '{copy.path}', instant_time => '{shown.target}')").collect()
         (ended,) = (copy.path / ".hoodie/timeline").glob("[0-9]*_*.restore")
         assert ended.name.partition("_")[0] == begun.partition(".")[0], number
-        assert copy.snapshot() == told.expected, number
-        assert copy.data_files() == told.by_hudi.data_files(), number
-        assert timeline(copy) == timeline(told.by_hudi), number
+        assert copy.snapshot() == shown.expected, number
+        assert copy.data_files() == shown.by_hudi.data_files(), number
+        assert timeline(copy) == timeline(shown.by_hudi), number
         copy.write(rows(spark, 20), "upsert")
 
 
 @over_shapes("merge-on-read")
-def test_we_end_what_hudi_began(told: Told, spark: SparkSession) -> None:
+def test_we_end_what_hudi_began(shown: Reported, spark: SparkSession) -> None:
     """Hudi dies when it has unpublished the newest commit and deleted a file of it."""
-    table = told.table
-    (requested,) = (told.by_hudi.path / ".hoodie/timeline").glob("[0-9]*.restore.requested")
+    table = shown.table
+    (requested,) = (shown.by_hudi.path / ".hoodie/timeline").glob("[0-9]*.restore.requested")
     folder = table.path / ".hoodie/timeline"
     (folder / requested.name).write_bytes(requested.read_bytes())
     (folder / requested.name.replace("requested", "inflight")).touch()
@@ -232,19 +232,19 @@ def test_we_end_what_hudi_began(told: Told, spark: SparkSession) -> None:
     (table.path / gone).unlink()
 
     assert lakeward("restore", str(table.path), "--to", newest, "--writers", "stopped")[0] == 2
-    code, done = lakeward("restore", str(table.path), "--to", told.target, "--writers", "stopped")
+    code, done = lakeward("restore", str(table.path), "--to", shown.target, "--writers", "stopped")
 
     assert (code, done["was_begun"], done["restore"]) == (0, True, requested.name.partition(".")[0])
-    assert table.data_files() == told.by_hudi.data_files()
-    assert timeline(table) == timeline(told.by_hudi)
-    goes_on(spark, told)
+    assert table.data_files() == shown.by_hudi.data_files()
+    assert timeline(table) == timeline(shown.by_hudi)
+    goes_on(spark, shown)
 
 
-def interrupted_at(told: Told, tmp_path: Path) -> Iterator[int]:
+def interrupted_at(shown: Reported, tmp_path: Path) -> Iterator[int]:
     """Some writing calls of a restore that come after its request."""
     clean = FaultyStorage()
-    copy = told.table.copy_to(tmp_path / "clean")
-    restored(copy, told.target, clean)
+    copy = shown.table.copy_to(tmp_path / "clean")
+    restored(copy, shown.target, clean)
     writes = [number for number, call in enumerate(clean.calls) if call.split()[0] in WRITES]
     begun = next(n for n in writes if clean.calls[n].endswith(".restore.inflight"))
     # Its deletions: the first, one in the middle, the last.
@@ -304,12 +304,12 @@ def _comes_back_to_each(spark: SparkSession, made: Path, shape: TableShape, tmp_
     for cleans, commit, was in ((to_second, commits[1], expected[1]), (2, commits[0], expected[0])):
         table = HudiTable(spark, made / "table", shape).copy_to(tmp_path / commit)
         assert table.as_of(commit) != was
-        code, told = lakeward("restore", str(table.path), "--to", commit, "--dry-run")
-        assert (code, len(told["cleans_undone"])) == (0, cleans)
+        code, shown = lakeward("restore", str(table.path), "--to", commit, "--dry-run")
+        assert (code, len(shown["cleans_undone"])) == (0, cleans)
 
         code, done = lakeward("restore", str(table.path), "--to", commit, "--writers", "stopped")
 
-        assert (code, done["cleans_undone"]) == (0, told["cleans_undone"]), done
+        assert (code, done["cleans_undone"]) == (0, shown["cleans_undone"]), done
         assert table.snapshot() == table.as_of(commit) == was
         assert (table.as_of(commits[0]) == expected[0]) is (cleans == 2)
         table.write(rows(spark, 20, 3, 25), "upsert")

@@ -121,19 +121,19 @@ def test_it_is_as_if_hudi_had_done_it(
 ):
     """The same files are left, and the same rows; markers in lists and direct ones, both table types."""
     table = failed(spark, tmp_path_factory, name)
-    ours, theirs = left_alone(table, tmp_path / "ours"), left_alone(table, tmp_path / "theirs")
+    own, hudis = left_alone(table, tmp_path / "own"), left_alone(table, tmp_path / "hudis")
     (instant,) = table.pending_instants()
 
-    exit_code, printed = lakeward("rollback", str(ours.path), "--writers", "stopped")
+    exit_code, printed = lakeward("rollback", str(own.path), "--writers", "stopped")
     assert exit_code == 0, printed
-    roll_back_by_hudi(spark, theirs, instant)
+    roll_back_by_hudi(spark, hudis, instant)
 
     (done,) = printed["rolled_back"]
     assert (done["instant"], done["found_by"], len(done["files"])) == (instant, "markers", 4)
-    assert without_rollbacks(ours) == without_rollbacks(theirs)
-    assert ours.snapshot() == theirs.snapshot() != ()
-    check_right(ours)
-    check_lives_on(spark, ours, theirs)
+    assert without_rollbacks(own) == without_rollbacks(hudis)
+    assert own.snapshot() == hudis.snapshot() != ()
+    check_right(own)
+    check_lives_on(spark, own, hudis)
 
 
 def without_rollbacks(table: HudiTable) -> dict[str, int]:

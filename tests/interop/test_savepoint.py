@@ -50,18 +50,18 @@ def write(spark: SparkSession, table: HudiTable, ts: int, operation: str = "upse
     table.write(rows, operation, **options)
 
 
-def told(table: HudiTable) -> tuple[TableConfig, Timeline]:
+def reported(table: HudiTable) -> tuple[TableConfig, Timeline]:
     storage = LocalStorage()
     config = load_table_config(storage, str(table.path), clock=SystemClock()).config
     return config, load_timeline(storage, str(table.path), config)
 
 
 def savepoints(table: HudiTable) -> tuple[Savepoint, ...]:
-    return read_savepoints(LocalStorage(), str(table.path), *told(table))
+    return read_savepoints(LocalStorage(), str(table.path), *reported(table))
 
 
 def cleans(table: HudiTable) -> tuple[Clean, ...]:
-    return read_cleans(LocalStorage(), str(table.path), *told(table))
+    return read_cleans(LocalStorage(), str(table.path), *reported(table))
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def cleans(table: HudiTable) -> tuple[Clean, ...]:
         pytest.param("COPY_ON_WRITE", 9, True, marks=pytest.mark.wide),
     ],
 )
-def test_a_savepoint_of_ours_is_hudis(
+def test_a_savepoint_of_lakeward_is_hudis(
     table_type: str, version: int, metadata: bool, spark: SparkSession, tmp_path: Path
 ) -> None:
     """From the moment it is made to the moment Hudi deletes it."""
-    table = HudiTable(spark, tmp_path / "ours", shape(table_type, version, metadata))
+    table = HudiTable(spark, tmp_path / "own", shape(table_type, version, metadata))
     write(spark, table, 1, "insert")
     write(spark, table, 2)
     write(spark, table, 3)
@@ -114,7 +114,7 @@ def test_a_savepoint_of_ours_is_hudis(
     assert any(each.deleted for each in cleans(table)), "nothing was cleaned that a savepoint could be proved by"
     for partition, names in last.files.items():
         assert names <= {file.name for file in (table.path / partition).iterdir()}
-    _, timeline = told(table)
+    _, timeline = reported(table)
     assert timeline.find_write(last.instant) is not None
     assert timeline.find_write(instants[0]) is None, "nothing was archived"
     code, printed = lakeward("savepoint", "list", path)

@@ -76,7 +76,7 @@ def stages(write: str) -> bool:
         pytest.param(died_in_objects, stages, id="objects-staged"),
     ],
 )
-def test_no_file_of_ours_stays_beside_hudis(
+def test_no_file_of_lakeward_stays_beside_hudis(
     dies: Callable[[Path, Callable[[str], bool]], Path],
     at: Callable[[str], bool],
     spark: SparkSession,
@@ -86,8 +86,8 @@ def test_no_file_of_ours_stays_beside_hudis(
     instant, and no engine finds another file than the commit names. Keeps 3 of protocol/attempts/fencing."""
     base = dies(tmp_path, at)
     (instant,) = {each.time for each in timeline(base, DATA_TIMELINE) if each.action == "compaction"}
-    ours = files_of(base, instant)
-    assert len(ours) == 2
+    own = files_of(base, instant)
+    assert len(own) == 2
 
     age(base, ".hoodie/.heartbeat/*", seconds=600)
     table = HudiTable(spark, base, SHAPE)
@@ -96,8 +96,8 @@ def test_no_file_of_ours_stays_beside_hudis(
 
     assert [i.state for i in timeline(base, DATA_TIMELINE) if i.time == instant][-1] is State.COMPLETED
     named = {path.rpartition("/")[2] for path in named_change_logs(base)}
-    theirs = files_of(base, instant)
-    assert len(theirs) == 2 and not ours & theirs and theirs >= named != set()
+    hudis = files_of(base, instant)
+    assert len(hudis) == 2 and not own & hudis and hudis >= named != set()
     found = [row.asDict() for row in table.frame().drop("_hoodie_file_name").collect()]
     assert sorted(found, key=lambda row: row["_hoodie_record_key"]) == read_rows(base)
 

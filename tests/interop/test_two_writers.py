@@ -32,7 +32,7 @@ from tests.interop.test_daemon_soak import Daemon
 from tests.soak.two_writers import (
     HUDI,
     KINDS,
-    OURS,
+    OWN,
     WRITERS,
     Outcome,
     Step,
@@ -98,17 +98,17 @@ def test_what_was_committed_is_there_once(spark: SparkSession, tmp_path: Path, k
         started.begin(HUDI)
         started.wait_until(lambda: bool(steps_of(tmp_path, HUDI, Outcome.COMMITTED)), START_SECONDS)
         started.daemon = Daemon(tmp_path, None, QUICK)
-        started.begin(OURS)
+        started.begin(OWN)
         end = time.monotonic() + SECONDS
         look_at = time.monotonic() + min(CHECK_SECONDS, SECONDS / 2)
         while time.monotonic() < end or not seen.is_enough:
             assert time.monotonic() < end + START_SECONDS, seen
             started.wait(chance.uniform(1, 6))
             if chance.random() < 0.3:
-                started.kill(OURS)
-                started.begin(OURS)
+                started.kill(OWN)
+                started.begin(OWN)
             elif chance.random() < 0.3:
-                started.stop(OURS, chance.uniform(0.2, STOP_SECONDS))
+                started.stop(OWN, chance.uniform(0.2, STOP_SECONDS))
             if time.monotonic() >= look_at:
                 with started.held():
                     seen.look()
@@ -221,14 +221,14 @@ class Seen:
         self._looks = 0
 
     def __str__(self) -> str:
-        told = []
+        shown = []
         for writer in WRITERS:
             steps = read_journal(self._folder, writer)
             outcomes = Counter(str(step.outcome) for step in steps)
             conflicts = sum(step.conflicts for step in steps)
             longest = max((step.took for step in steps), default=0.0)
-            told.append(f"{writer} {dict(outcomes)}, {conflicts} conflicts, longest step {longest:.1f} s")
-        return "; ".join((*told, f"{self._looks} looks"))
+            shown.append(f"{writer} {dict(outcomes)}, {conflicts} conflicts, longest step {longest:.1f} s")
+        return "; ".join((*shown, f"{self._looks} looks"))
 
     @property
     def is_enough(self) -> bool:
@@ -263,7 +263,7 @@ class Seen:
         exit_code, printed = lakeward("verify", str(table), "--all", "--merge-sample", "4")
         assert exit_code == 0, printed.get("checks", printed)
         assert not (table / ".hoodie" / "lock").exists()
-        for step in read_journal(self._folder, OURS):
+        for step in read_journal(self._folder, OWN):
             assert step.took <= TRY_SECONDS * (step.conflicts + 1), step
 
 
@@ -271,8 +271,8 @@ def test_the_order_of_commits_does_not_matter(tmp_path: Path) -> None:
     """The greatest ordering value wins; a deleted key is gone; what failed, or began alone, counts for nothing."""
     (tmp_path / "ours.journal").write_text(
         "".join(
-            json.dumps({"number": number, "operation": operation, "rows": rows} | told) + "\n"
-            for number, operation, rows, told in [
+            json.dumps({"number": number, "operation": operation, "rows": rows} | shown) + "\n"
+            for number, operation, rows, shown in [
                 (0, "upsert", [("a", 5, "p", "late"), ("b", 1, "p", "gone")], {}),
                 (0, "upsert", [("a", 5, "p", "late"), ("b", 1, "p", "gone")], {"outcome": "committed"}),
                 (1, "upsert", [("a", 4, "p", "early"), ("c", 1, "p", "there")], {"outcome": "committed"}),
@@ -282,7 +282,7 @@ def test_the_order_of_commits_does_not_matter(tmp_path: Path) -> None:
             ]
         )
     )
-    steps = read_journal(tmp_path, OURS)
+    steps = read_journal(tmp_path, OWN)
     expected = {"a": ("a", 5, "p", "late"), "c": ("c", 1, "p", "there")}
     assert expected_rows(steps) == expected_rows(steps[::-1]) == expected
     assert [step.number for step in steps if step.outcome is None] == [4]

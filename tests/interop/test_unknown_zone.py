@@ -20,7 +20,7 @@ from lakeward.table.snapshot import take_snapshot
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_compaction import assert_verified
-from tests.interop.test_file_system_view import hudis, ours
+from tests.interop.test_file_system_view import hudis, own
 from tests.metadata_golden import DATA_TIMELINE, METADATA_TIMELINE
 from tests.services.test_unknown_zone import times
 
@@ -117,7 +117,7 @@ def test_services_and_hudi_take_turns(spark: SparkSession, tmp_path: Path, zone:
 
         def check_slices() -> None:
             snapshot = take_snapshot(LocalStorage(), str(table.path), clock=SystemClock())
-            assert ours(snapshot) == hudis(spark, table.path, snapshot.uncommitted_files)
+            assert own(snapshot) == hudis(spark, table.path, snapshot.uncommitted_files)
 
         write(0)
         write(1)

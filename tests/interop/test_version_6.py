@@ -101,16 +101,16 @@ def compact(table: OtherTable) -> list[str]:
 def test_a_plan_of_hudis_with_later_logs(oldest: OtherRelease, tmp_path: Path):
     """0.15.0 carries its plan out on the one copy and we on the other, with the same rows; logs that its writer named
     by the plan count on top of either, and both compact again."""
-    told = json.loads((GOLDEN / "v6_oldest" / "expected.json").read_text())
-    ours = oldest.table(copy_golden("v6_oldest", tmp_path / "ours", pending=True), SHAPE)
-    theirs = ours.at(Path(shutil.copytree(ours.path, tmp_path / "theirs", copy_function=shutil.copy2)))
-    before = ours.snapshot(with_meta=True)
-    assert compact(ours)[0] == told["instant"]
-    theirs.compaction(f"op => 'run', timestamp => {told['instant']}")
-    assert ours.snapshot(with_meta=True) == theirs.snapshot(with_meta=True) == before
-    ours.write(rows_of(0, 6, 40, "z"), "upsert")
-    ours.compaction("op => 'scheduleAndExecute'")
-    assert values(ours) == values_in(theirs.snapshot()) | {f"k{key}": "z" for key in range(6)}
+    shown = json.loads((GOLDEN / "v6_oldest" / "expected.json").read_text())
+    own = oldest.table(copy_golden("v6_oldest", tmp_path / "own", pending=True), SHAPE)
+    hudis = own.at(Path(shutil.copytree(own.path, tmp_path / "hudis", copy_function=shutil.copy2)))
+    before = own.snapshot(with_meta=True)
+    assert compact(own)[0] == shown["instant"]
+    hudis.compaction(f"op => 'run', timestamp => {shown['instant']}")
+    assert own.snapshot(with_meta=True) == hudis.snapshot(with_meta=True) == before
+    own.write(rows_of(0, 6, 40, "z"), "upsert")
+    own.compaction("op => 'scheduleAndExecute'")
+    assert values(own) == values_in(hudis.snapshot()) | {f"k{key}": "z" for key in range(6)}
 
 
 def test_hudi_reads_whatever_a_death_leaves(oldest: OtherRelease, tmp_path: Path):

@@ -65,9 +65,9 @@ class Scheduled:
 @pytest.fixture(scope="module")
 def indexed(older: OtherRelease, tmp_path_factory: pytest.TempPathFactory) -> Scheduled:
     """With every index that 1.0.2 keeps in the metadata table by a setting: the golden table."""
-    told = json.loads((GOLDEN / "v8" / "expected.json").read_text())
+    shown = json.loads((GOLDEN / "v8" / "expected.json").read_text())
     path = copy_golden("v8", tmp_path_factory.mktemp("indexed") / "table", pending=True)
-    return Scheduled(older.table(path, INDEXED), told["instant"], told["values"])
+    return Scheduled(older.table(path, INDEXED), shown["instant"], shown["values"])
 
 
 def scheduled(table: OtherTable, *, by_commit_time: bool = False) -> Scheduled:
@@ -101,10 +101,10 @@ def test_our_writes_between_its_own(older: OtherRelease, spark: SparkSession, tm
     """1.0.2 finds the keys of what we wrote by the record index, and we those of what it wrote; it reads both."""
     three = Three(spark, older, tmp_path / "table", "mor-record")
     three.turns.create("--table-version", "8")
-    three.ours("upsert", {f"k{n}": (1, f"p{n % 2}", "ours") for n in range(6)})
-    three.older("upsert", {f"k{n}": (2, f"p{n % 2}", "theirs") for n in range(4, 8)})
-    three.ours("upsert", {"k1": (3, "p1", "again"), "k5": (1, "p1", "late"), "k7": (3, "p1", "again")})
-    three.ours("delete", {"k4": (0, "p0", "")})
+    three.own("upsert", {f"k{n}": (1, f"p{n % 2}", "own") for n in range(6)})
+    three.older("upsert", {f"k{n}": (2, f"p{n % 2}", "hudis") for n in range(4, 8)})
+    three.own("upsert", {"k1": (3, "p1", "again"), "k5": (1, "p1", "late"), "k7": (3, "p1", "again")})
+    three.own("delete", {"k4": (0, "p0", "")})
     for options in (ON, WITHOUT_METADATA):
         three.turns.check_read(three.table.snapshot(**options))
     assert_verified(three.turns.table)
@@ -134,9 +134,9 @@ def test_a_savepoint(older: OtherRelease, tmp_path: Path):
     assert code == 0
     instant = made["savepoint"]
     twin.procedure(f"create_savepoint(path => '{{path}}', commit_time => '{instant}')")
-    ours, theirs = (savepoint_of(each.path, instant) for each in (table, twin))
-    assert {path: set(names) for path, names in ours.files.items()} == {
-        path: set(names) for path, names in theirs.files.items()
+    own, hudis = (savepoint_of(each.path, instant) for each in (table, twin))
+    assert {path: set(names) for path, names in own.files.items()} == {
+        path: set(names) for path, names in hudis.files.items()
     }
 
     table.write(rows_of(10, 50, 20, "late"), "upsert")
@@ -240,7 +240,7 @@ def test_a_record_index_built_over_our_files(indexed: Scheduled, tmp_path: Path)
 
 
 @pytest.mark.wide
-def test_what_we_removed_is_built_anew(indexed: Scheduled, tmp_path: Path):
+def test_what_we_removed_is_built_again(indexed: Scheduled, tmp_path: Path):
     """1.0.2 builds each partition again, and then the whole metadata table, from files of which some are ours."""
     table = copy_of(indexed.table, tmp_path / "table")
     metadata = table.path / ".hoodie" / "metadata"
@@ -270,13 +270,13 @@ def test_hudi_rolls_back_what_we_left(indexed: Scheduled, tmp_path: Path):
         compact_in_process(table.path, FaultyStorage(Fault(FaultKind.KILL, committed)), ScriptedProcesses())
     (table.path / ".hoodie" / "lock").unlink()
     os.utime(table.path / ".hoodie" / ".heartbeat" / indexed.instant, (0, 0))
-    ours = set((table.path / ".hoodie" / "metadata").glob(f"*/.*_{indexed.instant}.log.*"))
-    assert len(ours) > 4
+    own = set((table.path / ".hoodie" / "metadata").glob(f"*/.*_{indexed.instant}.log.*"))
+    assert len(own) > 4
     assert values(table, **ON) == values(table, **WITHOUT_METADATA) == indexed.expected
 
     table.compaction(f"op => 'run', timestamp => {indexed.instant}")
 
-    assert not [path for path in ours if path.exists()]
+    assert not [path for path in own if path.exists()]
     assert values(table, **ON) == values(table, **WITHOUT_METADATA) == indexed.expected
     assert table.read_optimized() == table.read_optimized(**WITHOUT_METADATA) == table.snapshot()
 

@@ -42,8 +42,8 @@ def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
     first = {f"k{n}": (1, (p0, p1)[n % 2], "first") for n in range(8)}
     if not BIRTHS[born]:
-        turns.theirs("upsert", first)
-        turns.theirs("upsert", {"k0": (2, p0, "theirs"), "k1": (2, p1, "theirs")})
+        turns.hudis("upsert", first)
+        turns.hudis("upsert", {"k0": (2, p0, "hudis"), "k1": (2, p1, "hudis")})
         turns.goes_to(10)
         if "converted" in born:
             words = ("--layout", "lsm_tree", "--writers", "stopped")
@@ -52,11 +52,11 @@ def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name
             assert report["steps"][0]["step"] == ("compaction" if kind.table_type == "MERGE_ON_READ" else "sorting")
     else:
         turns.create(*BIRTHS[born])
-        turns.ours("upsert", first)
+        turns.own("upsert", first)
     base = turns.table.path
     before = turns.table.completed_instants()[-1][0]
-    turns.ours("upsert", {"k1": (3, p1, "native"), "k2": (3, p0, "native"), "k30": (3, p2, "native")})
-    turns.ours("delete", {"k3": (3, p1, "")})
+    turns.own("upsert", {"k1": (3, p1, "native"), "k2": (3, p0, "native"), "k30": (3, p2, "native")})
+    turns.own("delete", {"k3": (3, p1, "")})
     is_mor = kind.table_type == "MERGE_ON_READ"
     assert any(is_native_log(path.name) for path in base.rglob("*")) == (is_mor or bool(kind.options))
 
@@ -71,8 +71,8 @@ def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name
             turns.table.as_of(before)
     else:
         assert turns.table.as_of(before)
-    turns.theirs("upsert", {"k2": (5, p0, "after"), "k40": (5, p2, "after")})
-    turns.theirs("delete", {"k4": (6, p0, "")})
+    turns.hudis("upsert", {"k2": (5, p0, "after"), "k40": (5, p2, "after")})
+    turns.hudis("delete", {"k4": (6, p0, "")})
     turns.check()
     exit_code, report = command("verify", str(base), "--all")
     assert exit_code == 0, report
@@ -84,15 +84,15 @@ def test_incremental_queries_over_commits_of_version_10(spark: SparkSession, tmp
     kind = KINDS["mor-buckets"]
     p0, p1, _ = kind.partitions
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
-    turns.theirs("upsert", {f"k{n}": (1, (p0, p1)[n % 2], "first") for n in range(4)})
+    turns.hudis("upsert", {f"k{n}": (1, (p0, p1)[n % 2], "first") for n in range(4)})
     turns.goes_to(10)
-    turns.ours("upsert", {"k1": (2, p1, "native"), "k2": (2, p0, "native")})
-    turns.ours("delete", {"k3": (3, p1, "")})
-    turns.ours("upsert", {"k1": (4, p1, "newest")})
+    turns.own("upsert", {"k1": (2, p1, "native"), "k2": (2, p0, "native")})
+    turns.own("delete", {"k3": (3, p1, "")})
+    turns.own("upsert", {"k1": (4, p1, "newest")})
     commits = turns.table.completed_instants()
     turns.goes_to(9)
     ends = ["000", *(completed for _, completed in turns.table.completed_instants())]
-    told = {
+    shown = {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable": "false",
     }
@@ -101,7 +101,7 @@ def test_incremental_queries_over_commits_of_version_10(spark: SparkSession, tmp
         assert {row["id"]: row["v"] for row in rows} == {key: turns.rows[key][2] for key in keys}
         window = {"hoodie.datasource.read.begin.instanttime": begin, "hoodie.datasource.read.end.instanttime": end}
         with pytest.raises(Py4JJavaError, match="does not exist"):
-            turns.table.frame(**told, **window).collect()
+            turns.table.frame(**shown, **window).collect()
     for number, keys in enumerate([{"k0", "k1", "k2"}, {"k1", "k2"}, {"k1"}, {"k1"}, set()]):
         rows = [json.loads(row) for row in turns.table.incremental(ends[number], ends[-1])]
         assert {row["id"]: row["v"] for row in rows} == {key: turns.rows[key][2] for key in keys}
@@ -115,7 +115,7 @@ def test_changes_that_are_given_up(spark: SparkSession, tmp_path: Path) -> None:
     table = Captured(spark, HudiTable(spark, tmp_path / "t", shape))
     table.write(("a", 1, "first"), ("b", 1, "first"))
     table.write(("a", 2, "second"))
-    told = changes(table.table, "000", table.ends()[-1])
+    shown = changes(table.table, "000", table.ends()[-1])
     words = (str(table.table.path), "--writers", "stopped")
     assert command("table", "upgrade", *words, "--to", "10")[0] == 0
     assert table.compact("--type", "full") == [("compaction", ["FULL"])]
@@ -125,7 +125,7 @@ def test_changes_that_are_given_up(spark: SparkSession, tmp_path: Path) -> None:
     assert exit_code == 0, printed
     assert [step["step"] for step in printed["steps"]] == ["changes", "properties"]
     assert printed["steps"][0]["subjects"] == [f"{log.name.split('_')[2]}: p/{log.name}"] and not log.exists()
-    assert changes(table.table, "000", table.ends()[-1]) == told
+    assert changes(table.table, "000", table.ends()[-1]) == shown
     with pytest.raises(Py4JJavaError):
         changes(table.table, "000", table.ends()[-1], of_compactions=True)
     table.write(("b", 3, "after"))

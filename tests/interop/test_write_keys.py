@@ -52,8 +52,10 @@ ALL = "id,maybe,n,big,real,large,half,price,fine,day,at,local,truth"
 
 
 def of_times(field: str, **options: str) -> TableShape:
-    told = {f"hoodie.keygen.timebased.{name.replace('_', '.')}": value for name, value in options.items()}
-    return TableShape(partition_fields=field, options={"hoodie.datasource.write.keygenerator.class": TIMESTAMP, **told})
+    shown = {f"hoodie.keygen.timebased.{name.replace('_', '.')}": value for name, value in options.items()}
+    return TableShape(
+        partition_fields=field, options={"hoodie.datasource.write.keygenerator.class": TIMESTAMP, **shown}
+    )
 
 
 SHAPES = {
@@ -92,10 +94,10 @@ SHAPES = {
 }
 
 
-def check_rows(table: Path, shape: TableShape, **told: bool | None) -> int:
+def check_rows(table: Path, shape: TableShape, **shown: bool | None) -> int:
     """Each row of the base files has the key and path that ours are, and lies in the file group of its bucket."""
     config = TableConfig(parse_properties((table / ".hoodie/hoodie.properties").read_bytes()))
-    generator = key_generator(config, writers_zone=datetime.UTC, **told)
+    generator = key_generator(config, writers_zone=datetime.UTC, **shown)
     rows = 0
     for file in table.rglob("*.parquet"):
         if ".hoodie" in file.relative_to(table).parts:
@@ -152,10 +154,10 @@ def test_buckets_as_hudi_has_them(spark: SparkSession) -> None:
     for _ in range(1000):
         key = "".join(chance.choices(pieces, k=chance.randrange(8)))
         try:
-            ours = bucket_numbers(pa.array([key]), ("a", "b"), 1009)
+            own = bucket_numbers(pa.array([key]), ("a", "b"), 1009)
         except Unsupported:
             continue
-        assert ours.tolist() == [jvm.org.apache.hudi.index.bucket.BucketIdentifier.getBucketId(key, fields, 1009)], key
+        assert own.tolist() == [jvm.org.apache.hudi.index.bucket.BucketIdentifier.getBucketId(key, fields, 1009)], key
 
 
 def test_paths_of_times_as_hudi_has_them(spark: SparkSession) -> None:

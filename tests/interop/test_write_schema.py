@@ -99,7 +99,7 @@ def given(spark: SparkSession, changes: dict) -> DataFrame:
     return spark.sql(query(FIRST | {"id": "'k2'"} | columns, changes.get("order")))
 
 
-def ours(first: HudiTable, rows: DataFrame, changes: dict) -> str:
+def own(first: HudiTable, rows: DataFrame, changes: dict) -> str:
     """The table's schema by us once these rows are in it."""
     fill = "fill" in changes
     return evolve(schema_of(first), to_arrow_schema(rows.schema), table_name="t", fill_missing=fill).schema_json
@@ -112,7 +112,7 @@ def test_hudi_leaves_the_same_schema(spark: SparkSession, first: HudiTable, tmp_
     rows, table = given(spark, changes), first.copy_to(tmp_path / "t")
     table.write(rows, "upsert", **({"hoodie.write.set.null.for.missing.columns": "true"} if "fill" in changes else {}))
 
-    assert ours(first, rows, changes) == schema_of(table)
+    assert own(first, rows, changes) == schema_of(table)
     assert len(table.snapshot()) == 2
 
 
@@ -121,7 +121,7 @@ def test_hudi_refuses_what_is_refused(spark: SparkSession, first: HudiTable, tmp
     rows = given(spark, REFUSED[name])
 
     with pytest.raises(LakewardError):
-        ours(first, rows, REFUSED[name])
+        own(first, rows, REFUSED[name])
     with pytest.raises(Exception, match="Schema validation"):
         first.copy_to(tmp_path / "t").write(rows, "upsert")
 
@@ -134,7 +134,7 @@ def test_what_hudi_writes_and_cannot_read_is_refused(
     table.write(rows, "upsert")
 
     with pytest.raises(Unsupported, match="does not fit the table's"):
-        ours(first, rows, UNREADABLE[name])
+        own(first, rows, UNREADABLE[name])
     with pytest.raises(Exception, match="Nested types with type changes"):
         table.snapshot()
 
@@ -181,7 +181,7 @@ def test_hudi_goes_on_from_odd_names(spark: SparkSession, tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("new", ["V", "s.X", "_tmp_metadata_row_index"])
-def test_names_that_spark_cannot_tell_apart(
+def test_names_that_spark_cannot_distinguish(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: str
 ) -> None:
     """Hudi's readers fail on a table with them, or return another value than was written."""

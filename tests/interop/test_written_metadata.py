@@ -149,7 +149,7 @@ def write_all(spark: SparkSession, table: HudiTable, count: int) -> Iterator[tup
         yield step, table.completed_instants()[-1][0]
 
 
-def write_ours(base: Path, step: Step, *, small_file: int, index: IndexKind) -> str:
+def write_own(base: Path, step: Step, *, small_file: int, index: IndexKind) -> str:
     """The same by our writer. Returns the instant."""
     how: dict[str, Any] = {"sizes": FileSizes(small_file=small_file), "index": index, "moves_rows": True}
     partitions = (step.deleted,) if step.deleted else ()
@@ -161,36 +161,36 @@ def test_records_are_hudis(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     """Each write has the same records in each partition of the metadata table, to the names of files; Hudi reads the
     table by them, finds keys, folds them with its own, and verification finds nothing. Log files of the record index
     have several blocks, and the definitions name a column that no commit has."""
-    monkeypatch.setattr(metadata_writer, "KeySorter", lambda groups, **told: KeySorter(groups, run_bytes=1, **told))
+    monkeypatch.setattr(metadata_writer, "KeySorter", lambda groups, **shown: KeySorter(groups, run_bytes=1, **shown))
     changes, count = KINDS[kind]
     table = HudiTable(
-        spark, tmp_path / "theirs", replace(SHAPE, **changes | {"options": SHAPE.options | changes["options"]})
+        spark, tmp_path / "hudis", replace(SHAPE, **changes | {"options": SHAPE.options | changes["options"]})
     )
-    ours = tmp_path / "ours"
+    own = tmp_path / "own"
     rewritten = tmp_path / "rewritten"
     small_file = int(table.shape.write_options()["hoodie.parquet.small.file.limit"])
     kind_of_index = IndexKind.METADATA if table.shape.index == GLOBAL else IndexKind.GLOBAL_SIMPLE
     for step, instant in write_all(spark, table, count):
         if step is STEPS[0]:
-            table.copy_to(ours)
+            table.copy_to(own)
             table.copy_to(rewritten)
             continue
-        replay(ours, table.path, instant)
-        at = write_ours(rewritten, step, small_file=small_file, index=kind_of_index)
+        replay(own, table.path, instant)
+        at = write_own(rewritten, step, small_file=small_file, index=kind_of_index)
         for partition in PARTITIONS:
-            of_theirs, of_ours = (written(path, instant, partition) for path in (table.path, ours))
-            assert_same(of_theirs, of_ours, ours, what=f"{step.what}: {partition}")
-            assert_alike(step, partition, (of_ours, instant), (written(rewritten, at, partition), at))
-    us = HudiTable(spark, ours, table.shape)
+            of_hudi, of_lakeward = (written(path, instant, partition) for path in (table.path, own))
+            assert_same(of_hudi, of_lakeward, own, what=f"{step.what}: {partition}")
+            assert_alike(step, partition, (of_lakeward, instant), (written(rewritten, at, partition), at))
+    us = HudiTable(spark, own, table.shape)
     rows_now = us.snapshot()
     assert rows_now == us.snapshot(**WITHOUT_METADATA) == table.snapshot()
     by_our_writer = HudiTable(spark, rewritten, table.shape)
     assert by_our_writer.snapshot(with_meta=False) == us.snapshot(with_meta=False)
     assert by_our_writer.snapshot(**SKIPPING) == by_our_writer.snapshot(**WITHOUT_METADATA)
     assert lakeward("verify", str(rewritten), "--all")[0] == 0
-    if (ours / ".hoodie/metadata/record_index").exists():
-        assert max(entry_blocks(path) for path in (ours / ".hoodie/metadata/record_index").glob(".*.log.*_*-1-0")) > 1
-    if (index := ours / ".hoodie/.index_defs/index.json").exists():
+    if (own / ".hoodie/metadata/record_index").exists():
+        assert max(entry_blocks(path) for path in (own / ".hoodie/metadata/record_index").glob(".*.log.*_*-1-0")) > 1
+    if (index := own / ".hoodie/.index_defs/index.json").exists():
         definitions = json.loads(index.read_text())
         if "column_stats" in definitions["indexDefinitions"]:
             definitions["indexDefinitions"]["column_stats"]["sourceFields"].append("never")
@@ -201,15 +201,15 @@ def test_records_are_hudis(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
             us.formatted(us.frame(**options).where(condition)) for options in (SKIPPING, WITHOUT_METADATA)
         ]
         assert with_and_without[0] == with_and_without[1], condition
-    assert lakeward("verify", str(ours), "--all")[0] == 0
-    keys = sorted(places(scan(ours)))
+    assert lakeward("verify", str(own), "--all")[0] == 0
+    keys = sorted(places(scan(own)))
     compacting = {"hoodie.metadata.compact.max.delta.commits": "1"}
     for of in (tuple((key, "p0", 200) for key in (*keys, "new")), (("new", "p0", 201),)):
         us.write(Step("afterwards", "upsert", of).frame(spark), "upsert", **compacting)
     found = [row["id"] for row in us.frame().select("id").collect()]
     assert sorted(found) == sorted((*keys, "new")), "each key once"
     assert us.snapshot() == us.snapshot(**WITHOUT_METADATA)
-    assert lakeward("verify", str(ours), "--all")[0] == 0
+    assert lakeward("verify", str(own), "--all")[0] == 0
 
 
 def assert_alike(step: Step, partition: str, replayed: tuple[Written, str], rewritten: tuple[Written, str]) -> None:
@@ -229,23 +229,23 @@ def content(found: Written, instant: str) -> list[object]:
             return "now" if end == instant else "before"
         return end
 
-    told: list[object] = []
+    shown: list[object] = []
     for key, record in found.records.items():
         match record:
             case FilesRecord():
-                told.append((key, sorted(record.entries) if record.is_all_partitions else len(record.entries)))
+                shown.append((key, sorted(record.entries) if record.is_all_partitions else len(record.entries)))
             case ColumnStatsRecord() | PartitionStatsRecord():
                 ends = value(record, record.min_value), value(record, record.max_value)
                 counts = record.value_count, record.null_count, bool(record.total_size), record.is_tight
                 where = record.file_name if isinstance(record, PartitionStatsRecord) else key[12:24]
-                told.append((record.column, where, ends, counts, record.value_type))
+                shown.append((record.column, where, ends, counts, record.value_type))
             case BloomFilterRecord():
-                told.append((key[:12], record.type_code))
+                shown.append((key[:12], record.type_code))
             case RecordIndexRecord():
-                told.append((key, record.partition))
+                shown.append((key, record.partition))
             case SecondaryIndexRecord():
-                told.append(key)
-    return sorted(told, key=repr)
+                shown.append(key)
+    return sorted(shown, key=repr)
 
 
 def entry_blocks(path: Path) -> int:
@@ -254,15 +254,15 @@ def entry_blocks(path: Path) -> int:
     return sum(isinstance(block, MetadataBlock) and block.hfile is not None for block in found)
 
 
-def assert_same(theirs: Written, ours: Written, table: Path, *, what: str) -> None:
+def assert_same(hudis: Written, own: Written, table: Path, *, what: str) -> None:
     """What is ours and Hudi's alike, but for what we say better."""
     if what == "bulk insert: secondary_index_v":
         # Hudi's row writer tells secondary indexes nothing, and a query by the index does not find these rows.
-        assert (len(ours.records) in (0, 2), theirs.records) == (True, {})
+        assert (len(own.records) in (0, 2), hudis.records) == (True, {})
         return
-    assert ours.records.keys() == theirs.records.keys(), what
-    for key, record in theirs.records.items():
-        mine = ours.records[key]
+    assert own.records.keys() == hudis.records.keys(), what
+    for key, record in hudis.records.items():
+        mine = own.records[key]
         if isinstance(record, PartitionStatsRecord) and isinstance(mine, PartitionStatsRecord):
             if what.startswith("overwrite"):
                 # Hudi counts what was replaced.
@@ -275,5 +275,5 @@ def assert_same(theirs: Written, ours: Written, table: Path, *, what: str) -> No
                 mine = replace(mine, value_count=record.value_count, null_count=record.null_count)
         assert mine == record, f"{what}: {key}"
     # Hudi deletes keys once more that a log of what is overwritten has deleted.
-    assert ours.deleted <= theirs.deleted, what
-    assert not places(scan(table)).keys() & (theirs.deleted - ours.deleted), what
+    assert own.deleted <= hudis.deleted, what
+    assert not places(scan(table)).keys() & (hudis.deleted - own.deleted), what

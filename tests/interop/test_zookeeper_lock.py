@@ -123,7 +123,7 @@ def test_who_comes_first_has_it(spark: SparkSession, place: Place, curator: Any)
     order: list[str] = []
     let_go = {name: threading.Event() for name in ("second", "third", "fourth")}
 
-    def ours(name: str) -> None:
+    def own(name: str) -> None:
         with place.lock() as lock:
             order.append(name)
             lock.fence()
@@ -141,7 +141,7 @@ def test_who_comes_first_has_it(spark: SparkSession, place: Place, curator: Any)
     with pytest.raises(LockHeld), place.lock(wait_seconds=0.5):
         pass
     queued = []
-    for number, (wait, name) in enumerate([(ours, "second"), (curators, "third"), (ours, "fourth")]):
+    for number, (wait, name) in enumerate([(own, "second"), (curators, "third"), (own, "fourth")]):
         queued.append(InBackground(lambda wait=wait, name=name: wait(name)))
         place.wait_for_queue(number + 2)
 
@@ -158,7 +158,7 @@ def test_who_comes_first_has_it(spark: SparkSession, place: Place, curator: Any)
     assert place.queue == []
 
 
-def test_curator_gives_up_while_ours_holds(spark: SparkSession, place: Place, curator: Any) -> None:
+def test_curator_gives_up_while_own_holds(spark: SparkSession, place: Place, curator: Any) -> None:
     """Our node stays, which goes on being proved ours."""
     with place.lock() as lock:
         assert not curator().acquire(1, seconds(spark))

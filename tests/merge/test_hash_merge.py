@@ -216,17 +216,17 @@ def base_batches(slice_, base_rows):
     return [whole.slice(start, base_rows) for start in range(0, len(slice_.base), base_rows)]
 
 
-def assert_told(told, slice_, rows, merge):
+def assert_shown(shown, slice_, rows, merge):
     """What was told turns the base's rows into the merged ones, key by key, and is as much as was counted."""
     counted = [merge.inserted, merge.updated, merge.deleted]
-    assert [sum(len(each.keys) for each in told if each.operation is kind) for kind in ChangeOperation] == counted
+    assert [sum(len(each.keys) for each in shown if each.operation is kind) for kind in ChangeOperation] == counted
     if slice_.repeats:
         return  # which of a key's rows was changed, changes do not say
     base = pa.RecordBatch.from_pylist(slice_.base, slice_.schema).to_pylist()
     before = {row["_hoodie_record_key"]: row for row in base}
     after = {row["_hoodie_record_key"]: row for row in rows}
     found = {}
-    for changes in told:
+    for changes in shown:
         keys = changes.keys.to_pylist()
         sides = [
             dict.fromkeys(keys) if batch is None else dict(zip(keys, batch.to_pylist(), strict=True))
@@ -247,10 +247,10 @@ def assert_told(told, slice_, rows, merge):
 def fast_merge(slice_, *, base_rows=2, log_rows=2):
     logs = LogFold(slice_.schema, slice_.rules, memory_bytes=10**9)
     append_logs(slice_, logs, log_rows=log_rows)
-    told = []
-    merge = HashMerge(logs, slice_.rules, base_name="base.parquet", on_changes=told.append)
+    shown = []
+    merge = HashMerge(logs, slice_.rules, base_name="base.parquet", on_changes=shown.append)
     out = list(merge.batches(base_batches(slice_, base_rows)))
-    assert_told(told, slice_, [row for batch in out for row in batch.to_pylist()], merge)
+    assert_shown(shown, slice_, [row for batch in out for row in batch.to_pylist()], merge)
     keys = {row["_hoodie_record_key"] for row in slice_.base}
     of_base = [batch for batch in out if batch["_hoodie_record_key"][0].as_py() in keys]
     assert all(batch.num_rows <= base_rows for batch in of_base), "more than one base batch at once"

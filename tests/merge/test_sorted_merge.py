@@ -29,7 +29,7 @@ from lakeward.merge.sorted_merge import SortedMerge
 from tests.merge.test_hash_merge import (
     Slice,
     append_logs,
-    assert_told,
+    assert_shown,
     base_batches,
     data,
     schema_of,
@@ -65,12 +65,12 @@ def sorted_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, base_me
     try:
         append_logs(slice_, logs, log_rows=log_rows, block_bytes=block_bytes)
         base, sorter = base_runs(slice_, base_batches(slice_, base_rows), base_memory)
-        told = None if slice_.rules.needs_all_records else []
-        on_changes = None if told is None else told.append
+        shown = None if slice_.rules.needs_all_records else []
+        on_changes = None if shown is None else shown.append
         merge = SortedMerge([*base, *logs.runs], slice_.rules, slice_.schema, on_changes=on_changes, **more)
         rows = [row for batch in merge.batches() for row in batch.to_pylist()]
-        if told is not None:
-            assert_told(told, slice_, rows, merge)
+        if shown is not None:
+            assert_shown(shown, slice_, rows, merge)
         return rows, merge, logs
     finally:
         logs.close()

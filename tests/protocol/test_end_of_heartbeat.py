@@ -61,7 +61,7 @@ def test_who_took_over_meanwhile_keeps_its_heartbeat(tmp_path: Path, ends: str) 
     else:
         judged = read_liveness(LocalStorage(), str(tmp_path), INSTANT, clock=SkippingClock(), processes=processes)
         Heartbeat(sleeping, str(tmp_path), INSTANT, processes.new_owner()).end(judged.owner)
-    assert second.is_ours()
+    assert second.is_own()
     assert names(tmp_path) == [INSTANT]
     second.end()
     assert names(tmp_path) == []
@@ -86,7 +86,7 @@ def test_a_heartbeat_whose_place_was_taken_while_it_was_judged_is_gone(tmp_path:
         second.start()
 
     Heartbeat(SleepingTwice("rename", take_over), str(tmp_path), INSTANT, a).end()
-    assert third.is_ours() and not second.is_ours()
+    assert third.is_own() and not second.is_own()
     assert names(tmp_path) == [INSTANT]
 
 
@@ -108,5 +108,5 @@ def test_in_an_object_store_it_is_its_removers_own(whose: str) -> None:
         storage.delete(heartbeat_path(base, INSTANT))
         successor.start()
     Heartbeat(storage, base, INSTANT, a).remove(judged.owner)
-    assert successor.is_ours() == overtaken
+    assert successor.is_own() == overtaken
     assert len(objects.data) == (1 if overtaken else 0)

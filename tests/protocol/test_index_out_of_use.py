@@ -30,7 +30,7 @@ def test_the_first_reason_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("type_", OWN_TYPES)
-def test_an_index_of_ours_elsewhere(tmp_path: Path, type_: IndexType) -> None:
+def test_an_index_of_lakeward_elsewhere(tmp_path: Path, type_: IndexType) -> None:
     """Nothing is written below a table where nothing may be; what is said of one type is said of no other."""
     base, elsewhere = tmp_path / "lake" / "orders", RecordOptions(str(tmp_path / "indexes"))
     base.mkdir(parents=True)

@@ -79,9 +79,9 @@ def test_setting_the_clock_kills_no_process(step: float) -> None:
     """The kernel works a process's start out from the time of boot, which moves with the clock; the ticks do not.
     Keeps 1 of protocol/owner."""
     processes = Processes()
-    ours = processes.new_owner()
+    own = processes.new_owner()
     with child() as (_, other):
-        for each in (ours, other):
+        for each in (own, other):
             assert not processes.is_provably_dead(replace(each, started=each.started + step))
 
 

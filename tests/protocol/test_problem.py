@@ -55,7 +55,7 @@ def test_storage_is_called_what_commands_call_it(number: int, text: str) -> None
     assert problem_of(OSError(number, os.strerror(number), "/lake/t")).text == text
 
 
-def test_every_error_of_ours_is_a_sentence() -> None:
+def test_every_error_of_lakeward_is_a_sentence() -> None:
     """Whatever is added to the tree has a kind and a text, and is told apart from a bug."""
     for _, kind in inspect.getmembers(errors, inspect.isclass):
         if issubclass(kind, errors.LakewardError) and "__init__" not in vars(kind):
@@ -63,7 +63,7 @@ def test_every_error_of_ours_is_a_sentence() -> None:
             assert "Something happened." in problem.text and is_foreseen(kind("x"))
 
 
-def test_a_bug_of_ours_names_itself() -> None:
+def test_a_bug_of_lakeward_names_itself() -> None:
     """Its type stands in the reason, because its message alone may be a single word."""
     assert problem_of(KeyError("orders")).text == "KeyError: 'orders'"
     assert not is_foreseen(KeyError("orders"))

@@ -167,7 +167,7 @@ def test_a_process_that_wakes_up_after_a_purge_moves_nothing(base: Path):
     assert all((base / file.path).exists() for file in FILES)
 
 
-def test_two_files_of_one_name_are_told(base: Path):
+def test_two_files_of_one_name_are_shown(base: Path):
     """What stands in the place with another size is not deleted."""
     keep(base, LocalStorage()).take(file.path for file in FILES)
     (base / FILES[1].path).write_bytes(b"other bytes")

@@ -311,7 +311,7 @@ def test_large_log_files_are_copied_in_parts(left: Left, monkeypatch: pytest.Mon
     check_readable(left.lake.fetched())
 
 
-def test_timelines_are_untouched_by_what_stated_no_intent(left: Left) -> None:
+def test_timelines_are_untouched_by_what_written_no_intent(left: Left) -> None:
     """An attempt without an intent is fenced off, and never states one again."""
     owner = next(each for each in left.processes.owners if each.attempt == left.intent.attempt)
     left.store.delete(heartbeat_path(BASE, left.instant))

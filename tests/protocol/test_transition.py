@@ -93,7 +93,7 @@ def test_when_the_outcome_is_unknown_nothing_is_assumed(tmp_path: Path) -> None:
     assert (tmp_path / f"{INSTANT}.compaction.requested").exists()
 
 
-def test_the_file_of_another_process_is_not_taken_for_ours(tmp_path: Path) -> None:
+def test_the_file_of_another_process_is_not_taken_for_own(tmp_path: Path) -> None:
     """The call failed, and what stands there has other content: the failure is raised. Keeps 2 of protocol/creation."""
 
     class Overtaken(FaultyStorage):

@@ -38,7 +38,7 @@ def verdict_of(table: str) -> Verdict:
             case ["LOG" | "FULL" as kind, instant, "in", *partitions]:
                 work = {"instant": instant, "is_log": kind == "LOG", "partitions": frozenset(partitions)}
             case ["rules", rules]:
-                options["stated"] = WritersConflict(rules)
+                options["configured"] = WritersConflict(rules)
             case ["live", instant]:
                 live.append(LiveWrite(instant))
             case ["live", instant, "somewhere"]:
@@ -65,7 +65,7 @@ def verdict_of(table: str) -> Verdict:
     )
 
 
-def told(verdict: Verdict) -> str:
+def shown(verdict: Verdict) -> str:
     if verdict.dropped_for is not None:
         return f"drop for {verdict.dropped_for}"
     without = ", ".join(f"{partition} ({instant})" for partition, instant in sorted(verdict.left_out.items()))
@@ -78,16 +78,16 @@ def told(verdict: Verdict) -> str:
 @pytest.mark.parametrize("case", CASES, ids=[case.rule for case in CASES])
 def test_cases(case: Case) -> None:
     """Keeps 4 of protocol/writers_conflict, and the rules by which the others come about."""
-    assert told(verdict_of(case.table)) == case.expected
+    assert shown(verdict_of(case.table)) == case.expected
 
 
-def test_what_the_version_tells_of_its_writers() -> None:
+def test_what_the_version_says_of_its_writers() -> None:
     """Writers of 1.0 cannot write version 9; of version 8 no file says who writes it, so the strict rules hold until an
     operator says otherwise."""
     rules = {number: YieldOptions().rules_for(TableVersion(number)) for number in (8, 9)}
     assert rules == {8: WritersConflict.RELEASE_1_0, 9: WritersConflict.DEFAULT}
-    for stated in WritersConflict:
-        assert YieldOptions(stated=stated).rules_for(TableVersion(8)) is stated
+    for configured in WritersConflict:
+        assert YieldOptions(configured=configured).rules_for(TableVersion(8)) is configured
 
 
 # --------------------------------------------------------------------- against a model of Hudi's check

@@ -425,20 +425,20 @@ def test_bad_input_is_refused_and_changes_nothing(
     capfd.readouterr()
     exit_code = run(["compact", str(base), *COMPACT])
 
-    out, told = capfd.readouterr()
+    out, shown = capfd.readouterr()
     if exit_code == 0:
         assert json.loads(out)["compactions"] == []
-        told = next(line for line in told.splitlines() if line.startswith("excluded: "))
+        shown = next(line for line in shown.splitlines() if line.startswith("excluded: "))
     else:
-        error = json.loads(told.splitlines()[-1])["error"]
+        error = json.loads(shown.splitlines()[-1])["error"]
         assert error["code"].startswith(case.code)
         assert error["remedy"], "an operator is told what to do"
-        told = f"{error['what']} {error['why']}"
-    assert case.says in told and case.file in told
+        shown = f"{error['what']} {error['why']}"
+    assert case.says in shown and case.file in shown
     assert time.monotonic() - started < SECONDS_MAX
     after = digest(base)
-    ours = {name for name in after.keys() - before.keys() if name.endswith(".compaction.requested")}
-    assert len(ours) <= 1 and after == before | {name: after[name] for name in ours}
+    own = {name for name in after.keys() - before.keys() if name.endswith(".compaction.requested")}
+    assert len(own) <= 1 and after == before | {name: after[name] for name in own}
 
 
 @pytest.mark.parametrize("damage", [patched(18, int32(99)), log(GOOD[:-4])], ids=["unknown-type", "torn"])
@@ -460,9 +460,9 @@ def test_a_group_whose_logs_cannot_be_read_is_damage(
 
     assert run([command[0], str(base), *command[1:]]) == code
 
-    out, told = capfd.readouterr()
+    out, shown = capfd.readouterr()
     if code == 1:
-        error = json.loads(told.splitlines()[-1])["error"]
+        error = json.loads(shown.splitlines()[-1])["error"]
         assert error["code"] == "LW-DAMAGED" and LOG in error["what"]
         done = json.loads(out)
         (left,) = done["damage"] if "damage" in done else done["compaction"]["damage"]
@@ -507,7 +507,7 @@ def test_a_clock_that_was_wrong_is_no_damage(tmp_path: Path, capfd: pytest.Captu
     ],
     ids=["a-number-without-end", "bytes", "an-escape-that-is-none"],
 )
-def test_garbled_properties_are_no_table_of_ours(
+def test_garbled_properties_are_no_table_of_lakeward(
     text: bytes, says: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is guessed about a table whose properties cannot be read."""

@@ -20,9 +20,9 @@ def test_no_bomb_takes_more_than_a_small_table_justifies(tmp_path: Path) -> None
     environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=250, check=False)
     assert ended.returncode == 0, ended.stderr.decode()[-4000:]
-    told = json.loads(ended.stdout.splitlines()[-1])
+    shown = json.loads(ended.stdout.splitlines()[-1])
 
-    assert told["peak"] < MEBIBYTES_MAX, told
-    for name, (inspected, compacted) in told["ended"].items():
+    assert shown["peak"] < MEBIBYTES_MAX, shown
+    for name, (inspected, compacted) in shown["ended"].items():
         assert inspected == 0, name
         assert compacted in (1, 2), name

@@ -67,8 +67,8 @@ def test_a_plan_is_unscheduled(lake: Lake) -> None:
     store = lake.copy().store()
     carry_out(store, ScriptedProcesses())
     before = everything(lake.fetched())
-    stated = next(n for n, write in enumerate(store.writes) if write.startswith("replace") and "heartbeat" in write)
-    for number in range(stated - 3, stated + 1):
+    given = next(n for n, write in enumerate(store.writes) if write.startswith("replace") and "heartbeat" in write)
+    for number in range(given - 3, given + 1):
         table, processes = lake.copy(), ScriptedProcesses()
         with pytest.raises(Killed):
             carry_out(table.store(Fault(FaultKind.KILL, number)), processes)
@@ -76,7 +76,7 @@ def test_a_plan_is_unscheduled(lake: Lake) -> None:
         (instant,) = {i.time for i in instants(table.fetched()) if i.action == "compaction"}
         options = {"lock": StorageLockOptions(wait_seconds=0.0)}
         again = compactor(BASE, table.store(), processes, **options)  # type: ignore[arg-type]
-        if number < stated:
+        if number < given:
             again.unschedule(instant)
             assert [path for path in everything(table.fetched()) if "/.locks/" not in path] == before
         else:

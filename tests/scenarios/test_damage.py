@@ -150,7 +150,7 @@ def test_a_pending_plan_with_a_damaged_log_is_not_carried_out(tmp_path: Path) ->
     check_finished(bench.base)
 
 
-def test_a_pending_plan_of_ours_is_unscheduled(tmp_path: Path) -> None:
+def test_a_pending_plan_of_lakeward_is_unscheduled(tmp_path: Path) -> None:
     """Its other file groups can then be planned without the damaged one."""
     bench = Bench(copy_golden("v9", tmp_path / "table", pending=True))
     path = bench.base / f".hoodie/timeline/{PENDING}.compaction.requested"

@@ -105,18 +105,18 @@ def test_who_is_overtaken_does_no_harm(service: Service, lake: Lake) -> None:
     """Stopped at whatever write from the last that prepares, taken for dead, the work done by another, and then awake
     again: there is one commit on each timeline, and each file group of the metadata table has one log of it."""
     writes = writes_of(lake, service)
-    stated = intent_of(writes)
-    for number in range(stated - 1, publishing(writes).stop):
+    given = intent_of(writes)
+    for number in range(given - 1, publishing(writes).stop):
         table = lake.copy()
         _, error = overtaken(table, partial(is_nth, iter(range(len(writes))), number), service.planner)
         try:
             # What its intent said it may find done; else it lost.
-            assert error is not None or number > stated
+            assert error is not None or number > given
             check_readable(table.fetched())
             carry_out(table.store(), ScriptedProcesses(), service.planner)  # tidies up after it
             service.check_finished(table.fetched())
         except BaseException as failed:
-            failed.add_note(f"stopped at write {number} (intent stated at {stated}): {writes[number]}")
+            failed.add_note(f"stopped at write {number} (intent stated at {given}): {writes[number]}")
             raise
 
 
@@ -124,11 +124,11 @@ def is_nth(numbers: Iterable[int], number: int, write: str) -> bool:
     return next(iter(numbers)) == number
 
 
-def test_before_its_intent_is_stated_nothing_is_in_the_metadata_table(lake: Lake) -> None:
+def test_before_its_intent_is_written_nothing_is_in_the_metadata_table(lake: Lake) -> None:
     """Nothing is created on either timeline but by its one name."""
     writes = writes_of(lake, FULL)
-    stated = intent_of(writes)
-    before, after = writes[:stated], writes[stated:]
+    given = intent_of(writes)
+    before, after = writes[:given], writes[given:]
     assert [write for write in before if f"/{METADATA}/" in write] == []
     created = [write.removeprefix("create ") for write in after if write.startswith("create ")]
     logs = [path for path in created if parse_log_file(path.rpartition("/")[2]) is not None]

@@ -81,7 +81,7 @@ def test_what_stands_afterwards_is_what_stood_before(service: Service, golden: s
 
 
 @services
-def test_nothing_is_where_readers_look_before_the_intent_is_stated(service: Service, lake_of: LakeOf) -> None:
+def test_nothing_is_where_readers_look_before_the_intent_is_written(service: Service, lake_of: LakeOf) -> None:
     """The plan alone is. What is completed then has one name."""
     lake = lake_of(service)
     writes = lake.writes()
@@ -268,7 +268,7 @@ def test_an_intent_is_rolled_forward_by_its_name(service: Service, lake_of: Lake
 
 
 @services
-def test_an_intent_that_was_not_stated_cannot_be_any_more(service: Service, lake_of: LakeOf) -> None:
+def test_an_intent_that_was_not_written_cannot_be_any_more(service: Service, lake_of: LakeOf) -> None:
     """t0 A is about to state its intent; t1 B fences it off; t2 A wakes: it states none and creates nothing."""
     lake = lake_of(service)
     writes, error = lake.overtaken(lambda store, write: states_intent(write))
@@ -310,7 +310,7 @@ def test_an_intent_on_a_metadata_table_that_is_another_now_is_forgotten(lake_of:
     lake.check_ended()
 
 
-def test_what_hudi_rolled_back_after_its_intent_was_stated_is_rolled_forward(lake_of: LakeOf) -> None:
+def test_what_hudi_rolled_back_after_its_intent_was_written_is_rolled_forward(lake_of: LakeOf) -> None:
     """Its executor died between the rollback and carrying the plan out again: some files of Lakeward are gone."""
     lake = lake_of(COMPACT)
     copied = [write for write in lake.writes() if is_base_file(write)]

@@ -54,7 +54,7 @@ def test_the_rows_are_those_of_the_oldest_release(bench: Bench) -> None:
     assert len(dead) == 1, "the block of a write that nothing took back"
 
 
-def test_a_plan_of_hudis_and_one_of_ours(bench: Bench) -> None:
+def test_a_plan_of_hudis_and_one_of_lakeward(bench: Bench) -> None:
     """Hudi's plan is carried out first, logs that writers named by it stay, and are then compacted themselves; commits
     are JSON under the instant's own name. The table's properties, its version among them, are left alone."""
     later = logs_on_the_plan(bench.base)
@@ -68,10 +68,10 @@ def test_a_plan_of_hudis_and_one_of_ours(bench: Bench) -> None:
     assert logs_on_the_plan(bench.base) == later
     for plan in (first, second):
         commit = bench.base / ".hoodie" / f"{plan.instant}.commit"
-        told = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=1)
-        assert json.loads(commit.read_bytes())["operationType"] == told.operation_type == "COMPACT"
-        stats = [stat for each in told.partition_to_write_stats.values() for stat in each]
-        assert {stat.prev_commit for stat in stats} != {None} and told.compacted
+        shown = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=1)
+        assert json.loads(commit.read_bytes())["operationType"] == shown.operation_type == "COMPACT"
+        stats = [stat for each in shown.partition_to_write_stats.values() for stat in each]
+        assert {stat.prev_commit for stat in stats} != {None} and shown.compacted
         for stat in stats:
             assert (bench.base / str(stat.path)).stat().st_size == stat.file_size_in_bytes
     assert [each for each in everything(bench.base) if is_leftover(each)] == []
@@ -85,8 +85,8 @@ def test_no_log_is_planned(tmp_path: Path) -> None:
     settings |= {"hoodie.compaction.logfile.num.threshold": "2", "hoodie.compaction.logfile.size.threshold": "1"}
     planner = planner_of(CompactionType.LOG, GroupFilter(), settings)
     report = bench.compactor(planner).compact()
-    told = {(each.choice, each.reason, each.instead_of) for each in report.outcome.decisions}
-    assert (Choice.NONE, Reason.LOG_NOT_ALLOWED, Choice.LOG) in told
+    shown = {(each.choice, each.reason, each.instead_of) for each in report.outcome.decisions}
+    assert (Choice.NONE, Reason.LOG_NOT_ALLOWED, Choice.LOG) in shown
     assert report.plans == ()
 
 
@@ -153,8 +153,8 @@ def test_a_death_in_an_object_store(tmp_path: Path, thorough: bool) -> None:
     lake = Lake(tmp_path, "v6_oldest")
     clean = lake.copy().store()
     carry_out(clean, ScriptedProcesses())
-    stated = next(n for n, write in enumerate(clean.writes) if write.startswith("replace") and "/.heartbeat/" in write)
-    for number in range(len(clean.writes)) if thorough else [stated]:
+    given = next(n for n, write in enumerate(clean.writes) if write.startswith("replace") and "/.heartbeat/" in write)
+    for number in range(len(clean.writes)) if thorough else [given]:
         left, processes, where = lake.copy(), ScriptedProcesses(), f"killed at {clean.writes[number]}"
         with suppress(LakewardError, OSError, Killed):
             carry_out(left.store(Fault(FaultKind.KILL, number)), processes)

@@ -118,8 +118,8 @@ def test_no_log_is_planned(bench: Bench, kind: CompactionType) -> None:
     before = everything(bench.base)
     report = bench.compactor(planner_of(kind, GroupFilter(), settings)).compact()
     decisions = [decision for decision in report.outcome.decisions if decision.reason is not Reason.NO_LOGS]
-    told = {(decision.choice, decision.reason, decision.instead_of) for decision in decisions}
-    assert told == {(Choice.NONE, Reason.LOG_NOT_ALLOWED, Choice.LOG)}
+    shown = {(decision.choice, decision.reason, decision.instead_of) for decision in decisions}
+    assert shown == {(Choice.NONE, Reason.LOG_NOT_ALLOWED, Choice.LOG)}
     assert report.plans == () and everything(bench.base) == before
 
 

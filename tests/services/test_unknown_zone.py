@@ -125,8 +125,8 @@ def test_reads_never_ask_and_writes_are_refused(tmp_path: Path, capsys: pytest.C
     rows.write_text('{"id": "a"}\n')
     before = times(base, DATA_TIMELINE)
     assert run(["write", str(base), "--input", str(rows), *STOPPED]) == 2
-    told = capsys.readouterr().err
-    assert "timezone-unknown" in told and "[defaults]" in told
+    shown = capsys.readouterr().err
+    assert "timezone-unknown" in shown and "[defaults]" in shown
     assert times(base, DATA_TIMELINE) == before
 
 

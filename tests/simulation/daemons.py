@@ -277,8 +277,8 @@ class TraceLog:
         pass
 
     def info(self, text: str, /, **about: object) -> None:
-        told = " ".join(f"{key}={value}" for key, value in {**self._about, **about}.items() if key != "job")
-        self._world.say(self._process, f"log: {text} {told}"[:400])
+        shown = " ".join(f"{key}={value}" for key, value in {**self._about, **about}.items() if key != "job")
+        self._world.say(self._process, f"log: {text} {shown}"[:400])
 
     def warning(self, text: str, /, **about: object) -> None:
         self.info(text, **about)

@@ -150,10 +150,10 @@ class TableWatch:
         for path in self.storage.walk(f"{self.base_path}/.hoodie"):
             below = path.removeprefix(f"{self.base_path}/")
             # An attempt that was overtaken while it slept may make its markers again, and then finds that it is lost.
-            ours = self._owner.get(path, WRITER).startswith("daemon") and ".marker." not in below
+            own = self._owner.get(path, WRITER).startswith("daemon") and ".marker." not in below
             if RELEASED in below:
                 continue  # moved away by a process that died over it; tidied up a day later
-            if ours and below.startswith((".hoodie/.temp/", ".hoodie/.heartbeat/", SPARK_LOCK, FLINK_LOCK)):
+            if own and below.startswith((".hoodie/.temp/", ".hoodie/.heartbeat/", SPARK_LOCK, FLINK_LOCK)):
                 self.world.broken(f"{path} is left over")
         self._check_files_have_commits()
 
@@ -188,7 +188,7 @@ class TableWatch:
             if state == "requested" and action in ("compaction", "logcompaction"):
                 self._check_plans()
             if state == "requested" and by.startswith("daemon"):
-                self._check_plan_of_ours(name, action)
+                self._check_plan_of_lakeward(name, action)
             return
         if completed <= time:
             self.world.broken(f"{self.base_path}: {name} completed before it was requested")
@@ -200,7 +200,7 @@ class TableWatch:
                 self._published_late.add(time)
             self._check_completed_by_us(name, instants.pending_actions(time))
 
-    def _check_plan_of_ours(self, name: str, action: str) -> None:
+    def _check_plan_of_lakeward(self, name: str, action: str) -> None:
         path = f"{self._timeline}/{name}"
         if action == "clean":
             plan = read_clean_plan(self.storage.read(path), file=path, root=self.base_path)

@@ -96,8 +96,8 @@ def _history_rows(storage: MemoryStorage, base_path: str) -> Iterator[tuple[str,
     manifests = [int(name.rpartition("_")[2]) for name in storage.names(folder) if name.startswith("manifest_")]
     if not manifests:
         return
-    is_told = storage.stat(f"{folder}/_version_") is not None
-    version = int(storage.read(f"{folder}/_version_")) if is_told else max(manifests)
+    is_shown = storage.stat(f"{folder}/_version_") is not None
+    version = int(storage.read(f"{folder}/_version_")) if is_shown else max(manifests)
     for file in json.loads(storage.read(f"{folder}/manifest_{version}"))["files"]:
         yield from _history_file(storage.read(f"{folder}/{file['fileName']}"))
 

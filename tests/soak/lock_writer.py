@@ -194,9 +194,9 @@ def main(folder: Path) -> None:
                 step += 1
             counts = Counter({step: len(commits) for step, commits in commits_of_steps(table.path).items()})
             assert not counts or max(counts.values()) == 1, counts
-            told = folder / f"rows-{name}.part"
-            told.write_text(json.dumps(read(table, step - LATEST_STEPS)))
-            told.rename(folder / f"rows-{name}.json")
+            shown = folder / f"rows-{name}.part"
+            shown.write_text(json.dumps(read(table, step - LATEST_STEPS)))
+            shown.rename(folder / f"rows-{name}.json")
     spark.stop()
 
 

@@ -45,8 +45,8 @@ from lakeward.write.entry import write as write_rows
 from tests.hudi.table import HudiTable, TableShape
 from tests.soak.writer import OPTIONS
 
-HUDI, OURS = "hudi", "ours"
-WRITERS = (HUDI, OURS)
+HUDI, OWN = "hudi", "own"
+WRITERS = (HUDI, OWN)
 BUCKETS = 3
 PARTITIONS = 2
 SHARED_KEYS = 200
@@ -59,7 +59,7 @@ JITTER_MS = 4000
 STEP = "soak_step"
 """Under which a commit carries the number of its step."""
 CONFLICT = "HoodieWriteConflictException"
-PAUSE_SECONDS = {HUDI: 1.0, OURS: 2.0}
+PAUSE_SECONDS = {HUDI: 1.0, OWN: 2.0}
 """The longest between two steps. Ours are faster: without pauses no step of Hudi's would be committed."""
 COLUMNS = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string()), ("value", pa.string())])
 
@@ -129,13 +129,13 @@ def read_journal(folder: Path, writer: str) -> list[Step]:
     path = folder / f"{writer}.journal"
     steps: dict[int, dict[str, Any]] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
-        told = json.loads(line)
-        steps[told["number"]] = steps.get(told["number"], {}) | told
+        shown = json.loads(line)
+        steps[shown["number"]] = steps.get(shown["number"], {}) | shown
     return [
-        Step(**{**told, "rows": [tuple(row) for row in told["rows"]], "outcome": Outcome(told["outcome"])})
-        if told.get("outcome")
-        else Step(told["number"], told["operation"], [tuple(row) for row in told["rows"]])
-        for told in steps.values()
+        Step(**{**shown, "rows": [tuple(row) for row in shown["rows"]], "outcome": Outcome(shown["outcome"])})
+        if shown.get("outcome")
+        else Step(shown["number"], shown["operation"], [tuple(row) for row in shown["rows"]])
+        for shown in steps.values()
     ]
 
 
@@ -157,9 +157,9 @@ def committed_steps(table: Path) -> Iterator[tuple[str, str]]:
         instant = parse_instant(path.name, 2)
         if instant is not None and instant.state is State.COMPLETED and instant.action in ("commit", "deltacommit"):
             with suppress(FileNotFoundError):  # it was archived since
-                told = read_commit_metadata(path.read_bytes(), file=path.name, layout=2).extra_metadata.get(STEP)
-                if told is not None:
-                    yield told, instant.time
+                shown = read_commit_metadata(path.read_bytes(), file=path.name, layout=2).extra_metadata.get(STEP)
+                if shown is not None:
+                    yield shown, instant.time
 
 
 class Writer:
@@ -198,9 +198,9 @@ class Writer:
     def _do(self, journal: Any, number: int) -> None:
         chance = Random(f"{self._seed}/{self._name}/{number}")
         step = self._next(chance, number)
-        self._tell(journal, step)
+        self._report(journal, step)
         began = time.monotonic()
-        conflicts, is_told = self._write(step.operation, step.rows, f"{self._name} {number}")
+        conflicts, is_shown = self._write(step.operation, step.rows, f"{self._name} {number}")
         took = time.monotonic() - began
         found: dict[str, list[str]] = {}
         for of, instant in committed_steps(self._folder / "table"):
@@ -210,14 +210,14 @@ class Writer:
             instants = found.get(f"{self._name} {each.number}", [])
             assert len(instants) <= 1, f"{self._name} {each.number} was committed twice: {instants}"
             is_this = each.number == number
-            assert not is_this or is_told == bool(instants), f"{self._name} {number}: {is_told}, but {instants}"
-            if is_this or instants or is_told:
+            assert not is_this or is_shown == bool(instants), f"{self._name} {number}: {is_shown}, but {instants}"
+            if is_this or instants or is_shown:
                 outcome = Outcome.COMMITTED if instants else Outcome.FAILED
                 said = (took, conflicts) if is_this else (0.0, 0)
-                self._tell(journal, Step(each.number, each.operation, each.rows, outcome, "".join(instants), *said))
+                self._report(journal, Step(each.number, each.operation, each.rows, outcome, "".join(instants), *said))
         time.sleep(chance.uniform(0, PAUSE_SECONDS[self._name]) if chance.random() < 0.5 else 0)
 
-    def _tell(self, journal: Any, step: Step) -> None:
+    def _report(self, journal: Any, step: Step) -> None:
         self._steps[step.number] = step
         journal.write(json.dumps(asdict(step)) + "\n")
         journal.flush()
@@ -312,7 +312,7 @@ def write_as_lakeward(folder: Path, kind: Kind) -> Callable[[str, list[Row], str
 
 WRITES: Mapping[str, Callable[[Path, Kind], Callable[[str, list[Row], str], tuple[int, bool]]]] = {
     HUDI: write_as_hudi,
-    OURS: write_as_lakeward,
+    OWN: write_as_lakeward,
 }
 
 

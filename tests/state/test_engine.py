@@ -110,7 +110,7 @@ def test_a_damaged_file_is_never_written(tmp_path: Path, damage: str) -> None:
     assert path.read_bytes() == bytes(data)
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_shown(tmp_path: Path) -> None:
     """The error has no traceback, but where, why and what to do."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="cannot be opened") as caught:

@@ -52,7 +52,7 @@ def others(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "folder deleted"])
-def test_a_file_that_is_gone_is_written_anew(
+def test_a_file_that_is_gone_is_written_again(
     store: Store, path: Path, tmp_path: Path, clock: SettableClock, how: str
 ) -> None:
     """It has everything that the old one held: pauses, leases, identity. What is written afterwards is in the new
@@ -94,12 +94,12 @@ def test_a_copy_in_its_place_is_what_counts(store: Store, path: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("content", "error"), [(b"", StoreVersion), (b"no database at all" * 500, StoreBroken), (None, StoreVersion)]
 )
-def test_what_is_no_store_of_ours_is_not_touched(
+def test_what_is_no_store_of_lakeward_is_not_touched(
     store: Store, path: Path, tmp_path: Path, clock: SettableClock, content: bytes | None, error: type[LakewardError]
 ) -> None:
     """Keeps 6 of state/engine: an empty file, anything, or another store in its place: an error at every call,
     until ours is back."""
-    os.rename(path, tmp_path / "ours")
+    os.rename(path, tmp_path / "own")
     if content is None:
         migrate(f"sqlite:///{path}")
     else:
@@ -113,7 +113,7 @@ def test_what_is_no_store_of_ours_is_not_touched(
             store.controls.in_force(0.0)
     assert path.read_bytes() == before
 
-    os.replace(tmp_path / "ours", path)
+    os.replace(tmp_path / "own", path)
     assert paused(store) == ["orders"]
     store.controls.add(pause("lines"))
     assert sorted(paused(store)) == ["lines", "orders"]
@@ -133,7 +133,7 @@ def test_another_process_may_be_about_to_put_a_file_there(
     assert paused(store) == ["orders"]
 
 
-def test_two_daemons_write_it_anew_once(store: Store, path: Path, clock: SettableClock) -> None:
+def test_two_daemons_write_it_again_once(store: Store, path: Path, clock: SettableClock) -> None:
     """Several daemons of one machine share the file: the first one writes it, and all go on with it."""
     stores = [store, *(open_store(f"sqlite:///{path}", clock=clock) for _ in range(3))]
     for each in stores:
@@ -155,7 +155,7 @@ def test_two_daemons_write_it_anew_once(store: Store, path: Path, clock: Settabl
     assert others(path) == []
 
 
-def test_a_file_that_cannot_be_written_anew_is_an_error(store: Store, path: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_again_is_an_error(store: Store, path: Path, tmp_path: Path) -> None:
     """A store whose folder is a file now, for one, cannot be; when that is over, all goes on."""
     path.parent.rename(tmp_path / "away")
     path.parent.write_text("no folder")

@@ -227,7 +227,7 @@ def test_the_list_is_read_page_by_page(database: Database, monkeypatch: pytest.M
     assert {instant for page in entries.scan() for instant in page.column(3).to_pylist()} == {T1}
 
 
-def test_another_process_ends_ours(database: Database, entries: IndexEntries) -> None:
+def test_another_process_ends_own(database: Database, entries: IndexEntries) -> None:
     """Keeps 2 of state/index_entries: two that change one index do not mix: the one that began first fails."""
     attempt = entries.begin(T1)
     entries.put(attempt, batch(("k1", "p", "a-0")))

@@ -58,7 +58,7 @@ def test_observed_plans_are_those_of_the_timeline(store: Store) -> None:
     assert store.observations.plans("other") == (plan("t1"),)
 
 
-def test_clearing_keeps_what_no_timeline_tells(store: Store) -> None:
+def test_clearing_keeps_what_no_timeline_says(store: Store) -> None:
     """Controls, parked groups, leases, events and our own jobs stay; what was observed goes."""
     store.observations.watch("orders", "/lake/orders", NOW)
     store.observations.record_decisions("orders", NOW, None, [decision("fg1")])

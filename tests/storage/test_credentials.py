@@ -14,18 +14,18 @@ def is_silent(address: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("provider", "environment", "told"),
+    ("provider", "environment", "shown"),
     [
         (Provider.S3, {}, "AWS_REGION"),
         (Provider.S3, {"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": ""}, "AWS_ACCESS_KEY_ID"),
         (Provider.AZURE, {"AZURE_STORAGE_ACCOUNT_NAME": "lake"}, "AZURE_STORAGE_ACCOUNT_KEY"),
     ],
 )
-def test_nothing_says_who_we_are(provider: Provider, environment: dict[str, str], told: str) -> None:
+def test_nothing_says_who_we_are(provider: Provider, environment: dict[str, str], shown: str) -> None:
     """Neither the environment nor the machine: the remedy names what to set, credentials and region."""
     with pytest.raises(NoCredentials, match="metadata address is silent") as raised:
         check_credentials(provider, "s3://lake", environment, is_there=is_silent)
-    assert told in raised.value.remedy and raised.value.exit_code == 2
+    assert shown in raised.value.remedy and raised.value.exit_code == 2
 
 
 @pytest.mark.parametrize(

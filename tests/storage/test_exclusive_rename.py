@@ -122,13 +122,13 @@ def test_where_the_system_cannot_it_is_done_in_two_steps(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "y"]
 
 
-def test_what_else_the_system_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_else_the_system_says_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is tried instead."""
     refuse(errno.EROFS, [], monkeypatch)
     (tmp_path / "x").touch()
-    with pytest.raises(OSError, match="Read-only") as told:
+    with pytest.raises(OSError, match="Read-only") as shown:
         LocalStorage().rename(str(tmp_path / "x"), str(tmp_path / "y"))
-    assert (told.value.filename, told.value.filename2) == (str(tmp_path / "x"), str(tmp_path / "y"))
+    assert (shown.value.filename, shown.value.filename2) == (str(tmp_path / "x"), str(tmp_path / "y"))
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 

@@ -12,7 +12,7 @@ from lakeward.storage.first_reads import CHUNK_BYTES, FirstReads
 from lakeward.storage.local import LocalStorage
 
 
-def test_what_is_read_again_is_not_told_again(tmp_path: Path) -> None:
+def test_what_is_read_again_is_not_shown_again(tmp_path: Path) -> None:
     """Another opening of the file counts no more than the first; a second file is another one."""
     counted: list[int] = []
     storage = FirstReads(LocalStorage(), on_first=counted.append)

@@ -62,9 +62,9 @@ def test_a_full_disk_leaves_nothing_behind(
             patch.setattr(io, "FileIO", {"write": FullDisk, "close": BadDisk}[fault])
         else:
             patch.setattr(os, {"sync": "fsync", "link": "link"}[fault], fail)
-        with pytest.raises(OSError, match=r"No space left|quota exceeded") as told:
+        with pytest.raises(OSError, match=r"No space left|quota exceeded") as shown:
             LocalStorage().create(str(tmp_path / "x"), b"d" * size)
-        assert told.value.errno in (errno.ENOSPC, errno.EDQUOT)
+        assert shown.value.errno in (errno.ENOSPC, errno.EDQUOT)
         assert len(os.listdir("/dev/fd")) == descriptors
     assert list(tmp_path.iterdir()) == []
 

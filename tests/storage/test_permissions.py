@@ -58,5 +58,5 @@ def test_the_policy_permits_nothing_beside_the_tables() -> None:
         assert not is_permitted(need, prefix="lake")
 
 
-def _actions(stated: str | list[str]) -> list[str]:
-    return [stated] if isinstance(stated, str) else stated
+def _actions(given: str | list[str]) -> list[str]:
+    return [given] if isinstance(given, str) else given

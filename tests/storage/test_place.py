@@ -133,12 +133,12 @@ def test_what_the_system_says_names_the_whole_path(table: Path, tmp_path: Path) 
     """A name alone would leave the operator searching."""
     storage = LocalStorage(str(table))
     (table / "p").mkdir()
-    with pytest.raises(IsADirectoryError) as told:
+    with pytest.raises(IsADirectoryError) as shown:
         storage.remove(f"{table}/p")
-    assert told.value.filename == f"{table}/p"
-    with pytest.raises(NotADirectoryError) as told:
+    assert shown.value.filename == f"{table}/p"
+    with pytest.raises(NotADirectoryError) as shown:
         storage.list(f"{table}/y/z")
-    assert told.value.filename == f"{table}/y"
+    assert shown.value.filename == f"{table}/y"
 
 
 def test_descriptors_are_closed(table: Path, outside: Path) -> None:

@@ -103,7 +103,7 @@ def test_groups_of_logs_only_and_empty_tables() -> None:
     assert (empty.read_amplification, empty.space_amplification, empty.oldest_unmerged_at) == (1.0, 1.0, None)
 
 
-def test_an_unknown_zone_and_reserved_instants_tell_no_age() -> None:
+def test_an_unknown_zone_and_reserved_instants_report_no_age() -> None:
     """What is no moment, or in an unknown zone, is not guessed."""
     group = file_group("p", "a-0", base=None, logs=[("00000000000001", 10)])
     assert backlog_of(snapshot_of([group], [])).oldest_unmerged_at is None

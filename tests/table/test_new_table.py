@@ -54,11 +54,11 @@ def test_its_properties_are_those_that_hudi_gave(
         has_metadata_table=has_metadata_table,
         indexes=NewIndexes(NewIndex.METADATA, bloom_filters=True) if has_metadata_table else NewIndexes(),
     )
-    ours, asked = table.properties, new(indexes=table.indexes, version=table.version).asked_of_writers
-    assert ours.pop("hoodie.table.create.schema") == SCHEMA
-    assert asked.items() <= ours.items()
-    assert (of_hudi.pop(TIMEZONE), ours.pop(TIMEZONE)) == ("LOCAL", "LOCAL" if table.version == 8 else "UTC")
-    assert {key: value for key, value in ours.items() if key not in asked} == of_hudi
+    own, asked = table.properties, new(indexes=table.indexes, version=table.version).asked_of_writers
+    assert own.pop("hoodie.table.create.schema") == SCHEMA
+    assert asked.items() <= own.items()
+    assert (of_hudi.pop(TIMEZONE), own.pop(TIMEZONE)) == ("LOCAL", "LOCAL" if table.version == 8 else "UTC")
+    assert {key: value for key, value in own.items() if key not in asked} == of_hudi
 
 
 def test_version_10_says_which_meta_columns_have_values() -> None:
@@ -129,7 +129,7 @@ def test_the_key_generator_follows_from_the_fields(
     assert properties["hoodie.table.partition_extractor_class"].endswith(f".{extractor}")
 
 
-def test_paths_of_moments_are_told_with_their_zone() -> None:
+def test_paths_of_moments_are_shown_with_their_zone() -> None:
     """Hudi would take that of each writer's process."""
     table = new(
         partition_fields=("ts",),
@@ -206,9 +206,9 @@ def moments(column: str, kind: TimestampType, **given: str) -> dict[str, Any]:
         ({"schema": SCHEMA.replace('"tags"', '"_hoodie_operation"')}, "cannot have: '_hoodie_operation'"),
     ],
 )
-def test_what_would_be_refused_later_is_refused(given: dict[str, Any], told: str) -> None:
+def test_what_would_be_refused_later_is_refused(given: dict[str, Any], shown: str) -> None:
     """The error comes before anything is written. Keeps 2 of table/new_table, and Keeps of table/new_keys."""
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=shown):
         new(**given)
 
 

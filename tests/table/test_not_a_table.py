@@ -71,7 +71,7 @@ class Refusing(LocalStorage):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "shown"),
     [
         (PermissionError(13, "Forbidden"), "does not let us list s3://lake/orders. It answered: Forbidden. Check cred"),
         (OSError(5, "redirect: an incorrectly configured region"), "configured region. Check credentials and region."),
@@ -81,9 +81,9 @@ class Refusing(LocalStorage):
         ),
     ],
 )
-def test_what_an_object_store_refuses(error: OSError, told: str) -> None:
+def test_what_an_object_store_refuses(error: OSError, shown: str) -> None:
     """Credentials and region are what to look at, and the variables that say them are named."""
-    with pytest.raises(NoCredentials, match=told) as raised:
+    with pytest.raises(NoCredentials, match=shown) as raised:
         check_is_table(Refusing(error), "s3://lake/orders")
     assert "AWS_REGION" in raised.value.remedy and raised.value.exit_code == 2
 

@@ -367,11 +367,11 @@ def test_a_pending_write_may_say_which_groups_it_touches(tmp_path: Path) -> None
     """It names the groups that it updates, and any group of a partition that it inserts into; silent ones are not
     listed."""
     table = copy_golden("v9", tmp_path / "table")
-    silent, torn, telling = (timeline_of(table) / f"2026112105000000{n}.deltacommit.inflight" for n in range(3))
+    silent, torn, reporting = (timeline_of(table) / f"2026112105000000{n}.deltacommit.inflight" for n in range(3))
     silent.write_bytes(b"")
     torn.write_bytes(b"Obj")
     stats = {"p": (WriteStat(file_id="", num_inserts=0), WriteStat(file_id="a-0")), "q": (WriteStat(num_inserts=1),)}
-    telling.write_bytes(write_commit_metadata(CommitMetadata(partition_to_write_stats=stats)))
+    reporting.write_bytes(write_commit_metadata(CommitMetadata(partition_to_write_stats=stats)))
 
     ((instant, profile),) = scan(table).write_profiles.items()
 

@@ -166,17 +166,17 @@ def test_a_base_file_without_a_readable_footer_freezes_its_group(base: Path) -> 
     assert [each.kind for each in group.damage] == [DamageKind.UNREADABLE]
 
 
-def test_a_size_that_no_commit_tells_is_not_held_against_a_file(base: Path) -> None:
+def test_a_size_that_no_commit_says_is_not_held_against_a_file(base: Path) -> None:
     """A writer that leaves it out, or says 0, says nothing of it; an empty file is damaged all the same."""
     for size in (None, 0):
-        tell_size(base, newest_log(base), size)
+        report_size(base, newest_log(base), size)
         assert not scan(base).frozen
     cut(newest_log(base), 0)
     ((file,),) = (group.damage for group in scan(base).frozen)
     assert file.kind is DamageKind.EMPTY
 
 
-def test_several_stats_of_one_file_tell_no_size(base: Path) -> None:
+def test_several_stats_of_one_file_report_no_size(base: Path) -> None:
     """A stat tells what was appended that time, so two of one file name it and do not say how long it is."""
     path = next((base / ".hoodie/timeline").glob("20261121043709156_*.deltacommit"))
     metadata = read_commit_metadata(path.read_bytes(), file=str(path), layout=2)
@@ -186,7 +186,7 @@ def test_several_stats_of_one_file_tell_no_size(base: Path) -> None:
     assert not scan(base).frozen
 
 
-def tell_size(base: Path, file: Path, size: int | None) -> None:
+def report_size(base: Path, file: Path, size: int | None) -> None:
     """Let the commit of a log say another size."""
     log = parse_log_file(file.name)
     assert log is not None
@@ -216,10 +216,10 @@ def log_name(second: int) -> str:
 
 def damage_of(timeline: Timeline, files: dict[str, int], written: dict[int, dict[str, int]]) -> tuple[DamagedFile, ...]:
     listed = [FileStatus(join("/t/p", name), size, 0.0, False) for name, size in files.items()]
-    told = [
+    shown = [
         WrittenBy(instant(s), {"p": {join("p", n): size for n, size in each.items()}}) for s, each in written.items()
     ]
-    return find_damage([sort_files("p", listed)], told, timeline).get("p", ())
+    return find_damage([sort_files("p", listed)], shown, timeline).get("p", ())
 
 
 def timeline(*instants: object) -> Timeline:
@@ -228,43 +228,43 @@ def timeline(*instants: object) -> Timeline:
 
 def test_what_a_cleaner_may_have_removed_is_not_missing() -> None:
     """A slice that a newer base file replaced, with the logs that completed before it."""
-    told = timeline(
+    shown = timeline(
         completed(instant(1), "commit"), completed(instant(2), "deltacommit"), completed(instant(5), "commit")
     )
     written = {1: {base_name(1): 10}, 2: {log_name(2): 10}, 5: {base_name(5): 10}}
-    assert damage_of(told, {base_name(5): 10}, written) == ()
+    assert damage_of(shown, {base_name(5): 10}, written) == ()
 
 
 def test_a_log_that_completed_after_the_newest_base_file_began_is_missing() -> None:
     """It is missing though its instant is the older one: it lies on top of that base file."""
-    told = timeline(completed(instant(2), "deltacommit", instant(7)), completed(instant(5), "commit", instant(6)))
+    shown = timeline(completed(instant(2), "deltacommit", instant(7)), completed(instant(5), "commit", instant(6)))
     written = {2: {log_name(2): 10}, 5: {base_name(5): 10}}
-    (file,) = damage_of(told, {base_name(5): 10}, written)
+    (file,) = damage_of(shown, {base_name(5): 10}, written)
     assert (file.kind, file.path) == (DamageKind.MISSING, f"p/{log_name(2)}")
 
 
 def test_a_base_file_that_no_commit_names_replaces_nothing() -> None:
     """One that a compaction is writing is not there for readers; what it will replace must still be."""
-    told = timeline(completed(instant(2), "deltacommit"), pending(instant(5), "compaction"))
-    (file,) = damage_of(told, {base_name(5): 0}, {2: {log_name(2): 10}})[1:]
+    shown = timeline(completed(instant(2), "deltacommit"), pending(instant(5), "compaction"))
+    (file,) = damage_of(shown, {base_name(5): 0}, {2: {log_name(2): 10}})[1:]
     assert file.kind is DamageKind.EMPTY or file.kind is DamageKind.MISSING
-    assert {each.kind for each in damage_of(told, {base_name(5): 10}, {2: {log_name(2): 10}})} == {DamageKind.MISSING}
+    assert {each.kind for each in damage_of(shown, {base_name(5): 10}, {2: {log_name(2): 10}})} == {DamageKind.MISSING}
 
 
 def test_files_of_archived_instants_are_held_against_nothing() -> None:
     """Their commits are no longer on the active timeline; savepoints that stay behind there miss nothing either."""
-    told = timeline(
+    shown = timeline(
         completed(instant(2), "deltacommit"),
         [Instant(instant(2), "savepoint", State.COMPLETED, instant(3), f"{instant(2)}_{instant(3)}.savepoint")],
         completed(instant(5), "deltacommit"),
     )
-    assert damage_of(told, {log_name(1): 7}, {2: {log_name(2): 10}, 5: {}}) == ()
+    assert damage_of(shown, {log_name(1): 7}, {2: {log_name(2): 10}, 5: {}}) == ()
 
 
 def test_logs_of_changes_are_no_rows() -> None:
     """A snapshot does not read them."""
-    told = timeline(completed(instant(2), "deltacommit"))
-    assert damage_of(told, {f"{log_name(2)}.cdc": 7}, {2: {f"{log_name(2)}.cdc": 9}}) == ()
+    shown = timeline(completed(instant(2), "deltacommit"))
+    assert damage_of(shown, {f"{log_name(2)}.cdc": 7}, {2: {f"{log_name(2)}.cdc": 9}}) == ()
 
 
 # Watched

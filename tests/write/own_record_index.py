@@ -57,7 +57,7 @@ def catch_up(base: Path) -> IndexUpdate:
     return update_and_tidy(STORAGE, partial(opened, base), lambda: scan(base))
 
 
-def build_anew(base: Path) -> None:
+def build_again(base: Path) -> None:
     """Another process rebuilds the index beside the one that is there, and puts it into its place."""
     folder = Path(RecordOptions().folder(str(base)))
     name = f"built-{len(list(folder.glob('manifest-*')))}"
@@ -91,13 +91,13 @@ class AskedIndex:
 
     def look_up(self, storage: Storage, part: Any, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         number = part if isinstance(part, int) else part.number
-        told = {"part": number, "keys": None if keys is None else keys.to_pylist()}
-        (self.folder / uuid4().hex).write_text(json.dumps(told))
+        shown = {"part": number, "keys": None if keys is None else keys.to_pylist()}
+        (self.folder / uuid4().hex).write_text(json.dumps(shown))
         yield from self.index.look_up(storage, part, keys)
 
     def asked(self) -> list[tuple[int, list[str]]]:
-        told = [json.loads(path.read_text()) for path in self.folder.iterdir()]
-        return sorted((each["part"], sorted(each["keys"])) for each in told)
+        shown = [json.loads(path.read_text()) for path in self.folder.iterdir()]
+        return sorted((each["part"], sorted(each["keys"])) for each in shown)
 
 
 def plant(base: Path, key: str, options: RecordOptions | None = None) -> None:

@@ -45,22 +45,22 @@ def stats_of(base: Path) -> list[WriteStat]:
     return [stat for stats in newest_commit(base).partition_to_write_stats.values() for stat in stats]
 
 
-def told_changes(base: Path) -> list[Change]:
+def changes_to_apply(base: Path) -> list[Change]:
     """What readers of changes make of the newest commit: logs of changes, and new file groups, whose rows are new."""
-    told: list[Change] = []
+    shown: list[Change] = []
     for stat in stats_of(base):
         assert stat.path is not None
         if stat.cdc_stats is None:
             assert stat.num_writes == stat.num_inserts and not stat.num_deletes, "readers of changes fail here"
             new = pq.read_table(base / stat.path).select(COLUMNS.names).to_pylist()
-            told += [("i", row["id"], None, row_of(row)) for row in new]
+            shown += [("i", row["id"], None, row_of(row)) for row in new]
             continue
         ((path, size),) = stat.cdc_stats.items()
         assert (base / path).stat().st_size == size and is_change_log(path.rpartition("/")[2])
         for change in changes_in(base / path):
             before, after = row_of(change["before"]), row_of(change["after"])
-            told.append((change["op"], (before or after or ("",))[0], before, after))
-    return sorted(told, key=str)
+            shown.append((change["op"], (before or after or ("",))[0], before, after))
+    return sorted(shown, key=str)
 
 
 def changes_in(path: Path) -> Iterator[dict[str, Any]]:
@@ -77,7 +77,7 @@ def row_of(image: dict[str, Any] | None) -> Row | None:
 
 
 @pytest.mark.parametrize("seed", range(runs(12)))
-def test_every_change_is_told_once(seed: int, tmp_path: Path) -> None:
+def test_every_change_is_shown_once(seed: int, tmp_path: Path) -> None:
     """Copied on write, in both versions and by each index: the rows that win, that lose, that go and that come, into
     small files and new ones."""
     chance = random.Random(seed)
@@ -85,7 +85,7 @@ def test_every_change_is_told_once(seed: int, tmp_path: Path) -> None:
     base, clock = new_table(tmp_path / "t", table_type="COPY_ON_WRITE", version=version), SkippingClock()
     capture_changes(base)
     rows: dict[str, Row] = {}
-    told = [f"seed {seed}: version {version}, {index}"]
+    shown = [f"seed {seed}: version {version}, {index}"]
     try:
         for number in range(8):
             operation = chance.choice(["upsert", "upsert", "insert", "delete"]) if rows else "upsert"
@@ -95,7 +95,7 @@ def test_every_change_is_told_once(seed: int, tmp_path: Path) -> None:
                 (key, chance.randint(1, 5), rows[key][2] if key in rows else chance.choice("pq"), f"{number}")
                 for key in keys
             ]
-            told.append(f"{operation} {coming}")
+            shown.append(f"{operation} {coming}")
             expected: list[Change] = []
             for row in coming:
                 before = rows.get(row[0])
@@ -107,23 +107,23 @@ def test_every_change_is_told_once(seed: int, tmp_path: Path) -> None:
                     rows[row[0]] = row
             report = write(base, coming, operation, clock=clock, **index)
             if report.files:
-                assert told_changes(base) == sorted(expected, key=str)
+                assert changes_to_apply(base) == sorted(expected, key=str)
             else:
                 assert not expected
             assert {row["id"]: row_of(row) for row in read_rows(base)} == rows
     except BaseException as error:
-        error.add_note("\n".join(told))
+        error.add_note("\n".join(shown))
         raise
 
 
-def test_rows_that_are_added_unseen_are_told(tmp_path: Path) -> None:
+def test_rows_that_are_added_unseen_are_shown(tmp_path: Path) -> None:
     """Hudi's `insert` writes no log of changes beside a small file that it fills up, and its readers fail there."""
     base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE")
     capture_changes(base)
     write(base, [("k1", 1, "p", "a")], index=IndexKind.SIMPLE)
     write(base, [("k1", 2, "p", "b"), ("k2", 1, "p", "b")], "insert", index=IndexKind.SIMPLE)
 
-    assert told_changes(base) == [("i", "k1", None, ("k1", 2, "p", "b")), ("i", "k2", None, ("k2", 1, "p", "b"))]
+    assert changes_to_apply(base) == [("i", "k1", None, ("k1", 2, "p", "b")), ("i", "k2", None, ("k2", 1, "p", "b"))]
 
 
 def test_a_delete_of_an_unknown_key_beside_new_ones_leaves_them_readable(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_delete_of_an_unknown_key_beside_new_ones_leaves_them_readable(tmp_pat
     batch = rows_of([("k1", 1, "p", "a"), ("k2", 1, "p", "a")])
     write(base, batch.append_column("_hoodie_is_deleted", pa.array([False, True])), **BUCKETS | {"buckets": 1})
 
-    assert told_changes(base) == [("i", "k1", None, ("k1", 1, "p", "a"))]
+    assert changes_to_apply(base) == [("i", "k1", None, ("k1", 1, "p", "a"))]
 
 
 @pytest.mark.parametrize(("table_type", "groups"), [("COPY_ON_WRITE", 1), ("MERGE_ON_READ", 2)])
@@ -180,7 +180,7 @@ def test_a_log_of_changes_that_lacks_one_is_none(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("shape", [{"version": 8}, {"version": 10, "is_lsm_tree": True}])
-def test_tables_whose_changes_are_not_told(shape: dict[str, Any], tmp_path: Path) -> None:
+def test_tables_whose_changes_are_not_shown(shape: dict[str, Any], tmp_path: Path) -> None:
     """What Hudi calls a change there is not known, so nothing is written."""
     base = new_table(tmp_path / "t", **shape)
     capture_changes(base)

@@ -11,7 +11,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.timeline.timeline import Timeline
 from lakeward.write.conflicts import SeenAtStart, Touched, find_conflict
 
-OURS = "20260101000030000"
+OWN = "20260101000030000"
 GROUP: GroupId = ("p", "4b64a59b-5222-4714-882f-87684788ebdd-0")
 
 
@@ -21,7 +21,7 @@ def timeline(*names: str) -> Timeline:
     return Timeline(tuple(each for each in found if each is not None))
 
 
-OURS_PENDING = "30000.deltacommit.inflight"
+OWN_PENDING = "30000.deltacommit.inflight"
 EARLIER = "10000_20260101000011000.deltacommit"
 
 
@@ -40,7 +40,7 @@ def conflict(
     found = find_conflict(
         now,
         SeenAtStart.of(before),
-        OURS,
+        OWN,
         groups,
         is_merge_on_read=is_merge_on_read,
         by_bucket=by_bucket,
@@ -69,7 +69,7 @@ def test_what_completed_since_it_began(completed: str, touched: Touched, meets: 
     """What was requested after the newest complete write, and completed since; no compaction. Keeps 1 and 2 of
     write/conflicts."""
     time = f"202601010000{completed[:5]}"
-    found = conflict(timeline(EARLIER), timeline(EARLIER, OURS_PENDING, completed), {time: touched})
+    found = conflict(timeline(EARLIER), timeline(EARLIER, OWN_PENDING, completed), {time: touched})
     assert found == (time if meets else None)
 
 
@@ -81,7 +81,7 @@ def test_what_was_pending_when_it_began(action: str, operation: str, meets: bool
     nothing. Keeps 1 of write/conflicts."""
     pending = "compaction" if action == "commit" else action
     before = timeline(EARLIER, f"09000.{pending}.requested")
-    now = timeline(EARLIER, OURS_PENDING, f"09000_20260101000032000.{action}")
+    now = timeline(EARLIER, OWN_PENDING, f"09000_20260101000032000.{action}")
     time = "20260101000009000"
     found = conflict(before, now, {time: Touched(frozenset({GROUP}), operation)})
     assert found == (time if meets else None)
@@ -99,7 +99,7 @@ def test_what_was_pending_when_it_began(action: str, operation: str, meets: bool
 def test_what_is_still_pending(name: str, meets: bool) -> None:
     """Clusterings of any age, and replacements that were requested after ours."""
     time = f"202601010000{name[:5]}"
-    found = conflict(timeline(EARLIER), timeline(EARLIER, OURS_PENDING, name), {time: SAME})
+    found = conflict(timeline(EARLIER), timeline(EARLIER, OWN_PENDING, name), {time: SAME})
     assert found == (time if meets else None)
 
 
@@ -109,25 +109,25 @@ def test_a_commit_of_a_copied_on_write_table_is_a_write() -> None:
     assert conflict(timeline(EARLIER), now, {"20260101000031000": SAME}, is_merge_on_read=False)
 
 
-def test_groups_are_told_without_their_number() -> None:
+def test_groups_are_shown_without_their_number() -> None:
     """Row writers leave the `-0` out."""
     other = Touched(frozenset({("p", GROUP[1].removesuffix("-0"))}))
-    now = timeline(EARLIER, OURS_PENDING, "31000_20260101000032000.deltacommit")
+    now = timeline(EARLIER, OWN_PENDING, "31000_20260101000032000.deltacommit")
     assert conflict(timeline(EARLIER), now, {"20260101000031000": other})
 
 
 def test_buckets_meet_whatever_their_ids() -> None:
     """Two writers that open one bucket at a time have different ids for it."""
     other = Touched(frozenset({("p", "00000003-aaaa-4714-882f-87684788ebdd-0")}))
-    ours = frozenset({("p", "00000003-bbbb-4714-882f-87684788ebdd-0")})
-    now = timeline(EARLIER, OURS_PENDING, "31000_20260101000032000.deltacommit")
+    own = frozenset({("p", "00000003-bbbb-4714-882f-87684788ebdd-0")})
+    now = timeline(EARLIER, OWN_PENDING, "31000_20260101000032000.deltacommit")
     touched = {"20260101000031000": other}
-    assert conflict(timeline(EARLIER), now, touched, groups=ours, by_bucket=True)
-    assert not conflict(timeline(EARLIER), now, touched, groups=ours)
+    assert conflict(timeline(EARLIER), now, touched, groups=own, by_bucket=True)
+    assert not conflict(timeline(EARLIER), now, touched, groups=own)
 
 
 def test_a_write_remembers_the_greatest_requested_time() -> None:
     """Hudi's *last* goes by requested time, not by which one completed last."""
     seen = SeenAtStart.of(timeline("20000_20260101000021000.deltacommit", "10000_20260101000025000.deltacommit"))
     assert seen.last == "20260101000020000"
-    assert State.COMPLETED not in {each.state for each in timeline(OURS_PENDING).instants}
+    assert State.COMPLETED not in {each.state for each in timeline(OWN_PENDING).instants}

@@ -35,17 +35,17 @@ def test_a_writer_that_wakes_up_publishes_nothing(tmp_path: Path) -> None:
     def next_one() -> None:
         processes.kill_all()
         options: dict[str, object] = {"writers_stopped": False}
-        write(base, [("k1", 2, "p", "theirs")], processes=processes, options=options, clock=CLOCK, **BUCKETS)
+        write(base, [("k1", 2, "p", "hudis")], processes=processes, options=options, clock=CLOCK, **BUCKETS)
 
     with pytest.raises(AttemptLost):
-        write_while(base, [("k1", 3, "p", "ours")], next_one, processes=processes, **BUCKETS)
-    assert values(read_rows(base)) == {"k1": "theirs"}
+        write_while(base, [("k1", 3, "p", "own")], next_one, processes=processes, **BUCKETS)
+    assert values(read_rows(base)) == {"k1": "hudis"}
     assert scan(base).timeline.pending == () and not scan(base).uncommitted_files
     assert [each.action for each in scan(base).timeline.completed] == ["deltacommit", "rollback", "deltacommit"]
 
 
 @pytest.fixture
-def stated(tmp_path: Path) -> tuple[Objects, str, ScriptedProcesses]:
+def given(tmp_path: Path) -> tuple[Objects, str, ScriptedProcesses]:
     """A store with a write that died after it had stated its intent, before anything of that; its instant."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a")], **BUCKETS)
@@ -68,30 +68,30 @@ def fetched(objects: Objects) -> Path:
     return fetch(MemoryObjects(objects), BASE, Path(tempfile.mkdtemp()))
 
 
-def test_an_intent_is_completed(stated: tuple[Objects, str, ScriptedProcesses]) -> None:
+def test_an_intent_is_completed(given: tuple[Objects, str, ScriptedProcesses]) -> None:
     """The next write does so before it begins. Keeps 5 of services/rollback/run/roll_back."""
-    objects, instant, processes = stated
+    objects, instant, processes = given
     write(BASE, [("k2", 1, "p", "c")], storage=MemoryObjects(objects), processes=processes, **BUCKETS)
     base = fetched(objects)
     assert values(read_rows(base)) == {"k1": "b", "k2": "c"}
     assert instant in {each.time for each in scan(base).timeline.completed_writes}
 
 
-def test_an_intent_that_fits_no_more_is_left(stated: tuple[Objects, str, ScriptedProcesses]) -> None:
+def test_an_intent_that_fits_no_more_is_left(given: tuple[Objects, str, ScriptedProcesses]) -> None:
     """Another engine wrote to the same file group since. Keeps 8 of services/rollback/run/roll_back."""
-    objects, instant, processes = stated
+    objects, instant, processes = given
     store = MemoryObjects(objects)
     intent = find_intent(store, BASE, instant)
     assert intent is not None
-    ours = parse_instant(intent.completed, 2)
-    assert ours is not None and ours.completion_time is not None
+    own = parse_instant(intent.completed, 2)
+    assert own is not None and own.completion_time is not None
     snapshot = scan(fetched(objects))
     (group, *_) = snapshot.file_groups
     stat = WriteStat(file_id=group.file_id, path=f"p/{group.slices[0].files[0].file_name}", partition_path="p")
-    theirs = CommitMetadata({"p": (stat,)}, operation_type="UPSERT", extra_metadata={"schema": snapshot.schema or ""})
-    later = str(int(ours.completion_time) + 1)
-    name = replace(ours, time=later, state=State.COMPLETED)
-    store.create(f"{TIMELINE}/{name.time}_{int(later) + 1}.deltacommit", write_commit_metadata(theirs))
+    hudis = CommitMetadata({"p": (stat,)}, operation_type="UPSERT", extra_metadata={"schema": snapshot.schema or ""})
+    later = str(int(own.completion_time) + 1)
+    name = replace(own, time=later, state=State.COMPLETED)
+    store.create(f"{TIMELINE}/{name.time}_{int(later) + 1}.deltacommit", write_commit_metadata(hudis))
     with pytest.raises(Conflict, match="fits the table no more"):
         write(BASE, [("k2", 1, "p", "c")], storage=store, processes=processes, **BUCKETS)
     assert not [each.name for each in store.list(TIMELINE) if each.name == intent.completed]

@@ -42,7 +42,7 @@ class History:
     come to hangs on where the delete is stored."""
     clock: SkippingClock = field(default_factory=SkippingClock)
     """One for all, or a write would be completed behind the request of what comes after it."""
-    told: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
     def draw(self, keys: list[str]) -> list[Row]:
         found = []
@@ -61,7 +61,7 @@ class History:
             log_block=self.chance.choice([200, 10_000_000]),
             max_file=self.chance.choice([1, 100_000_000]),
         )
-        self.told.append(f"{operation} {rows} {request} {sizes.small_file}")
+        self.shown.append(f"{operation} {rows} {request} {sizes.small_file}")
         write(self.base, rows, operation, sizes=sizes, clock=self.clock, **self.index, **request)
 
     def upsert(self) -> None:
@@ -104,7 +104,7 @@ class History:
 
     def compact(self) -> None:
         if self.table_type == "MERGE_ON_READ" and any(slice_.log_files for slice_ in scan(self.base).latest_slices):
-            self.told.append("compact")
+            self.shown.append("compact")
             compact(self.base, FaultyStorage(), ScriptedProcesses(), clock=self.clock)
 
     def _learn(self, rows: list[Row]) -> None:
@@ -116,7 +116,7 @@ class History:
         return [(row["id"], row["ts"], row["part"], row["v"]) for row in read_rows(self.base)]
 
     def check(self) -> None:
-        assert self.found() == sorted(self.rows.values()), "\n".join(self.told)
+        assert self.found() == sorted(self.rows.values()), "\n".join(self.shown)
 
 
 INDEXES: list[tuple[dict[str, Any], NewIndexes]] = [
@@ -153,14 +153,14 @@ def test_a_history_of_writes(tmp_path: Path, version: int, seed: int) -> None:
         has_metadata_table=has_metadata,
     )
     history = History(chance, base, table_type, by_event_time, index)
-    history.told.append(
+    history.shown.append(
         f"seed {seed}: version {born} to {version}, {table_type} {by_event_time=} {has_metadata=} {index}"
     )
     acts = [history.upsert] * 4 + [history.delete] * 2 + [history.insert, history.overwrite, history.compact]
     acts.append(history.delete_partition)
     for step in range(6 if seed else 3):
         if step == 3 and born < version:
-            history.told.append("upgrade")
+            history.shown.append("upgrade")
             change(base, version)
         chance.choice(acts)()
         history.check()

@@ -45,7 +45,7 @@ def test_the_table_has_the_last_word(asked: IndexKind | None, buckets: int | Non
     assert raised.value.why.startswith(f"The table says {says}, the request {was}:")
 
 
-def test_an_index_that_is_not_ours_is_refused() -> None:
+def test_an_index_that_is_not_own_is_refused() -> None:
     """The error names it."""
     with pytest.raises(Refused, match="INMEMORY"):
         choose_index(TableConfig({"hoodie.index.type": "INMEMORY"}), None, None, ())

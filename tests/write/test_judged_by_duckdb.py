@@ -152,8 +152,8 @@ def test_duckdb_comes_to_our_rows(tmp_path: Path, by_event_time: bool, is_lsm: b
         for act in acts:
             act()
             duckdb = DuckDB.of(story.base)
-            theirs = duckdb.rows("ts" if by_event_time else None, is_lsm=is_lsm)
-            assert theirs == read_rows(story.base), act.__name__
+            hudis = duckdb.rows("ts" if by_event_time else None, is_lsm=is_lsm)
+            assert hudis == read_rows(story.base), act.__name__
             assert not is_lsm or all(duckdb.is_strictly_ascending(path) for _, path in duckdb.files())
 
 

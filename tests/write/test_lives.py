@@ -85,7 +85,7 @@ class Life(History):
 
     def compact(self, planner: Planner = FULL) -> None:
         if self.table_type == "MERGE_ON_READ":
-            self.told.append({FULL: "full", LOG: "log", BY_THE_RULES: "full and log"}[planner])
+            self.shown.append({FULL: "full", LOG: "log", BY_THE_RULES: "full and log"}[planner])
             with self._mortal():
                 compact(self.base, self.storage, self.processes, planner, clock=self.clock)
 
@@ -97,7 +97,7 @@ class Life(History):
         self.compact(BY_THE_RULES)
 
     def clean(self) -> None:
-        self.told.append("clean")
+        self.shown.append("clean")
         # What is kept stays in its place, where the metadata table has it no more.
         keep = 0.0 if self.has_metadata_table else self.chance.choice([0.0, 3600.0])
         # It is refused where files of replaced groups would stay, since a pending plan needs them.
@@ -107,12 +107,12 @@ class Life(History):
             )
 
     def archive(self) -> None:
-        self.told.append("archive")
+        self.shown.append("archive")
         with self._mortal():
             Archiver(self.table(), SOON).archive()
 
     def savepoint(self) -> None:
-        self.told.append("savepoint")
+        self.shown.append("savepoint")
         saved = sorted(self.snapshot().timeline.savepoints)
         commits = [each.time for each in self.snapshot().timeline.completed_writes if each.time not in saved]
         with self._mortal(), suppress(Refused):
@@ -127,7 +127,7 @@ class Life(History):
             self.go_back(self.chance.choice(commits))
 
     def go_back(self, target: str) -> None:
-        self.told.append(f"restore {target}")
+        self.shown.append(f"restore {target}")
         with self._mortal(), suppress(Refused):
             restore(self.table(), target)
             self.rows, self.newest = (dict(each) for each in self.states[target])
@@ -139,7 +139,7 @@ class Life(History):
     def come_to(self, target: int) -> None:
         if target == 9 and self.index["index"] is IndexKind.METADATA:
             return  # the index goes with the metadata table
-        self.told.append(f"version {target}")
+        self.shown.append(f"version {target}")
 
         def merge(file_ids: Sequence[str]) -> None:
             full = planner_of(CompactionType.FULL, GroupFilter(file_groups=tuple(file_ids)), {})
@@ -148,17 +148,17 @@ class Life(History):
         with self._mortal(), suppress(Refused):
             change_version(self.table(), target, merge, is_upgrade=target == 10)
             if target == 9:
-                assert not [path for path in self.base.rglob("*") if is_native_log(path.name)], "\n".join(self.told)
+                assert not [path for path in self.base.rglob("*") if is_native_log(path.name)], "\n".join(self.shown)
 
     def convert(self) -> None:
         """To the other layout, and back."""
         self.lay_out("default" if self.snapshot().config.is_lsm_tree else "lsm_tree")
 
     def lay_out(self, layout: str) -> None:
-        self.told.append(f"layout {layout}")
+        self.shown.append(f"layout {layout}")
         with self._mortal(), suppress(Refused):  # below version 10
             Conversion(self.base, self.storage, self.processes, self.clock).run(layout)
-            assert self.snapshot().config.is_lsm_tree == (layout == "lsm_tree"), "\n".join(self.told)
+            assert self.snapshot().config.is_lsm_tree == (layout == "lsm_tree"), "\n".join(self.shown)
 
     @property
     def version(self) -> int | None:
@@ -172,7 +172,7 @@ class Life(History):
         try:
             yield
         except Killed as death:
-            self.told.append(f"died after {death}")
+            self.shown.append(f"died after {death}")
 
     def die(self) -> None:
         """A process dies in the middle of something, or does not, and the next one tidies up."""
@@ -191,7 +191,7 @@ class Life(History):
             self.lay_out("default" if was_lsm_tree else "lsm_tree")
         self.tidy_up()
         if self.found() != sorted(self.rows.values()):
-            self.told.append("it was nothing")
+            self.shown.append("it was nothing")
             self.rows = before
 
     def tidy_up(self) -> None:
@@ -200,7 +200,7 @@ class Life(History):
         roll_back_writes(self.table(), todo)
 
     def check(self) -> None:
-        assert self.found() == sorted(self.rows.values()), "\n".join(self.told)
+        assert self.found() == sorted(self.rows.values()), "\n".join(self.shown)
         for write in self.snapshot().timeline.completed_writes:
             self.states.setdefault(write.time, (dict(self.rows), dict(self.newest)))
         # It has no partition in which a rollback left nothing, a savepoint is of the same instant as its commit, and a
@@ -234,7 +234,7 @@ def live(path: Path, seed: int, steps: int) -> None:
         is_lsm_tree=is_lsm_tree,
     )
     life = Life(chance, base, table_type, by_event_time, index)
-    life.told.append(
+    life.shown.append(
         f"seed {seed}: version {version} {table_type} {by_event_time=} {has_metadata=} {is_lsm_tree=} {index}"
     )
     acts = [life.upsert] * 6 + [life.delete] * 2 + [life.insert, life.overwrite, life.delete_partition]

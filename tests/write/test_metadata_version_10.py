@@ -34,15 +34,15 @@ MOVING = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name")
 """Columns whose values are times and names."""
 
 
-def told(base: Path) -> dict[str, Any]:
+def shown(base: Path) -> dict[str, Any]:
     """What it says, but for names, times and sizes of files."""
     storage, snapshot = LocalStorage(), scan(base)
     table = load_metadata_table(storage, str(base), snapshot.config, snapshot.timeline, clock=SkippingClock())
     reader = MetadataReader(storage, table)
-    return {partition: _told(reader.scan(partition)) for partition in sorted(table.slices)}
+    return {partition: _shown(reader.scan(partition)) for partition in sorted(table.slices)}
 
 
-def _told(entries: Any) -> Any:
+def _shown(entries: Any) -> Any:
     found: Counter[tuple[Any, ...]] = Counter()
     for key, record in entries:
         found.update([_without_names(key, record)] if _says_something(record) else [])
@@ -84,11 +84,11 @@ def test_it_says_what_that_of_version_9_says(tmp_path: Path) -> None:
     for base in tables.values():
         for rows, operation in steps:
             write(base, rows, operation, index=IndexKind.METADATA, fill_missing=True)
-    of_9, of_10 = (told(base) for base in tables.values())
+    of_9, of_10 = (shown(base) for base in tables.values())
     assert of_9.keys() == {BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX}
     assert of_9 == of_10
     compact_metadata(tables[10], LocalStorage())
-    assert told(tables[10]) == of_9
+    assert shown(tables[10]) == of_9
     report = check_metadata(LocalStorage(), lambda: scan(tables[10]), size=SampleSize(None, 9), clock=SkippingClock())
     assert report.problems == () and len(report.checks) >= 5
     logs = {path.name.rpartition("_")[2] for path in (tables[10] / ".hoodie" / "metadata").glob("*/*.hfile")}

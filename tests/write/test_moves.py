@@ -72,7 +72,7 @@ class History:
     index: IndexKind
     rows: dict[str, tuple[str, int, str, Any]] = field(default_factory=dict)
     clock: SkippingClock = field(default_factory=SkippingClock)
-    told: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
     def upsert(self) -> None:
         keys = self.chance.choices(KEYS, k=self.chance.randint(1, 20))
@@ -105,13 +105,13 @@ class History:
 
     def compact(self) -> None:
         if any(slice_.row_logs for slice_ in scan(self.base).latest_slices):
-            self.told.append("compact")
+            self.shown.append("compact")
             compact(self.base, FaultyStorage(), ScriptedProcesses(), clock=self.clock)
 
     def write(self, batch: pa.RecordBatch, operation: str, what: str) -> bool:
         """False where it is refused, since no row of a base file lies in its own partition (`write/assignment`)."""
         sizes = FileSizes(small_file=self.chance.choice([0, 2_000_000]), max_file=self.chance.choice([1, 100_000_000]))
-        self.told.append(f"{operation} {what} {sizes.small_file}")
+        self.shown.append(f"{operation} {what} {sizes.small_file}")
         of_index = {"index": self.index, "moves_rows": self.moves}
         try:
             write(self.base, batch, operation, sizes=sizes, clock=self.clock, **of_index)
@@ -121,7 +121,7 @@ class History:
         return True
 
     def check(self) -> None:
-        assert found(self.base) == self.rows, "\n".join(self.told)
+        assert found(self.base) == self.rows, "\n".join(self.shown)
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ def test_a_history_of_moves(tmp_path: Path, seed: int) -> None:
         is_lsm_tree=version == 10 and table_type == "MERGE_ON_READ" and chance.random() < 0.5,
     )
     history = History(chance, base, by_event_time, moves, index)
-    history.told.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {moves=} {index}")
+    history.shown.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {moves=} {index}")
     for _ in range(8):
         chance.choice([history.upsert] * 5 + [history.delete, history.compact])()
         history.check()
     if scan(base).config.built_metadata_partitions.count(RECORD_INDEX):
-        assert indexed(base) == {key: row[0] for key, row in history.rows.items()}, "\n".join(history.told)
+        assert indexed(base) == {key: row[0] for key, row in history.rows.items()}, "\n".join(history.shown)
     if all(
         list(folder.glob("*.parquet")) for folder in base.glob("p*")
     ):  # deletes of unknown keys open partitions, too

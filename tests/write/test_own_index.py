@@ -66,7 +66,7 @@ def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, 
     print(f"{seed=} {scope=} {table_type=}")
     is_global, moves = scope != "partition", scope == "moves"
     entries, clock = MemoryEntries(is_global=is_global), SkippingClock()
-    ours, theirs = (new_table(tmp_path / name, table_type=table_type) for name in ("ours", "theirs"))
+    own, hudis = (new_table(tmp_path / name, table_type=table_type) for name in ("own", "hudis"))
     kind = IndexKind.GLOBAL_SIMPLE if is_global else IndexKind.SIMPLE
     for step in range(1, 7):
         keys = chance.sample(KEYS, chance.randint(1, 6))
@@ -74,22 +74,22 @@ def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, 
         operation = chance.choice(["upsert", "upsert", "delete"]) if step > 1 else "upsert"
         try:
             if step > 1 and chance.random() < 0.3:  # another writer, of which the index learns later
-                write(ours, rows, operation, index=kind, moves_rows=moves, clock=clock)
+                write(own, rows, operation, index=kind, moves_rows=moves, clock=clock)
             else:
-                write_by(ours, opener(entries), rows, operation, clock, moves_rows=moves)
-            write(theirs, rows, operation, index=kind, moves_rows=moves)
+                write_by(own, opener(entries), rows, operation, clock, moves_rows=moves)
+            write(hudis, rows, operation, index=kind, moves_rows=moves)
         except Refused as refused:  # since no row of a base file lies in its own partition (`write/assignment`)
             assert scope == "stays" and "partition paths are not made as its properties say" in refused.what
             return
-        assert found(ours) == found(theirs), f"step {step}"
+        assert found(own) == found(hudis), f"step {step}"
         act = chance.choice(["build", "update", "compact", "nothing"])
-        if act == "build" and opened(entries, scan(ours)).indexed().through is None:
-            build(ours, entries)
+        if act == "build" and opened(entries, scan(own)).indexed().through is None:
+            build(own, entries)
         elif act in ("build", "update"):
-            catch_up(ours, entries)
-        elif act == "compact" and any(slice_.row_logs for slice_ in scan(ours).latest_slices):
-            compact(ours, FaultyStorage(), ScriptedProcesses(), clock=clock)
-    assert located(ours, entries, KEYS) == truth(ours)
+            catch_up(own, entries)
+        elif act == "compact" and any(slice_.row_logs for slice_ in scan(own).latest_slices):
+            compact(own, FaultyStorage(), ScriptedProcesses(), clock=clock)
+    assert located(own, entries, KEYS) == truth(own)
 
 
 def test_an_index_that_is_too_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

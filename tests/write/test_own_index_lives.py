@@ -42,7 +42,7 @@ class Indexed(Indexing):
 
     def write(self, rows: list[Row], operation: str, **request: Any) -> None:
         kind, opens = self.chance.choice(self.ways)
-        self.told.append(f"by {kind}:")
+        self.shown.append(f"by {kind}:")
         self.index = {"index": kind, "open_index": opens, "moves_rows": self.is_global}
         super().write(rows, operation, **request)
 
@@ -87,7 +87,7 @@ def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
     ways: dict[IndexKind, OpenIndex] = {IndexKind.RECORD: life.record_index, IndexKind.POSTGRES: outside}
     life.ways = [(kind, ways[kind]) for kind in kinds]
     life.indexes = [opens for _, opens in life.ways]  # type: ignore[misc]
-    life.told.append(f"seed {seed}: version {version} {table_type} {is_global=} {by_event_time=} {way}")
+    life.shown.append(f"seed {seed}: version {version} {table_type} {is_global=} {by_event_time=} {way}")
     acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
     acts += [life.compact, life.compact_logs] * 2 + [life.clean, life.archive, life.restore] + [life.die] * 3
     for _ in range(steps):

@@ -112,12 +112,12 @@ def test_a_write_that_meets_another_one(base: Path, entries: MemoryEntries) -> N
         by["sizes"] = FileSizes()
     before = entries.commits()
     with pytest.raises(Conflict):
-        write_while(base, [("k1", 3, "p", "ours"), ("k5", 3, "p", "ours")], other(1), **by)
+        write_while(base, [("k1", 3, "p", "own"), ("k5", 3, "p", "own")], other(1), **by)
     assert entries.commits() == before and not entries.begun_beside_others()
-    assert write_while(base, [("k1", 3, "p", "ours"), ("k5", 3, "p", "ours")], other(2), retries=1, **by) == 2
+    assert write_while(base, [("k1", 3, "p", "own"), ("k5", 3, "p", "own")], other(2), retries=1, **by) == 2
     assert len(entries.commits()[1]) == 1
     assert located(base, entries, KEYS) == truth(base)
-    assert values(read_rows(base))["k5"] == "ours"
+    assert values(read_rows(base))["k5"] == "own"
 
 
 def test_an_index_that_fails(base: Path, entries: MemoryEntries, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,27 +160,27 @@ def test_an_index_that_is_not_built(base: Path) -> None:
 def test_a_commit_that_the_index_lacks_came_before(base: Path, entries: MemoryEntries) -> None:
     """Another writer adds k4, and puts k2 away; a write by the index, which covers that, takes k4 away and brings k2.
     What the index has is the later one, whichever is taken in first."""
-    write(base, [("k4", 2, "p", "theirs")], sizes=NOTHING_SMALL, clock=CLOCK)
-    write(base, [("k2", 2, "p", "theirs")], "delete", clock=CLOCK)
+    write(base, [("k4", 2, "p", "hudis")], sizes=NOTHING_SMALL, clock=CLOCK)
+    write(base, [("k2", 2, "p", "hudis")], "delete", clock=CLOCK)
     write_by(base, entries, [("k4", 3, "p", "gone")], "delete")
-    ours = write_by(base, entries, [("k2", 3, "r", "ours")])
+    own = write_by(base, entries, [("k2", 3, "r", "own")])
     assert "k4" not in dict(truth(base)) and dict(truth(base))["k2"][0] == "r"
 
     assert located(base, entries, KEYS) == truth(base)
     catch_up(base, entries)
     assert located_alone(base, entries, KEYS) == truth(base)
-    assert ours in opened(entries, scan(base)).indexed().instants
+    assert own in opened(entries, scan(base)).indexed().instants
 
 
 def test_what_went_before_a_commit_that_is_undone(base: Path, entries: MemoryEntries) -> None:
     """Another writer takes k1 away; a write by the index brings it back elsewhere; then the index takes in the former,
     and the latter is undone: k1 is nowhere again. Keeps 2 of services/indexing/run/index_update."""
-    theirs = write(base, [("k1", 2, "p", "theirs")], "delete", clock=CLOCK).instant
-    write_by(base, entries, [("k1", 3, "r", "ours")])
+    hudis = write(base, [("k1", 2, "p", "hudis")], "delete", clock=CLOCK).instant
+    write_by(base, entries, [("k1", 3, "r", "own")])
     catch_up(base, entries)
     assert located_alone(base, entries, KEYS) == truth(base)
     table = replace(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), clock=CLOCK)
-    restore(table, theirs)
+    restore(table, hudis)
     assert "k1" not in dict(truth(base))
     assert located(base, entries, KEYS) == truth(base)
     catch_up(base, entries)
@@ -238,9 +238,9 @@ def test_what_is_forgotten(base: Path, entries: MemoryEntries) -> None:
     pending = replace(timeline, instants=tuple(each for each in timeline.instants if each is not instant))
     nowhere = timeline.without([done])
     part = OwnIndexPart(lambda: opened(entries, scan(base)), done)
-    part.tell(LocalStorage(), [], undone=[], tells_its_keys=lambda index: True)
-    for told, is_kept in ((timeline, True), (pending, True), (nowhere, False)):
-        part.withdraw(Conflict("It met another one."), lambda told=told: told)
+    part.enter(LocalStorage(), [], undone=[], knows_its_keys=lambda index: True)
+    for shown, is_kept in ((timeline, True), (pending, True), (nowhere, False)):
+        part.withdraw(Conflict("It met another one."), lambda shown=shown: shown)
         assert (done in entries.commits()[1]) == is_kept
 
 

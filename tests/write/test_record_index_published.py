@@ -30,7 +30,7 @@ from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 from tests.services.clean.run.cleaning import choose_old
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.write.own_record_index import STORAGE, build_anew, built, catch_up, located, opened, write_by
+from tests.write.own_record_index import STORAGE, build_again, built, catch_up, located, opened, write_by
 from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, rows_of, write
 
@@ -72,9 +72,9 @@ def test_it_travels_to_tasks(tmp_path: Path) -> None:
     assert places(sent, KEYS) == truth(base)
 
 
-@pytest.mark.parametrize("first", [1, 2], ids=["asked", "told"])  # behind the opening that shows it is there
+@pytest.mark.parametrize("first", [1, 2], ids=["asked", "shown"])  # behind the opening that shows it is there
 @pytest.mark.parametrize("times", [AGAIN_MAX, AGAIN_MAX + 1])
-def test_an_index_that_is_built_anew_meanwhile(tmp_path: Path, times: int, first: int) -> None:
+def test_an_index_that_is_built_again_meanwhile(tmp_path: Path, times: int, first: int) -> None:
     """It is opened, and asked or told, again as often as five times; then the write fails, and leaves nothing. Keeps 4
     of write/own_index."""
     base = built(tmp_path / "t", "COPY_ON_WRITE")
@@ -85,7 +85,7 @@ def test_an_index_that_is_built_anew_meanwhile(tmp_path: Path, times: int, first
         index = opened(base, snapshot)
         calls += 1
         if first < calls <= first + times:
-            build_anew(base)
+            build_again(base)
         return index
 
     rows: list[Row] = [("k1", 2, "q", "b"), ("k4", 2, "r", "b")]

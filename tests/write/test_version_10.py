@@ -104,10 +104,10 @@ def test_the_commit_says_each_file(tmp_path: Path) -> None:
     commit = scan(base).timeline.completed_writes[-1]
     (path,) = (base / ".hoodie" / "timeline").glob(f"{commit.time}_*.deltacommit")
     stats = read_commit_metadata(path.read_bytes(), file=path.name, layout=2).partition_to_write_stats
-    told = {stat.path: (stat.num_writes, stat.num_deletes) for of in stats.values() for stat in of}
+    shown = {stat.path: (stat.num_writes, stat.num_deletes) for of in stats.values() for stat in of}
     there = {f"{each.parent.name}/{each.name}" for each in base.glob("[pq]/*parquet") if commit.time in each.name}
-    assert told.keys() == there
-    kinds = sorted((judge.name_parts(name.rpartition("/")[2])["kind"], counts) for name, counts in told.items())
+    assert shown.keys() == there
+    kinds = sorted((judge.name_parts(name.rpartition("/")[2])["kind"], counts) for name, counts in shown.items())
     assert [kind for kind, _ in kinds].count("deletes") == 2
     assert sum(deletes for _, (_, deletes) in kinds) == 2 == sum(rows for _, (rows, _) in kinds)
 

@@ -82,7 +82,7 @@ def test_the_commit_says_what_was_written(tmp_path: Path) -> None:
     assert group.file_id and group.num_update_writes == 1 and group.prev_commit != "null"
 
 
-def test_the_profile_tells_new_rows_from_known_ones(tmp_path: Path) -> None:
+def test_the_profile_says_new_rows_from_known_ones(tmp_path: Path) -> None:
     """New rows of a small file are new as those of a new group are, and the group is named, whatever goes there."""
     base = new_table(tmp_path / "t")
     write(base, FIRST)
@@ -238,28 +238,28 @@ def test_two_writes_of_one_group_meet(tmp_path: Path, index: dict[str, object]) 
         return lambda: write(base, [("k1", 2, "p", value)], options={"writers_stopped": False}, clock=CLOCK, **index)
 
     with pytest.raises(Conflict, match="met another writer"):
-        write_while(base, [("k1", 3, "p", "ours")], other("theirs"), **index)
-    assert values(read_rows(base)) == {"k1": "theirs", "k2": "a"}
+        write_while(base, [("k1", 3, "p", "own")], other("hudis"), **index)
+    assert values(read_rows(base)) == {"k1": "hudis", "k2": "a"}
     assert scan(base).timeline.pending == () and not scan(base).uncommitted_files
-    assert write_while(base, [("k1", 3, "p", "ours")], other("again"), retries=1, **index) == 2
-    assert values(read_rows(base)) == {"k1": "ours", "k2": "a"}
+    assert write_while(base, [("k1", 3, "p", "own")], other("again"), retries=1, **index) == 2
+    assert values(read_rows(base)) == {"k1": "own", "k2": "a"}
 
 
 def test_writes_of_other_groups_do_not_meet(tmp_path: Path) -> None:
     """Each in a partition of its own."""
     base = new_table(tmp_path / "t")
     write(base, FIRST)
-    act = lambda: write(base, [("k2", 2, "q", "theirs")], options={"writers_stopped": False}, clock=CLOCK)  # noqa: E731
-    assert write_while(base, [("k1", 2, "p", "ours")], act) == 1
-    assert values(read_rows(base)) == {"k1": "ours", "k2": "theirs"}
+    act = lambda: write(base, [("k2", 2, "q", "hudis")], options={"writers_stopped": False}, clock=CLOCK)  # noqa: E731
+    assert write_while(base, [("k1", 2, "p", "own")], act) == 1
+    assert values(read_rows(base)) == {"k1": "own", "k2": "hudis"}
 
 
 def test_a_new_bucket_of_two_writers(tmp_path: Path) -> None:
     """Both open it: the later one begins again, and finds the other's group."""
     base = new_table(tmp_path / "t")
-    act = lambda: write(base, [("k1", 2, "p", "theirs")], options={"writers_stopped": False}, clock=CLOCK, **BUCKETS)  # noqa: E731
-    assert write_while(base, [("k1", 3, "p", "ours")], act, retries=1, **BUCKETS) == 2
-    assert len(read_rows(base)) == 1 and values(read_rows(base)) == {"k1": "ours"}
+    act = lambda: write(base, [("k1", 2, "p", "hudis")], options={"writers_stopped": False}, clock=CLOCK, **BUCKETS)  # noqa: E731
+    assert write_while(base, [("k1", 3, "p", "own")], act, retries=1, **BUCKETS) == 2
+    assert len(read_rows(base)) == 1 and values(read_rows(base)) == {"k1": "own"}
 
 
 def test_a_base_file_that_is_not_committed_below_rows_that_are(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_base_file_that_is_not_committed_below_rows_that_are(tmp_path: Path) -
     pending = [base / f".hoodie/timeline/{instant}.deltacommit.{state}" for state in ("requested", "inflight")]
     for each in pending:
         each.touch()
-    write(base, [("k1", 3, "p", "ours")])
+    write(base, [("k1", 3, "p", "own")])
     before = everything(base)
     for operation in ("upsert", "insert_overwrite"):
         with pytest.raises(TryLater, match=f"The write {instant} has not ended"):
@@ -295,7 +295,7 @@ def test_a_cancelled_write_leaves_nothing(tmp_path: Path) -> None:
         raise Cancelled("stopped", why="", remedy="")
 
     with pytest.raises(Cancelled) as caught:
-        write_while(base, [("k1", 2, "p", "ours")], cancel)
+        write_while(base, [("k1", 2, "p", "own")], cancel)
     (said,) = caught.value.__notes__
     assert said.startswith("Upsert ") and said.endswith(" was rolled back.")
     assert scan(base).timeline.pending == () and not scan(base).uncommitted_files

@@ -17,14 +17,14 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
 from lakeward.base.quantities import format_iso_time, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.options.plan_options import StatedPlan
+from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.plan_command import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
 from lakeward.cli.result import NOTHING_EXIT, Result
 from lakeward.cli.serviced import judge_of
 from lakeward.cli.services.clean_view import keeper_as_json
 from lakeward.cli.services.savepoint_commands import explain_pinned, savepoints_as_json
 from lakeward.cli.terminal import Rendered, Terminal
-from lakeward.config.permitted_services import standing_of
+from lakeward.config.permitted_services import permitted_services_of
 from lakeward.config.settings import Writers
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
@@ -58,7 +58,7 @@ def explain(
         str | None,
         typer.Option(metavar="T", help="Explain one instant of the timeline instead, by the digits of its time."),
     ] = None,
-    stated: StatedPlan,
+    arguments: PlanArguments,
 ) -> Result:
     """Explain for each file group in one sentence what would happen to it, why, and when that would change; and what
     holds the table's storage and its timeline.
@@ -68,8 +68,8 @@ def explain(
     files that it wrote, and what keeps it out of the archive. Exit code 3 if nothing is known of the file or instant.
     """
     if file is None and instant is None:
-        return _explain_table(opened, stated)
-    if (file is not None and instant is not None) or not stated.is_silent:
+        return _explain_table(opened, arguments)
+    if (file is not None and instant is not None) or not arguments.is_silent:
         raise UsageError(
             "--file and --instant go with nothing that is about a plan, nor with each other.",
             remedy="Ask for one of them, without --partition, --file-group, --type and --set.",
@@ -132,18 +132,19 @@ def _sentences_result(
     )
 
 
-def _explain_table(opened: ConfiguredTable, stated: StatedPlan) -> Result:
+def _explain_table(opened: ConfiguredTable, arguments: PlanArguments) -> Result:
     trigger: MetadataTrigger | None = None
     beside_writers = opened.locks.writers is Writers.SHARE
     try:
-        found, trigger = preview(opened, stated)
+        found, trigger = preview(opened, arguments)
         planned, snapshot = found.outcome, found.snapshot
     except Refused:
         planned, snapshot = PlanOutcome((), ()), opened.snapshot()
-        standing = standing_of(opened.table, snapshot, beside_writers=beside_writers)
-        if not stated.is_silent or standing.may(TableService.COMPACTION) or not standing.may(TableService.CLEANING):
+        permitted = permitted_services_of(opened.table, snapshot, beside_writers=beside_writers)
+        only_cleans = permitted.may(TableService.CLEANING) and not permitted.may(TableService.COMPACTION)
+        if not (arguments.is_silent and only_cleans):
             raise  # there is nothing else that could be said
-    standing = standing_of(opened.table, snapshot, beside_writers=beside_writers)
+    permitted = permitted_services_of(opened.table, snapshot, beside_writers=beside_writers)
     explained = explanation_of(opened, snapshot)
     states, archiving, now = explained.storage_states, explained.archiving, SystemClock().now()
     pinned = explained.pinned
@@ -151,8 +152,8 @@ def _explain_table(opened: ConfiguredTable, stated: StatedPlan) -> Result:
     def document(outcome: PlanOutcome) -> dict[str, Any]:
         return {
             **explanations_as_json(outcome),
-            "no_work": standing.no_work or None,
-            "refused": {service.value: text for service, text in standing.told.items()},
+            "no_work": permitted.no_work or None,
+            "refused": {service.value: text for service, text in permitted.texts.items()},
             "savepoints": savepoints_as_json(pinned, now=now),
             "storage": storage_as_json(states),
             "judged_by": judged_by_as_json(explained.judged_by),
@@ -163,14 +164,14 @@ def _explain_table(opened: ConfiguredTable, stated: StatedPlan) -> Result:
 
     def render(outcome: PlanOutcome, console: Console) -> None:
         render_explanations(outcome, console)
-        if standing.no_work:
-            console.print(f"There is nothing to compact: {standing.no_work}.", highlight=False, markup=False)
-        for service, text in standing.told.items():
+        if permitted.no_work:
+            console.print(f"There is nothing to compact: {permitted.no_work}.", highlight=False, markup=False)
+        for service, text in permitted.texts.items():
             console.print(f"Refused, {service}: {text}", highlight=False, markup=False)
         explain_pinned(pinned, console, now=now)
         render_storage(states, explained.clean, archiving, explained.judged_by, console)
 
-    rule = engine_rule_of(opened, stated)
+    rule = engine_rule_of(opened, arguments)
     return preview_result(planned, trigger, rule, document=document, render=render)
 
 
@@ -264,8 +265,8 @@ def render_storage(
     console: Console,
 ) -> None:
     """What holds the storage, what a clean would take, what blocks the archiver."""
-    told = (f"{format_size(total.bytes)} {state}" for state, total in states.items() if total.files)
-    console.print(f"Storage: {', '.join(told) or 'nothing'}.", highlight=False)
+    texts = (f"{format_size(total.bytes)} {state}" for state, total in states.items() if total.files)
+    console.print(f"Storage: {', '.join(texts) or 'nothing'}.", highlight=False)
     dead = tuple(clean.dead)
     files, size = sum(len(each.file_names) for each in dead), format_size(sum(each.bytes for each in dead))
     goes = f"would take {files:,} file{'' if files == 1 else 's'} of {size}" if dead else "would take nothing"

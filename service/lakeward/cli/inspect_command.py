@@ -73,10 +73,10 @@ def _head(report: dict[str, Any], console: Console) -> None:
                 f"{format_size(backlog['superseded_log_bytes'])}"
             )
     if zone["evidence"]:
-        told = (
+        parts = (
             f"{each['kind'].replace('-', ' ')} {each['offset'] or 'reveal no time zone'}" for each in zone["evidence"]
         )
-        rows["offset by"] = ", ".join(told)
+        rows["offset by"] = ", ".join(parts)
     if table["index_type"]:
         buckets = f", {_count(table['buckets'], 'bucket')} a partition" if table["buckets"] else ""
         rows["index"] = f"{table['index_type']}{buckets}, asked of all writers"

@@ -16,8 +16,8 @@ from rich.console import Console
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.plan_options import StatedPlan
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options
@@ -43,10 +43,10 @@ from lakeward.table.backlog import read_amplification
 from lakeward.table.timeline.service_instants import newest_plan_of_daemon
 
 
-def engine_rule_of(opened: ConfiguredTable, stated: StatedPlan) -> EngineRule:
+def engine_rule_of(opened: ConfiguredTable, given: PlanArguments) -> EngineRule:
     """On what `compact` would run its plans now, or the daemon."""
     settings, memory = opened.settings, opened.table.memory
-    if _is_of_daemon(opened, stated):
+    if _is_of_daemon(opened, given):
         missing = find_missing_java()
         return rule_of_daemon(
             EngineSetting(settings.service.engine),
@@ -56,15 +56,15 @@ def engine_rule_of(opened: ConfiguredTable, stated: StatedPlan) -> EngineRule:
             memory_bytes=memory,
             memory_limit_bytes=settings.service.memory,
         )
-    return StatedEngine().over(settings, memory_bytes=memory).rule
+    return EngineArguments().over(settings, memory_bytes=memory).rule
 
 
-def _is_of_daemon(opened: ConfiguredTable, stated: StatedPlan) -> bool:
+def _is_of_daemon(opened: ConfiguredTable, given: PlanArguments) -> bool:
     """A command line that says nothing of its own asks what the daemon of that configuration would do."""
-    return opened.config is not None and stated.is_silent
+    return opened.config is not None and given.is_silent
 
 
-def preview(opened: ConfiguredTable, stated: StatedPlan) -> tuple[Preview, MetadataTrigger | None]:
+def preview(opened: ConfiguredTable, given: PlanArguments) -> tuple[Preview, MetadataTrigger | None]:
     """The decisions that `compact` would take now, or the daemon, and how far the metadata table is."""
     clock = SystemClock()
     parked = ParkedGroups(opened, clock, say=partial(typer.echo, err=True))
@@ -74,13 +74,13 @@ def preview(opened: ConfiguredTable, stated: StatedPlan) -> tuple[Preview, Metad
     storage, base_path = opened.storage, opened.base_path
     compactor = Compactor(
         ServicedTable.for_one_attempt(storage, base_path, options, clock=clock, processes=Processes()),
-        planner=stated.over(opened.table, trigger=Trigger() if _is_of_daemon(opened, stated) else None),
+        planner=given.over(opened.table, trigger=Trigger() if _is_of_daemon(opened, given) else None),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=partial(run_operation_at, base_path),
-        excluded=parked.excluded(parked.records(named=stated.file_group or ())),
+        excluded=parked.excluded(parked.records(named=given.file_group or ())),
     )
     found = compactor.preview()
-    stated.check_matches(found.outcome)
+    given.check_matches(found.outcome)
     if opened.config is None and (plan := newest_plan_of_daemon(storage, base_path, clock=clock)) is not None:
         typer.echo(
             f"Service {plan.planned_by_service} works on this table, too: its daemon planned {plan.action} "
@@ -288,13 +288,13 @@ def preview_result(
 def plan(
     *,
     opened: ZonedTable,
-    stated: StatedPlan,
+    given: PlanArguments,
     explain_too: Annotated[
         bool, typer.Option("--explain", help="Say for every file group in a sentence why, or why not.")
     ] = False,
 ) -> Result:
     """Say what compact would do now, with --config what the daemon would: the operations, what they would cost, and why
     not the others. Writes nothing."""
-    found, trigger = preview(opened, stated)
-    rule = engine_rule_of(opened, stated)
+    found, trigger = preview(opened, given)
+    rule = engine_rule_of(opened, given)
     return preview_result(found.outcome, trigger, rule, render=partial(render_plan, explained=explain_too))

@@ -66,11 +66,11 @@ def interruptible() -> Iterator[Guard]:
         if heard:
             raise Cancelled("Interrupted.")
 
-    is_ours = (
+    is_own = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )
-    if is_ours:
+    if is_own:
         signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield guard
@@ -79,7 +79,7 @@ def interruptible() -> Iterator[Guard]:
             raise Cancelled("Interrupted.") from error
         raise
     finally:
-        if is_ours:
+        if is_own:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -14,7 +14,7 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
+from lakeward.cli.options.new_table import IndexArguments, PathArguments, column_names
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.protocol.table_birth import check_is_free, create_table
 from lakeward.storage.storage_of_url import open_storage
@@ -93,8 +93,8 @@ def create(
         NewLayout,
         typer.Option(help="How file groups are merged; lsm_tree, by the order of their files, needs version 10."),
     ] = NewLayout.DEFAULT,
-    paths: StatedPaths,
-    stated: StatedIndexes,
+    paths: PathArguments,
+    given: IndexArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Make a new table, without rows.
@@ -122,8 +122,8 @@ def create(
         slash_dates=paths.slash_dates,
         key_generator_kind=KeyGeneratorKind[paths.key_generator.name] if paths.key_generator is not None else None,
         timestamps=paths.timestamps,
-        indexes=stated.indexes,
-        has_metadata_table=stated.has_metadata_table,
+        indexes=given.indexes,
+        has_metadata_table=given.has_metadata_table,
         is_lsm_tree=layout is NewLayout.LSM_TREE,
     )
     # Refuses now what `lakeward write` could not make keys from.

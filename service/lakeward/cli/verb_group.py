@@ -6,10 +6,10 @@
 So the module of a verb imports all that its work needs at its top, and neither `lakeward --help` nor another verb loads
 it. A parameter of a verb that is a dataclass stands for its fields, which are options in this place of `--help`:
 
-    def unschedule(*, opened: ZonedTable, stated: StatedLocks, dry_run: ... = False) -> Result
+    def unschedule(*, opened: ZonedTable, locks: LockArguments, dry_run: ... = False) -> Result
 
-takes TABLE, --config, --timezone and what `StatedLocks` has, and is called with the table opened. What the command-line
-library would do otherwise is here too: its slips, Ctrl-C, and options not given.
+takes TABLE, --config, --timezone and what `LockArguments` has, and is called with the table opened. What the
+command-line library would do otherwise is here too: its slips, Ctrl-C, and options not given.
 
 Touches: nothing before a verb is carried out; then stdout and stderr, through its result.
 Keeps:   1. Ctrl-C anywhere in a verb, or while it is loaded, comes out as `Cancelled`, with what was rolled back as its
@@ -228,7 +228,7 @@ def as_command(verb: Callable[..., Result | None], *, has_exit_code: bool = Fals
             made[shows] = lambda part: None if as_json else part.show()
         result = verb(**given, **made)
         if result is not None:
-            _end(result, as_json=as_json, tells_nothing=codes)
+            _end(result, as_json=as_json, shows_nothing=codes)
 
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -236,14 +236,14 @@ def as_command(verb: Callable[..., Result | None], *, has_exit_code: bool = Fals
     return command
 
 
-def _end(result: Result, *, as_json: bool, tells_nothing: bool) -> None:
+def _end(result: Result, *, as_json: bool, shows_nothing: bool) -> None:
     if as_json:
         print_json(result.document)
     else:
         result.show()
     if result.error is not None:
         raise result.error
-    if code := result.exit_code or (NOTHING_EXIT if tells_nothing and result.is_nothing else 0):
+    if code := result.exit_code or (NOTHING_EXIT if shows_nothing and result.is_nothing else 0):
         raise typer.Exit(code)
 
 

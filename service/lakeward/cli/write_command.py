@@ -19,9 +19,9 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_instant, format_size, parse_memory, parse_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.own_index import own_index
-from lakeward.cli.options.bloom_filter import StatedBloomFilter, bounded_filters
-from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.store import AWAY
 from lakeward.cli.options.values import parse_option, parse_pairs
@@ -125,9 +125,9 @@ def write(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Peak memory of one task, from 300MiB; default 512MiB.")
     ] = None,
-    stated_filter: StatedBloomFilter,
-    engine: StatedEngine,
-    stated: StatedLocks,
+    given_filter: BloomFilterArguments,
+    engine: EngineArguments,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Write rows into a table, as one commit that Hudi's readers and writers can continue from.
@@ -142,7 +142,7 @@ def write(
             f"{operation} takes {'rows: there is no --input' if takes_rows else 'partitions and no rows'}.",
             remedy="Name files with --input, or - for standard input." if takes_rows else "Leave --input out.",
         )
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         memory_bytes = parse_option(parse_memory, "--memory", memory, serviced.options.memory_bytes)
         options = serviced.options
@@ -150,7 +150,7 @@ def write(
             options,
             memory_bytes=memory_bytes,
             verify=options.verify if verify is None else verify,
-            bloom_bytes_max=stated_filter.over(options.bloom_bytes_max),
+            bloom_bytes_max=given_filter.over(options.bloom_bytes_max),
         )
         serviced = replace(serviced, options=options)
         snapshot = timeline_snapshot(serviced)

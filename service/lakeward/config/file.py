@@ -221,7 +221,7 @@ class _Reader:
         try:
             data = path.read_bytes()
         except OSError as error:
-            self._tell(
+            self._report(
                 str(path),
                 "The configuration cannot be read.",
                 f"{error.strerror}.",
@@ -234,17 +234,17 @@ class _Reader:
         except UnicodeDecodeError as error:
             before = data[: error.start]
             line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-            self._tell(f"{path}:{line}:{column}", "This is not UTF-8.", "TOML is.", "Save the file as UTF-8.")
+            self._report(f"{path}:{line}:{column}", "This is not UTF-8.", "TOML is.", "Save the file as UTF-8.")
         except tomllib.TOMLDecodeError as error:
             message, position = _syntax_error(str(error), text)
-            self._tell(
+            self._report(
                 f"{path}:{position}",
                 "This is not TOML.",
                 f"{message}.",
                 "Text stands in quotes, a list in brackets, and a key once; https://toml.io shows how.",
             )
         except RecursionError:
-            self._tell(f"{path}:1:1", "This is nested too deeply.", "", "No setting needs more than three levels.")
+            self._report(f"{path}:1:1", "This is nested too deeply.", "", "No setting needs more than three levels.")
         else:
             self._values = _joined(document)
             for place, position in find_positions(text).items():
@@ -257,10 +257,10 @@ class _Reader:
             place = keys[: depth + 1]
             found = model.model_fields.get(key)
             if found is None:
-                self._tell_unknown(place, model, origin)
+                self._report_unknown(place, model, origin)
                 return
             if place == ("tables",):
-                self._tell(
+                self._report(
                     origin,
                     "[[tables]] cannot be set here.",
                     "Which entry would be meant depends on the file.",
@@ -272,7 +272,7 @@ class _Reader:
                 self._set(keys, _value_of(found.rebuild_annotation(), text), origin)
                 return
             if inner is None:
-                self._tell(
+                self._report(
                     origin,
                     f"{_format_key(keys)} is no key.",
                     f"What follows {_format_key(place)} is no key of Lakeward.",
@@ -280,7 +280,7 @@ class _Reader:
                 )
                 return
             model = inner
-        self._tell(
+        self._report(
             origin, f"{_format_key(keys)} is a section.", "A section has no value of its own.", "Name one of its keys."
         )
 
@@ -308,7 +308,7 @@ class _Reader:
             value = _at(self._values, (section, key))
             if isinstance(value, str) and printable_url(value) != value:
                 by_file = "write the URL into a file of its own and name that in state.url_file, or " * (key == "url")
-                self._tell(
+                self._report(
                     self._origin((section, key)),
                     f"{section}.{key} holds a secret.",
                     "This file is copied, shown and kept in repositories.",
@@ -316,7 +316,7 @@ class _Reader:
                 )
                 self._take_out((section, key))
         if _at(self._values, ("http", "token")) is not None:
-            self._tell(
+            self._report(
                 self._origin(("http", "token")),
                 "http.token is a secret.",
                 "This file is copied, shown and kept in repositories.",
@@ -325,7 +325,7 @@ class _Reader:
             self._take_out(("http", "token"))
         conf = _at(self._values, ("spark", "conf"))
         for key in [key for key in conf if names_secret(key)] if isinstance(conf, dict) else ():
-            self._tell(
+            self._report(
                 self._origin(("spark", "conf", key)),
                 f"{key} holds a secret.",
                 "This file is copied, shown and kept in repositories.",
@@ -340,7 +340,7 @@ class _Reader:
         settings = self._with_secret(self._validated(), "state", "url", "URL of the store")
         settings = self._with_secret(settings, "http", "token", "token")
         for broken in find_broken_rules(settings):
-            self._tell_broken(broken)
+            self._report_broken(broken)
         problems = tuple(problem for _, problem in sorted(self._problems, key=lambda pair: _order(pair[1].where)))
         return Reading(None if problems else settings, problems, self._origins)
 
@@ -352,7 +352,7 @@ class _Reader:
             except ValidationError as invalid:
                 before = deepcopy(self._values)
                 for error in invalid.errors(include_url=False):
-                    self._tell_invalid(error)
+                    self._report_invalid(error)
                 assert self._values != before, "what is reported is taken out"
 
     def _with_secret(self, settings: Settings, section: str, key: str, what: str) -> Settings:
@@ -369,7 +369,7 @@ class _Reader:
                 return settings  # a later layer says which
         elif own_origin is not None:
             both = f"{section}.{key} and {section}.{key}_file are both given."
-            self._tell(origin, both, f"Either would be the {what}.", "Keep one.")
+            self._report(origin, both, f"Either would be the {what}.", "Keep one.")
             return settings
         if origin.layer is Layer.FILE and self._path is not None:
             file = self._path.parent / file
@@ -378,46 +378,46 @@ class _Reader:
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "It is not text"
             remedy = f"Let it hold the {what}, and nothing else."
-            self._tell(origin, f"{file} cannot be read.", f"{why}.", remedy)
+            self._report(origin, f"{file} cannot be read.", f"{why}.", remedy)
             return settings
         given = {name: getattr(of, name) for name in of.model_fields_set} | {key: value}
         return settings.model_copy(update={section: type(of).model_validate(given)})
 
     # ----------------------------------------------------------------------------------------------- problems
 
-    def _tell(self, where: str | Origin, what: str, why: str, remedy: str) -> None:
+    def _report(self, where: str | Origin, what: str, why: str, remedy: str) -> None:
         origin = where if isinstance(where, Origin) else Origin(Layer.FILE, where)
         problem = ConfigProblem(origin.where, what, why, remedy)
         if (origin, problem) not in self._problems:  # overrides break again what [defaults] break
             self._problems.append((origin, problem))
 
-    def _tell_invalid(self, error: ErrorDetails) -> None:
+    def _report_invalid(self, error: ErrorDetails) -> None:
         place = error["loc"]
         if place[-1] == "[key]":  # what is wrong is the key, not its value
             place = place[:-1]
         origin = self._origin(place)
         model, inner = _model_at(place)
         if error["type"] == "extra_forbidden" and model is not None:
-            self._tell_unknown(place, model, origin)
+            self._report_unknown(place, model, origin)
         else:
             kind, default = _kind_and_default(model, place, inner)
             value = HIDDEN if _is_secret(model, place) else _shown(error["input"])
-            told = error.get("ctx", {}).get("error")
-            self._tell(
+            said = error.get("ctx", {}).get("error")
+            self._report(
                 origin,
                 f"{_format_key(place)} cannot be {value}.",
-                str(told) if told is not None else _why(error, kind),
-                (f"Write {_with_article(kind)}" if told is None else "Correct it") + f"{default}.",
+                str(said) if said is not None else _why(error, kind),
+                (f"Write {_with_article(kind)}" if said is None else "Correct it") + f"{default}.",
             )
         self._take_out(place)
 
-    def _tell_unknown(self, place: KeyPath, model: type[BaseModel], origin: Origin) -> None:
+    def _report_unknown(self, place: KeyPath, model: type[BaseModel], origin: Origin) -> None:
         key = str(place[-1])
         name = _format_key(place)
         retired = _RETIRED.get(tuple(part for part in place if isinstance(part, str)))
         if retired is not None:
             why = "A key that is not read would only look as if it did something."
-            self._tell(origin, f"There is no key {name} any more.", why, f"Take it out. {retired}")
+            self._report(origin, f"There is no key {name} any more.", why, f"Take it out. {retired}")
             return
         if len(place) == 1:
             is_section = isinstance(self._values.get(key), dict | list) or origin.layer is not Layer.FILE
@@ -433,18 +433,18 @@ class _Reader:
             unread = "A key that is not read would only look as if it did something."
             why = did_you_mean(key.replace("-", "_"), model.model_fields, otherwise=unread)
         known = ", ".join(model.model_fields)
-        self._tell(
+        self._report(
             origin,
             what,
             why,
             f"Known here: {known}.",
         )
 
-    def _tell_broken(self, broken: BrokenRule) -> None:
+    def _report_broken(self, broken: BrokenRule) -> None:
         if any(_begins(place, wrong) for place in broken.about for wrong in self._wrong):
             return
         place = next((place for place in broken.about if place in self._origins), broken.about[0])
-        self._tell(self._origin(place), broken.what, broken.why, broken.remedy)
+        self._report(self._origin(place), broken.what, broken.why, broken.remedy)
 
     def _origin(self, place: KeyPath) -> Origin:
         """The origin of the value itself, else of what holds it."""

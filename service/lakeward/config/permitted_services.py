@@ -29,7 +29,7 @@ _MERGES = (JobKind.COMPACTION, JobKind.VERIFICATION)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PermittedServices:
     """What prevents the services of one table."""
 
     found: tuple[Refusal, ...]
@@ -38,7 +38,7 @@ class Standing:
     """Why there is nothing to compact on such a table; empty where there may be."""
     stopped: Mapping[JobKind, tuple[Refusal, ...]]
     """The services of the table that may not run, each with why."""
-    told: Mapping[JobKind, str]
+    texts: Mapping[JobKind, str]
     """What an operator should know of these, each with why and the remedy, in sentences."""
     is_refused: bool
     """None of its services may run, though there may be work."""
@@ -47,7 +47,9 @@ class Standing:
         return not any(service in refusal.services for refusal in self.found)
 
 
-def standing_of(settings: TableSettings, snapshot: TableSnapshot, *, beside_writers: bool) -> Standing:
+def permitted_services_of(
+    settings: TableSettings, snapshot: TableSnapshot, *, beside_writers: bool
+) -> PermittedServices:
     """Asks the rows of `protocol/refusals/eligibility` once, for all services of the table.
 
     Args:
@@ -61,13 +63,13 @@ def standing_of(settings: TableSettings, snapshot: TableSnapshot, *, beside_writ
         for kind in services
         if (against := tuple(refusal for refusal in found if _ASKS[kind] in refusal.services))
     }
-    told: dict[JobKind, str] = {
+    texts: dict[JobKind, str] = {
         kind: _sentence(against)
         for kind, against in stopped.items()
         if not no_work or not (kind in _MERGES or any(refusal.no_work for refusal in against))
     }
     is_refused = not no_work and bool(stopped) and len(stopped) == len(services)
-    return Standing(found, no_work, stopped, told, is_refused)
+    return PermittedServices(found, no_work, stopped, texts, is_refused)
 
 
 def _sentence(against: tuple[Refusal, ...]) -> str:

@@ -277,7 +277,7 @@ class LockSettings(SettingsSection):
     @property
     def yielding(self) -> YieldOptions:
         """How the writers are waited for."""
-        return YieldOptions(stated=self.writers_conflict)
+        return YieldOptions(configured=self.writers_conflict)
 
     @property
     def why_nothing_is_written(self) -> str | None:
@@ -404,8 +404,8 @@ class _TableKeys(SettingsSection):
     @property
     def objective_kept(self) -> float | None:
         """The objective, where Lakeward keeps it: no LOG keeps it."""
-        is_ours = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG
-        return self.objective if is_ours else None
+        is_own = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG
+        return self.objective if is_own else None
 
 
 if TYPE_CHECKING:

@@ -89,12 +89,12 @@ class ControlRegistry:
             if control.target_kind not in _KINDS:
                 continue  # a job, which only its daemon can cancel
             target = ControlTarget(_KINDS[control.target_kind], control.target, control.file_group)
-            told = Control(str(control.id), target, control.reason, control.by, control.until)
+            control_given = Control(str(control.id), target, control.reason, control.by, control.until)
             match control.kind:
                 case ControlKind.PAUSE:
-                    yield Paused(told)
+                    yield Paused(control_given)
                 case ControlKind.RESUME:
                     yield Resumed(target, self._foreign_seen(control))
                 case ControlKind.CANCEL:
                     # `until` says how long the control waits for a reader; the scheduler would take it for a pause.
-                    yield CancelRequested(Control(told.id, target, control.reason, control.by))
+                    yield CancelRequested(Control(control_given.id, target, control.reason, control.by))

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from lakeward.daemon.recorder import Submit, TellProblem
+from lakeward.daemon.recorder import ReportProblem, Submit
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.single_flight import SingleFlight
 
 
 class DeadLocks:
-    def __init__(self, free: Callable[[ServedTable], None], *, submit: Submit, problem: TellProblem) -> None:
+    def __init__(self, free: Callable[[ServedTable], None], *, submit: Submit, problem: ReportProblem) -> None:
         """
         Args:
             free: frees one table's lock, where its holder is a process of this host that died.

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError
-from lakeward.config.permitted_services import Standing, standing_of
+from lakeward.config.permitted_services import PermittedServices, permitted_services_of
 from lakeward.config.settings import Writers
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.reports import PlanReport
@@ -89,23 +89,23 @@ class TablePlanning:
     ) -> PlanReport:
         """Raises `Refused` where no service of the table may run."""
         started, now = self._clock.monotonic(), self._clock.now()
-        standing = standing_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
+        permitted = permitted_services_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
         cache.put_storage_behind()
-        if standing.is_refused:
-            stopped = (refusal for against in standing.stopped.values() for refusal in against)
+        if permitted.is_refused:
+            stopped = (refusal for against in permitted.stopped.values() for refusal in against)
             refuse(table.base_path, tuple(dict.fromkeys(stopped)))
-        services = self._service_demands(table, cache, snapshot, standing, excluded, guard)
+        services = self._service_demands(table, cache, snapshot, permitted, excluded, guard)
         outcome, pending = PlanOutcome((), ()), tuple(observe_plans(snapshot))
-        if standing.no_work:
-            demand, pending = Demand(0, no_work=standing.no_work), ()
-        elif not standing.may(TableService.COMPACTION):
-            demand = self._demand_beside(table, cache, snapshot, standing, excluded, now)
+        if permitted.no_work:
+            demand, pending = Demand(0, no_work=permitted.no_work), ()
+        elif not permitted.may(TableService.COMPACTION):
+            demand = self._demand_beside(table, cache, snapshot, permitted, excluded, now)
         else:
             guard()
             at = planned_at(snapshot, now)
             outcome = _COMPACTION.plan(snapshot, at, self._care(_COMPACTION, table, cache, excluded))
             demand = self._demand(table, cache, snapshot, outcome, excluded, now)
-        demand = replace(demand, services=services, refused=standing.told)
+        demand = replace(demand, services=services, refused=permitted.texts)
         return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started)
 
     def _demand_beside(
@@ -113,12 +113,12 @@ class TablePlanning:
         table: ServedTable,
         cache: TableCache,
         snapshot: TableSnapshot,
-        standing: Standing,
+        permitted: PermittedServices,
         excluded: Mapping[GroupId, Reason],
         now: float,
     ) -> Demand:
         """What compaction brings with it, where only merging is refused: old plans, and the metadata table."""
-        pending = self._work(table, snapshot, excluded) if standing.may(TableService.UNSCHEDULING) else []
+        pending = self._work(table, snapshot, excluded) if permitted.may(TableService.UNSCHEDULING) else []
         return Demand(
             0,
             oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
@@ -160,7 +160,7 @@ class TablePlanning:
         pending = [
             work
             for work in pending_work(snapshot)
-            if (work.is_ours and may_go) or excluded.keys().isdisjoint(work.groups)
+            if (work.is_own and may_go) or excluded.keys().isdisjoint(work.groups)
         ]
         if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
             return pending
@@ -201,7 +201,7 @@ class TablePlanning:
         table: ServedTable,
         cache: TableCache,
         snapshot: TableSnapshot,
-        standing: Standing,
+        permitted: PermittedServices,
         excluded: Mapping[GroupId, Reason],
         guard: Guard,
     ) -> Mapping[JobKind, ServiceDemand]:
@@ -214,8 +214,8 @@ class TablePlanning:
 
         asked: dict[JobKind, Callable[[], Mapping[JobKind, ServiceDemand]]] = {}
         for service in load_services():
-            is_wanted = service.kind in table.settings.services or not (service.kind in NAMED or standing.no_work)
-            if is_wanted and standing.may(service.permission):
+            is_wanted = service.kind in table.settings.services or not (service.kind in NAMED or permitted.no_work)
+            if is_wanted and permitted.may(service.permission):
                 asked[service.kind] = partial(of, service)
         demands: dict[JobKind, ServiceDemand] = {}
         for kind, ask in asked.items():
@@ -231,7 +231,7 @@ def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float
     if not snapshot.config.version.has_logs_of_one_write:
         return ()
     return tuple(
-        work.instant for work in pending if work.is_ours and _age(work.instant, snapshot, now) > PLAN_EXPIRY_SECONDS
+        work.instant for work in pending if work.is_own and _age(work.instant, snapshot, now) > PLAN_EXPIRY_SECONDS
     )
 
 

@@ -69,7 +69,7 @@ class Submit(Protocol):
         """Have `work` done elsewhere, and hear of it on the loop's thread whatever happens."""
 
 
-class TellProblem(Protocol):
+class ReportProblem(Protocol):
     def __call__(self, error: Exception, **about: str) -> WorkProblem:
         """Log what went wrong, and say what it means."""
 
@@ -87,7 +87,7 @@ class Remembered:
 
 class Recorder:
     def __init__(
-        self, store: Store, holder: str, *, submit: Submit, problem: TellProblem, clock: Clock, log: BoundLogger
+        self, store: Store, holder: str, *, submit: Submit, problem: ReportProblem, clock: Clock, log: BoundLogger
     ) -> None:
         """`holder` is this daemon's name in the store."""
         self._store = store
@@ -217,9 +217,9 @@ class Recorder:
                 figures=ended.figures,
             ),
         )
-        self._tell_end(ended, report)
+        self._report_end(ended, report)
 
-    def _tell_end(self, ended: JobRecord, report: JobReport) -> None:
+    def _report_end(self, ended: JobRecord, report: JobReport) -> None:
         """What a job achieved, or that it failed and what it found all the same, is an event; that there was nothing to
         do, or that it is tried again soon, is none."""
         assert ended.ended_at is not None, "only ended jobs become events"

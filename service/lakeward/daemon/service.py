@@ -207,7 +207,7 @@ class DaemonLoop:
         self._say_why_scans_failed()
         for watch in self.jobs.watches():
             watch.count_seconds()
-            self._tell_deleted(watch, now)
+            self._report_deleted(watch, now)
             if (progress := watch.take_progress()) is not None:
                 self._recorder.under_way(watch.job.id, progress, at=now)
             if self._stopping and watch.only_waits:
@@ -619,7 +619,7 @@ class DaemonLoop:
                 table=poll.table,
                 write=each.write,
                 rollback=each.rollback,
-                ours=each.by,
+                own=each.by,
             )
         foreign, resumed_at = report.foreign, self._controls.resumed_at(poll.table)
         # After a restart the scheduler does not know what the operator had seen when the table was resumed.
@@ -713,7 +713,7 @@ class DaemonLoop:
             failed=partial(self._job_failed, job),
         )
 
-    def _tell_deleted(self, watch: JobWatch, now: float) -> None:
+    def _report_deleted(self, watch: JobWatch, now: float) -> None:
         if (state := watch.take_deleted()) is not None:
             self._recorder.deleted(watch.job.id, state, at=now)
 
@@ -735,7 +735,7 @@ class DaemonLoop:
         if (watch := self.jobs.watch(job.id)) is None:
             return  # it never began, or what follows failed when it was heard of first
         watch.count_seconds()
-        self._tell_deleted(watch, self._clock.now())
+        self._report_deleted(watch, self._clock.now())
         ended = self.jobs.end(job.id, report, at=self._clock.now())
         if job.table in self._tables:
             self._count_job(job, ended, report.figures)

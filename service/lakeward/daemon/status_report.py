@@ -169,7 +169,7 @@ def _holds(status: TableStatus, store: Store, at: float) -> list[HoldStatus]:
     parked = {record.file_group: record for record in store.controls.parked(at) if record.table == status.name}
     paused = [_pause(control) for control in store.controls.in_force(at) if _pauses(control, status)]
     found = [_hold(hold, parked.get(None), status.name) for hold in outlook.holds if hold.state in _SHOWN]
-    if outlook.state in _NOT_OURS:  # what holds it, the daemon that services it knows
+    if outlook.state in _NOT_SERVICED_HERE:  # what holds it, the daemon that services it knows
         found += [_parked(record) for record in parked.values()]
         found += paused
         return sorted(found, key=lambda hold: _HOLDS.index(hold.kind))
@@ -197,7 +197,7 @@ def _parked(record: ParkedRecord) -> HoldStatus:
     return HoldStatus("parked", record.table, record.file_group, record.reason, record.parked_at, record.until)
 
 
-_NOT_OURS = (TableState.WAITING, TableState.DISABLED)
+_NOT_SERVICED_HERE = (TableState.WAITING, TableState.DISABLED)
 _SHOWN = (TableState.REFUSED, TableState.PARKED, TableState.BACKING_OFF, TableState.SHADOW)
 _HOLDS = ("refused", "parked", "backing-off", "paused", "shadow")
 """What went wrong comes first."""

@@ -138,8 +138,8 @@ class Watcher:
     def _watch(self, table: str, location: str, timezone: str | None, listing: ListingSource) -> _Watched:
         with self._lock:
             watched = self._tables.get(table)
-            told = (location, timezone, listing)
-            if watched is None or (watched.location, watched.timezone, watched.listing) != told:
+            given = (location, timezone, listing)
+            if watched is None or (watched.location, watched.timezone, watched.listing) != given:
                 storage, base_path = self._open_storage(location)
                 view = IncrementalView(
                     storage,
@@ -149,7 +149,7 @@ class Watcher:
                     rebuild_seconds=self._rebuild_seconds,
                     listing=listing,
                 )
-                watched = self._tables[table] = _Watched(*told, view)
+                watched = self._tables[table] = _Watched(*given, view)
             return watched
 
     def _polled(self, table: str) -> _Watched:

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, Refused
-from lakeward.config.permitted_services import standing_of
+from lakeward.config.permitted_services import permitted_services_of
 from lakeward.config.settings import Writers
 from lakeward.daemon.log import log_context
 from lakeward.daemon.planning import Dispatchers, TablePlanning
@@ -95,11 +95,11 @@ class Turn:
     @contextmanager
     def taken(self, *, timeout: float) -> Iterator[None]:
         """Wait for the turn, or until the thread that has it has had it for `timeout` seconds; then go on beside it."""
-        is_ours = self._take(timeout)
+        is_own = self._take(timeout)
         try:
             yield
         finally:
-            if is_ours:
+            if is_own:
                 with self._is_free:
                     self._taken_at = None
                     self._is_free.notify()
@@ -259,8 +259,8 @@ class Worker:
         """No service of the table may run; also true where the table is not what refuses."""
         self._poll(table)
         snapshot = self._watcher.snapshot(table.name)
-        standing = standing_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
-        return standing.is_refused or not (standing.no_work or JobKind.COMPACTION in standing.stopped)
+        permitted = permitted_services_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
+        return permitted.is_refused or not (permitted.no_work or JobKind.COMPACTION in permitted.stopped)
 
     def _serve(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         service, cache = _SERVICES[job.service], self.caches.of(table.name)

@@ -39,7 +39,7 @@ class BuildProgress:
     newest_at: float
     """When the last file group was read, of these or of what they were before."""
 
-    def told(self, now: float) -> str:
+    def describe(self, now: float) -> str:
         """A sentence."""
         ago = format_duration(max(0.0, now - self.newest_at))
         return f"A build has read {self.read:,} of {self.of:,} file groups, the last one {ago} ago."

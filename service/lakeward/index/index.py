@@ -99,8 +99,8 @@ class Indexed:
             settled: the completion time up to which commits are settled.
             unsettled: the others that it has, with their completion times, where these were known.
         """
-        told = [completed for completed in (settled, *unsettled.values()) if completed is not None]
-        return cls(max(told, key=comparable_time, default=None), frozenset(unsettled))
+        times = [completed for completed in (settled, *unsettled.values()) if completed is not None]
+        return cls(max(times, key=comparable_time, default=None), frozenset(unsettled))
 
     def has(self, instant: str, completed: str) -> bool:
         if self.through is not None and comparable_time(completed) <= comparable_time(self.through):

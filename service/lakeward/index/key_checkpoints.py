@@ -77,10 +77,10 @@ def slice_digest(
             files as they are.
     """
     files = [[file.path, file.size] for file in slice_.files]
-    told = [FORM_VERSION, slice_.partition_path, slice_.file_id, files, asdict(rules), made_of]
+    named = [FORM_VERSION, slice_.partition_path, slice_.file_id, files, asdict(rules), made_of]
     if committed is not None and slice_.row_logs:
-        told.append(asdict(committed))
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"), default=sorted)
+        named.append(asdict(committed))
+    text = json.dumps(named, sort_keys=True, separators=(",", ":"), default=sorted)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

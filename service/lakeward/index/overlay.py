@@ -67,7 +67,7 @@ class FoldedCommit:
     instant: str
     changes: Iterable[pa.RecordBatch]
     """In `CHANGES`."""
-    anew: frozenset[GroupId] = frozenset()
+    read_again: frozenset[GroupId] = frozenset()
     """File groups all of whose keys are among the changes."""
 
 
@@ -80,14 +80,14 @@ class Overlay:
     """In `LOCATIONS`: keys of which the index is not asked; without a file group they are gone."""
     gone: pa.Table
     """In `LOCATIONS`: what the index may say and is no more."""
-    anew: frozenset[GroupId] = frozenset()
+    read_again: frozenset[GroupId] = frozenset()
     live: frozenset[GroupId] = field(default_factory=frozenset)
     """The file groups that there are."""
 
     def over(self, found: pa.RecordBatch) -> pa.RecordBatch:
         """What is left of what the index says."""
         mask = pc.is_in(group_names(found.column(PARTITION_PATH), found.column(FILE_ID)), self._groups)
-        mask = pc.and_not(mask, pc.is_in(self._scopes(found), self._told))
+        mask = pc.and_not(mask, pc.is_in(self._scopes(found), self._known))
         return found.filter(pc.and_not(mask, pc.is_in(location_names(found), self._gone)))
 
     def own(self, keys: pa.Array | None, partitions: Collection[str] | None) -> pa.Table:
@@ -107,10 +107,10 @@ class Overlay:
     @cached_property
     def _groups(self) -> pa.Array:
         """The names of the file groups that the index may say something of."""
-        return _names(self.live - self.anew)
+        return _names(self.live - self.read_again)
 
     @cached_property
-    def _told(self) -> pa.Array:
+    def _known(self) -> pa.Array:
         return _whole(self._scopes(self.places))
 
     @cached_property
@@ -126,11 +126,11 @@ def fold(commits: Iterable[FoldedCommit], *, is_global: bool, live: Iterable[Gro
     """The commits, in order of completion, as one overlay. Raises `Refused` where they take more than `bytes_max`."""
     parts: list[pa.Table] = []
     instants: list[str] = []
-    anew: dict[GroupId, int] = {}
+    read_again: dict[GroupId, int] = {}
     size = 0
     for order, commit in enumerate(commits):
         instants.append(commit.instant)
-        anew.update(dict.fromkeys(commit.anew, order))
+        read_again.update(dict.fromkeys(commit.read_again, order))
         for batch in commit.changes:
             size += batch.nbytes
             if size > bytes_max:
@@ -141,12 +141,12 @@ def fold(commits: Iterable[FoldedCommit], *, is_global: bool, live: Iterable[Gro
     scope = [RECORD_KEY] if is_global else [RECORD_KEY, PARTITION_PATH]
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     rows = rows.sort_by([(name, "ascending") for name in (*scope, _ORDER)]).combine_chunks()
-    places, gone = _folded(rows, scope, instants, anew)
-    return Overlay(is_global, places, gone, frozenset(anew), frozenset(live))
+    places, gone = _folded(rows, scope, instants, read_again)
+    return Overlay(is_global, places, gone, frozenset(read_again), frozenset(live))
 
 
 def _folded(
-    rows: pa.Table, scope: Sequence[str], instants: Sequence[str], anew: Mapping[GroupId, int]
+    rows: pa.Table, scope: Sequence[str], instants: Sequence[str], read_again: Mapping[GroupId, int]
 ) -> tuple[pa.Table, pa.Table]:
     """The last place of each key that the commits moved, and what is gone of others."""
     if rows.num_rows == 0:
@@ -157,16 +157,16 @@ def _folded(
     names = group_names(rows.column(PARTITION_PATH), rows.column(FILE_ID)).combine_chunks().dictionary_encode()
     groups = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     last = np.maximum.reduceat(np.where(is_there, np.arange(rows.num_rows), -1), begins)
-    is_told = np.repeat(last >= 0, lengths)
+    is_placed = np.repeat(last >= 0, lengths)
     at = np.repeat(np.maximum(last, 0), lengths)
-    left = is_told & ~is_there & (np.arange(rows.num_rows) > at) & (groups == groups[at])
+    left = is_placed & ~is_there & (np.arange(rows.num_rows) > at) & (groups == groups[at])
     has_left = np.logical_or.reduceat(left, begins)[last >= 0]
-    told = rows.take(pa.array(last[last >= 0]))
-    read_at = np.array([anew.get(_group(name), -1) for name in names.dictionary.to_pylist()])
-    has_left |= read_at[groups[last[last >= 0]]] > told.column(_ORDER).to_numpy()
-    file_ids = pc.if_else(pa.array(has_left), None, told.column(FILE_ID))
-    places = _locations(told, file_ids, pa.array([instants[order] for order in told.column(_ORDER).to_pylist()]))
-    gone = rows.filter(pa.array(~is_told))
+    placed = rows.take(pa.array(last[last >= 0]))
+    read_at = np.array([read_again.get(_group(name), -1) for name in names.dictionary.to_pylist()])
+    has_left |= read_at[groups[last[last >= 0]]] > placed.column(_ORDER).to_numpy()
+    file_ids = pc.if_else(pa.array(has_left), None, placed.column(FILE_ID))
+    places = _locations(placed, file_ids, pa.array([instants[order] for order in placed.column(_ORDER).to_pylist()]))
+    gone = rows.filter(pa.array(~is_placed))
     return places, _locations(gone, gone.column(FILE_ID), pa.nulls(gone.num_rows, pa.string()))
 
 
@@ -303,7 +303,8 @@ def _overlay(storage: Storage, snapshot: TableSnapshot, index: FollowingIndex, b
     chosen = _chosen_commits(storage, snapshot, indexed, table, bytes_max)
     reader = KeyReader(storage, snapshot)
     commits = (
-        FoldedCommit(each.commit.instant, reader.changes(each, is_global=index.is_global), each.anew) for each in chosen
+        FoldedCommit(each.commit.instant, reader.changes(each, is_global=index.is_global), each.read_again)
+        for each in chosen
     )
     return fold(commits, is_global=index.is_global, live=table.live, bytes_max=bytes_max)
 

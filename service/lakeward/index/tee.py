@@ -73,7 +73,7 @@ class Tee:
         return ()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What was found, in a sentence."""
         return (
             f"Compared {self.compared:,} commits ({self.keys:,} keys): the shadow was wrong in {self.wrong:,} commits, "

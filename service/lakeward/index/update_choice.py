@@ -50,14 +50,14 @@ class UpdateReason(StrEnum):
         return self in (UpdateReason.AGE, UpdateReason.COMMITS, UpdateReason.BYTES, UpdateReason.FILES)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """A few words; empty where there is nothing to be said."""
         if self.is_due:
             return "due"
-        return _TOLD.get(self, "")
+        return _TEXTS.get(self, "")
 
 
-_TOLD = {
+_TEXTS = {
     UpdateReason.OFF: "not brought up to date, index.update is false",
     UpdateReason.UNWRITTEN: "not brought up to date, nothing is said about the table's writers",
     UpdateReason.OUT_OF_USE: "not brought up to date, it is out of use",

@@ -76,7 +76,7 @@ class HashMerge:
         for part in self._inserts():
             self.inserted += part.num_rows
             self.rows += part.num_rows
-            self._tell(ChangeOperation.INSERT, None, part)
+            self._report(ChangeOperation.INSERT, None, part)
             yield part
         assert self.rows == self.base_rows + self.inserted - self.deleted
 
@@ -123,13 +123,13 @@ class HashMerge:
             places[replaced] = np.arange(len(replaced))
             numbers[replaced] = 1
             sources.append(self._logs.take(replaced_ids))
-            self._tell(ChangeOperation.UPDATE, (batch, replaced), sources[1])
+            self._report(ChangeOperation.UPDATE, (batch, replaced), sources[1])
         if len(removed):
-            self._tell(ChangeOperation.DELETE, (batch, removed), None)
+            self._report(ChangeOperation.DELETE, (batch, removed), None)
             places, numbers = np.delete(places, removed), np.delete(numbers, removed)
         return RowSources(sources).gather(numbers, places)
 
-    def _tell(
+    def _report(
         self,
         operation: ChangeOperation,
         before: tuple[pa.RecordBatch, npt.NDArray[np.int64]] | None,

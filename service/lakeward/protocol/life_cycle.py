@@ -136,7 +136,7 @@ def _abort(table: ServicedTable, service: ServiceRun, error: BaseException) -> N
     attempt = service.attempt
     try:
         with table.locked(to_roll_back=True) as fence:
-            if not attempt.is_ours():
+            if not attempt.is_own():
                 attempt.end()
             elif attempt.files.find_completed() is not None:
                 attempt.clear()

@@ -123,13 +123,13 @@ def begin_purge(storage: Storage, base_path: str, run: QuarantinedRun) -> bool:
     return False
 
 
-def purge(storage: Storage, base_path: str, run: QuarantinedRun, standing: Sequence[str]) -> None:
+def purge(storage: Storage, base_path: str, run: QuarantinedRun, in_place: Sequence[str]) -> None:
     """Delete what a purge that has begun is of.
 
     Args:
-        standing: paths below the table of what is deleted where it stands.
+        in_place: paths below the table of what is deleted where it stands.
     """
-    fencing_of(storage).delete_files([join(base_path, path) for path in standing])
+    fencing_of(storage).delete_files([join(base_path, path) for path in in_place])
     forget_run(storage, base_path, run)
 
 

@@ -214,7 +214,7 @@ class ServicedTable:
 
         watch(self.storage, self.base_path, instants, clock=self.clock, processes=self.processes, on_wait=on_wait)
 
-    def watch_ours(self) -> None:
+    def watch_own(self) -> None:
         """The same for every attempt of Lakeward, before those that died are rolled back."""
         beating = (status.name for status in self.storage.list(parent(heartbeat_path(self.base_path, "0"))))
         self.watch([name for name in beating if name.isdigit() and self.liveness(name).owner is not None])

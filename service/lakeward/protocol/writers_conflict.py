@@ -74,12 +74,12 @@ class YieldOptions:
 
     seconds: float = 60.0
     """How long to wait for one write."""
-    stated: WritersConflict | None = None
+    configured: WritersConflict | None = None
     """None: as the table's version has it."""
 
     def rules_for(self, version: TableVersion) -> WritersConflict:
-        if self.stated is not None:
-            return self.stated
+        if self.configured is not None:
+            return self.configured
         return WritersConflict.DEFAULT if version.has_later_conflict_rules else WritersConflict.RELEASE_1_0
 
 

@@ -370,7 +370,7 @@ class IndexEntries:
             state = cursor.execute(
                 "SELECT state FROM lakeward_index.commits WHERE id = %s FOR SHARE", (attempt,)
             ).fetchone()
-            _ensure_ours(state is not None and state[0] in ("building", "writing"))
+            _ensure_held(state is not None and state[0] in ("building", "writing"))
             at_places = self._places.numbers(cursor, partitions, file_ids)
             if self.is_global:
                 in_partitions = np.zeros(len(keys), np.int32)
@@ -402,7 +402,7 @@ class IndexEntries:
                 " WHERE id = %s AND state IN ('building', 'writing', 'whole') RETURNING instant",
                 (completed, attempt),
             ).fetchone()
-            _ensure_ours(row is not None)
+            _ensure_held(row is not None)
             assert row is not None
             cursor.execute(
                 "UPDATE lakeward_index.commits SET state = 'dropped'"
@@ -418,7 +418,7 @@ class IndexEntries:
             row = cursor.execute(
                 "SELECT state FROM lakeward_index.commits WHERE id = %s FOR UPDATE", (attempt,)
             ).fetchone()
-            _ensure_ours(row is not None and row[0] in ("building", "settled"))
+            _ensure_held(row is not None and row[0] in ("building", "settled"))
             assert row is not None
             if row[0] == "settled":
                 return
@@ -636,8 +636,8 @@ def _has_tables(cursor: psycopg.Cursor[Any]) -> bool:
     return row is not None and bool(row[0])
 
 
-def _ensure_ours(is_ours: bool) -> None:
-    if not is_ours:
+def _ensure_held(is_held: bool) -> None:
+    if not is_held:
         raise TryLater(
             "Another process changes the index.",
             why="It began with another commit, or with the same one again, and what this process put ends with that.",

@@ -95,8 +95,8 @@ def schema_status(url: str, *, scripts: Path | None = None) -> SchemaStatus:
     parsed = parse_store_url(url)
     path = file_of(parsed)
     if path is not None and not path.exists():
-        ours = _revisions(scripts)
-        return SchemaStatus(shown_url(parsed), SchemaState.EMPTY, None, ours[0], tuple(reversed(ours)), None)
+        known = _revisions(scripts)
+        return SchemaStatus(shown_url(parsed), SchemaState.EMPTY, None, known[0], tuple(reversed(known)), None)
     database = open_database(url)
     try:
         return read_status(database, scripts=scripts)
@@ -137,8 +137,8 @@ def _upgrade(connection: Connection, database: Database, scripts: Path | None, a
 
 
 def _status(connection: Connection, database: Database, scripts: Path | None) -> SchemaStatus:
-    ours = _revisions(scripts)
-    head = ours[0]
+    known = _revisions(scripts)
+    head = known[0]
     revision = None
     if inspect(connection).has_table(_VERSION.name):
         revision = connection.execute(select(_VERSION)).scalar()
@@ -147,13 +147,13 @@ def _status(connection: Connection, database: Database, scripts: Path | None) ->
         oldest = connection.execute(select(schema_version.c.oldest_compatible)).scalar()
     pending: tuple[str, ...] = ()
     if revision is None:
-        state, pending = SchemaState.EMPTY, tuple(reversed(ours))
+        state, pending = SchemaState.EMPTY, tuple(reversed(known))
     elif revision == head:
         state = SchemaState.CURRENT
-    elif revision in ours:
-        state, pending = SchemaState.BEHIND, tuple(reversed(ours[: ours.index(revision)]))
+    elif revision in known:
+        state, pending = SchemaState.BEHIND, tuple(reversed(known[: known.index(revision)]))
     else:
-        state = SchemaState.NEWER if oldest in ours else SchemaState.REFUSED
+        state = SchemaState.NEWER if oldest in known else SchemaState.REFUSED
     return SchemaStatus(database.name, state, revision, head, pending, oldest)
 
 

@@ -118,11 +118,11 @@ class LocalStorage:
         self.sync(parent(target))
 
     def move(self, source: str, target: str) -> None:
-        with _told(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
+        with _translated(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
             rename_exclusively(old, new)
 
     def put_over(self, source: str, target: str) -> None:
-        with _told(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
+        with _translated(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
             os.stat(old.name, dir_fd=old.folder, follow_symlinks=False)
             _remove_checksum(new)
             os.rename(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder)
@@ -136,7 +136,7 @@ class LocalStorage:
             os.close(descriptor)
 
     def link(self, source: str, target: str) -> None:
-        with _told(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
+        with _translated(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
             link_exclusively(old, new)
         self.sync(parent(target))
 
@@ -248,7 +248,7 @@ def _open(place: Place, flags: int) -> int:
 
 
 @contextmanager
-def _told(source: str, target: str) -> Iterator[None]:
+def _translated(source: str, target: str) -> Iterator[None]:
     """What stands in the way of a second name, in our words."""
     try:
         yield

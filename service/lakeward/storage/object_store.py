@@ -157,7 +157,7 @@ class ObjectStore:
 
     def list(self, folder: str) -> list[FileStatus]:
         prefix = self._key(folder)
-        with _told(folder):
+        with _translated(folder):
             found = obstore.list_with_delimiter(self._clients.repeating, prefix or None)
         above = f"{prefix}/" if prefix else ""
         folders = [FileStatus(self._root + name, 0, 0.0, True) for name in found["common_prefixes"]]
@@ -184,7 +184,7 @@ class ObjectStore:
             raise _missing(path)
 
         def fetch(start: int, end: int) -> bytes:
-            with _told(path):
+            with _translated(path):
                 # The version too: half of one file and half of another must not become one.
                 options: Any = {"range": (start, end)} | ({"if_match": meta["e_tag"]} if meta["e_tag"] else {})
                 return bytes(obstore.get(self._clients.repeating, key, options=options).bytes())
@@ -222,14 +222,14 @@ class ObjectStore:
     def delete(self, path: str) -> bool:
         if self._head(path) is None:
             return False
-        with _told(path):
+        with _translated(path):
             obstore.delete(self._clients.repeating, self._key(path))
         return True
 
     def delete_many(self, paths: Sequence[str]) -> None:
         if not paths:
             return
-        with _told(paths[0]):
+        with _translated(paths[0]):
             try:
                 obstore.delete(self._clients.repeating, [self._key(path) for path in paths])
             except NotFoundError:
@@ -241,7 +241,7 @@ class ObjectStore:
 
     def delete_folder(self, path: str) -> bool:
         deleted = False
-        with _told(path):
+        with _translated(path):
             for batch in obstore.list(self._clients.repeating, prefix=self._key(path)):
                 obstore.delete(self._clients.repeating, [meta["path"] for meta in batch])
                 deleted = True
@@ -266,19 +266,19 @@ class ObjectStore:
         return FileStatus(self._root + meta["path"], meta["size"], meta["last_modified"].timestamp(), False)
 
     def _head(self, path: str) -> ObjectMeta | None:
-        with _told(path):
+        with _translated(path):
             try:
                 return obstore.head(self._clients.repeating, self._key(path))
             except FileNotFoundError:
                 return None
 
     def _is_folder(self, path: str) -> bool:
-        with _told(path):
+        with _translated(path):
             found = obstore.list(self._clients.repeating, prefix=self._key(path) or None, chunk_size=1)
             return any(batch for batch in found)
 
     def _get(self, path: str) -> tuple[bytes, Version, str | None]:
-        with _told(path):
+        with _translated(path):
             try:
                 got = obstore.get(self._clients.repeating, self._key(path))
                 data = bytes(got.bytes())
@@ -299,7 +299,7 @@ class ObjectStore:
         if expected is not None:
             known = {"e_tag": expected.e_tag, "version": expected.generation}
             mode = cast("PutMode", {key: value for key, value in known.items() if value is not None})
-        with _told(path):
+        with _translated(path):
             try:
                 done = obstore.put(
                     self._clients.once, self._key(path), data, mode=mode, attributes={MARK: mark}, use_multipart=False
@@ -340,7 +340,7 @@ class _Upload(io.RawIOBase):
         if self._parts is None:
             self._first += buffer
         else:
-            with _told(self._path):
+            with _translated(self._path):
                 self._parts.write(bytes(buffer))
         self._written += len(buffer)
         return len(buffer)
@@ -353,7 +353,7 @@ class _Upload(io.RawIOBase):
         if parts is None:
             self._store.create(self._path, bytes(self._first))
         else:
-            with _told(self._path):
+            with _translated(self._path):
                 parts.close()
 
     def __exit__(
@@ -370,7 +370,7 @@ class _Upload(io.RawIOBase):
         super().close()
 
     def _begin_parts(self) -> None:
-        with _told(self._path):
+        with _translated(self._path):
             self._parts = obstore.open_writer(
                 self._store._clients.repeating,
                 self._store._key(self._path),
@@ -382,7 +382,7 @@ class _Upload(io.RawIOBase):
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _translated(path: str) -> Iterator[None]:
     """Errors of the client, as those of a file system: with the path, and short."""
     try:
         yield

@@ -14,7 +14,7 @@ from lakeward.storage.object_url import is_object_url, parse_object_url
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.table_config import BACKUP_FILE, HOODIE_FOLDER, PROPERTIES_FILE, hoodie_folder
 
-_OURS = "Lakeward services Apache Hudi tables; give the base path of one, the folder that contains .hoodie."
+_REMEDY = "Lakeward services Apache Hudi tables; give the base path of one, the folder that contains .hoodie."
 
 
 def check_is_table(storage: Storage, base_path: str) -> None:
@@ -73,19 +73,19 @@ def _why_none(storage: Storage, base_path: str) -> NotATable:
         )
     names = {entry.name for entry in entries}
     if "_delta_log" in names:
-        return NotATable(f"{base_path} is a Delta table.", why="It has a _delta_log.", remedy=_OURS)
+        return NotATable(f"{base_path} is a Delta table.", why="It has a _delta_log.", remedy=_REMEDY)
     if "metadata" in names and any(
         entry.name.endswith(".metadata.json") for entry in storage.list(join(base_path, "metadata"))
     ):
-        return NotATable(f"{base_path} is an Iceberg table.", why="It has metadata/*.metadata.json.", remedy=_OURS)
+        return NotATable(f"{base_path} is an Iceberg table.", why="It has metadata/*.metadata.json.", remedy=_REMEDY)
     return NotATable(
-        f"{base_path} holds no Hudi table.", why=f"There is no {HOODIE_FOLDER}/{PROPERTIES_FILE} in it.", remedy=_OURS
+        f"{base_path} holds no Hudi table.", why=f"There is no {HOODIE_FOLDER}/{PROPERTIES_FILE} in it.", remedy=_REMEDY
     )
 
 
 def _is_file(storage: Storage, path: str) -> NotATable:
     found = _table_above(storage, path)
-    remedy = _OURS if found is None else f"Give the base path of the table that it is in, {found[0]}."
+    remedy = _REMEDY if found is None else f"Give the base path of the table that it is in, {found[0]}."
     return NotATable(f"{path} is a file.", why="A table is a folder.", remedy=remedy)
 
 

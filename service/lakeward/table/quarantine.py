@@ -130,7 +130,7 @@ class Quarantine:
     def find(self, run: str) -> QuarantinedRun | None:
         return next((each for each in self.runs if each.run == run), None)
 
-    def standing(self) -> dict[str, QuarantinedRun]:
+    def left_in_place(self) -> dict[str, QuarantinedRun]:
         """The run that each file is of which stands in its place and is to go, by its path."""
         return {file.path: run for run in self.runs if run.in_place and run.undone_by is None for file in run.files}
 

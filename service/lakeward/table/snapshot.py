@@ -315,8 +315,8 @@ def _scan(
         return [base for base in bases if only is None or (parent(base.path), base.file_id) in only]
 
     def rows_of(bases: Sequence[BaseFile]) -> dict[str, int]:
-        told = {base.path: rows for base in wanted(bases) if (rows := known.rows(base)) is not None}
-        return told | reader.base_rows([base for base in wanted(bases) if base.path not in told])
+        from_known = {base.path: rows for base in wanted(bases) if (rows := known.rows(base)) is not None}
+        return from_known | reader.base_rows([base for base in wanted(bases) if base.path not in from_known])
 
     def facts_of(bases: Sequence[BaseFile]) -> tuple[BaseFileFacts, ...]:
         return tuple(known.facts(base) or read_base_file_facts(storage, base_path, base) for base in wanted(bases))

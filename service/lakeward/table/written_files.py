@@ -53,9 +53,9 @@ def find_damage(
     """
     completed = _Completed(timeline)
     scans = {files.partition_path: _PartitionScan(files, completed, native=native) for files in partitions}
-    for told in written:
+    for named in written:
         for scan in scans.values():
-            scan.hold(told.instant, told.files.get(scan.path, {}))
+            scan.hold(named.instant, named.files.get(scan.path, {}))
     return {path: damaged for path, scan in scans.items() if (damaged := scan.damaged())}
 
 
@@ -63,11 +63,11 @@ def without_archived(
     damage: Mapping[str, Sequence[DamagedFile]], timeline: Timeline
 ) -> dict[str, tuple[DamagedFile, ...]]:
     """What is left of damage that was found before instants were archived: the same as `find_damage` finds now."""
-    completed, told = _Completed(timeline), {i.time for i in timeline.completed_writes}
+    completed, named = _Completed(timeline), {i.time for i in timeline.completed_writes}
     left: dict[str, list[DamagedFile]] = defaultdict(list)
     for path, files in damage.items():
         for file in files:
-            if file.instant in told:
+            if file.instant in named:
                 is_held = file.kind is not DamageKind.MISSING or not completed.is_before_start(file.instant)
                 left[path] += [file] if is_held else []
             elif file.size == 0:
@@ -115,15 +115,15 @@ class _PartitionScan:
             if file.size == 0
         }
 
-    def hold(self, instant: str, told: Mapping[str, int | None]) -> None:
-        for path, size in told.items():
+    def hold(self, instant: str, named: Mapping[str, int | None]) -> None:
+        for path, size in named.items():
             file = self._files.get(path)
             if file is None:
                 if self._should_be_here(instant, path):
                     self._found[path] = DamagedFile(path, instant, DamageKind.MISSING, size, None)
             elif size and size != file.size:
                 self._found[path] = DamagedFile(path, instant, DamageKind.OTHER_SIZE, size, file.size)
-        for path in self._by_instant.get(instant, set()) - told.keys():
+        for path in self._by_instant.get(instant, set()) - named.keys():
             self._found[path] = DamagedFile(path, instant, DamageKind.ORPHAN, None, self._files[path].size)
 
     def damaged(self) -> tuple[DamagedFile, ...]:

@@ -95,12 +95,12 @@ def _check(generator: KeyGenerator, batch: pa.RecordBatch) -> None:
             raise _differs("partition paths", batch.column(PARTITION_PATH), paths, is_other)
 
 
-def _differs(what: str, there: pa.Array, ours: pa.Array, is_other: pa.Array) -> Refused:
+def _differs(what: str, there: pa.Array, computed: pa.Array, is_other: pa.Array) -> Refused:
     at = pc.index(is_other, pa.scalar(True)).as_py()
     return Refused(
         f"The table's {what} are not made as its properties say.",
-        why=f"A row has {there[at].as_py()!r}, and by hoodie.properties it would be {ours[at].as_py()!r}: its writers "
-        "have options that are not recorded there, or other classes. A row of it would get a second copy.",
+        why=f"A row has {there[at].as_py()!r}, and by hoodie.properties it would be {computed[at].as_py()!r}: its "
+        "writers have options that are not recorded there, or other classes. A row of it would get a second copy.",
         remedy="Write this table with the writers that it has. Of partitions by times, say the writers' time zone with "
         "--timezone.",
     )

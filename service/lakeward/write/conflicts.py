@@ -73,7 +73,7 @@ class WriteConflict:
 def find_conflict(
     timeline: Timeline,
     seen: SeenAtStart,
-    ours: str,
+    own: str,
     groups: Collection[GroupId],
     *,
     is_merge_on_read: bool,
@@ -89,26 +89,26 @@ def find_conflict(
         touched: reads what a candidate touched.
     """
     mine = {_comparable(group, by_bucket=by_bucket): group for group in groups}
-    for candidate in _candidates(timeline, seen, ours, is_merge_on_read=is_merge_on_read):
-        theirs = touched(candidate)
-        if theirs.operation_type == _COMPACT and is_before(candidate.time, ours):
+    for candidate in _candidates(timeline, seen, own, is_merge_on_read=is_merge_on_read):
+        written = touched(candidate)
+        if written.operation_type == _COMPACT and is_before(candidate.time, own):
             continue
-        met = mine.keys() & {_comparable(group, by_bucket=by_bucket) for group in theirs.groups}
+        met = mine.keys() & {_comparable(group, by_bucket=by_bucket) for group in written.groups}
         if met:
             return WriteConflict(candidate.time, candidate.action, mine[min(met)])
     return None
 
 
-def _candidates(timeline: Timeline, seen: SeenAtStart, ours: str, *, is_merge_on_read: bool) -> Iterator[Instant]:
+def _candidates(timeline: Timeline, seen: SeenAtStart, own: str, *, is_merge_on_read: bool) -> Iterator[Instant]:
     for each in timeline.completed_writes:
         is_new = seen.last is None or is_before(seen.last, each.time)
         is_compaction = is_merge_on_read and each.comparable_action == "commit"
         if each.time in seen.pending or (is_new and not is_compaction):
             yield each
     for each in timeline.pending:
-        if each.time == ours:
+        if each.time == own:
             continue
-        if each.action == "clustering" or (each.action == "replacecommit" and is_before(ours, each.time)):
+        if each.action == "clustering" or (each.action == "replacecommit" and is_before(own, each.time)):
             yield each
 
 

@@ -70,27 +70,27 @@ class OwnIndexPart:
     def __init__(self, open_index: Callable[[], WritableIndex], instant: str) -> None:
         self._open_index = open_index
         self._instant = instant
-        self._is_told = False
+        self._is_entered = False
 
-    def tell(
+    def enter(
         self,
         storage: Storage,
         changed: Sequence[ChangedKeys],
         *,
         undone: Collection[str],
-        tells_its_keys: Callable[[WritableIndex], bool],
+        knows_its_keys: Callable[[WritableIndex], bool],
     ) -> None:
         """Put in what the write did to keys. Raises what the index raises, and `BrokenFile` and `NotFound`.
 
         Args:
             undone: dead writes that the index is to forget first.
-            tells_its_keys: whether to this index the targets say exactly which keys went.
+            knows_its_keys: whether to this index the targets say exactly which keys went.
         """
-        while_index_moves(lambda: self._tell(storage, changed, undone, tells_its_keys))
+        while_index_moves(lambda: self._enter(storage, changed, undone, knows_its_keys))
 
     def withdraw(self, error: BaseException, load_timeline: Callable[[], Timeline]) -> None:
         """Have the index forget a write that failed with this error, where nothing of it is left on the timeline."""
-        if not self._is_told:
+        if not self._is_entered:
             return
         try:
             if load_timeline().find(self._instant) is None:
@@ -101,23 +101,23 @@ class OwnIndexPart:
                 "index update` removes them."
             )
 
-    def _tell(
+    def _enter(
         self,
         storage: Storage,
         changed: Sequence[ChangedKeys],
         undone: Collection[str],
-        tells_its_keys: Callable[[WritableIndex], bool],
+        knows_its_keys: Callable[[WritableIndex], bool],
     ) -> None:
         index = self._open_index()
         for instant in undone:
             index.rollback(instant)
         # Into one that is not built yet the build puts everything.
-        if index.indexed() != Indexed() and tells_its_keys(index):
-            self._is_told = True
+        if index.indexed() != Indexed() and knows_its_keys(index):
+            self._is_entered = True
             index.update(self._instant, _locations(storage, changed, self._instant), completed=None)
 
 
-def tells_its_keys(snapshot: TableSnapshot, request: WriteRequest, schema: str, *, is_global: bool) -> bool:
+def knows_its_keys(snapshot: TableSnapshot, request: WriteRequest, schema: str, *, is_global: bool) -> bool:
     """Whether the targets of a write say exactly which keys went.
 
     A log takes a delete without a look at what it lies on. By event time one that a column asks for may lose to the

@@ -89,7 +89,7 @@ class WriteContext:
     verify: bool
     wants_keys: bool
     """Whether an index must learn which keys came and went (`TargetResult.key_changes`)."""
-    tells_updates: bool = False
+    notes_updates: bool = False
     """It learns of updates, too: where keys are found without it, it may know another place of a key that was in
     several, and leaves now all but one."""
     memory_bytes: int = MEMORY_BYTES

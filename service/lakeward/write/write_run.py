@@ -54,7 +54,7 @@ from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.write.assignment import Assign, assign_rows
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
-from lakeward.write.own_index import OwnIndexPart, learns_beside, tells_its_keys
+from lakeward.write.own_index import OwnIndexPart, knows_its_keys, learns_beside
 from lakeward.write.request import IndexKind, WriteOperation
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
@@ -82,7 +82,7 @@ from lakeward.write.conflicts import Touched
 from lakeward.write.request import WriteRequest
 from lakeward.write.target import rows_of_targets
 
-_TELL_SECONDS = 2.0
+_REPORT_SECONDS = 2.0
 
 
 _NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit=NO_COMMIT)
@@ -201,7 +201,7 @@ class WriteRun:
         self._assign = assign
         self._open_index = open_index
         self._shadow = shadow if learns_beside(begun.snapshot, begun.request) else None
-        self._told: list[OwnIndexPart] = []
+        self._index_parts: list[OwnIndexPart] = []
         self._work: _Work | None = None
         self._groups: tuple[GroupId, ...] = ()
 
@@ -241,13 +241,13 @@ class WriteRun:
             self._flow,
             schema=self._schema,
             instant=begun.instant,
-            on_progress=self._tell("rows read"),
+            on_progress=self._report("rows read"),
         )
         self._groups = tuple((target.partition_path, target.file_id) for target in assignment.targets)
         self._begin_partitions(snapshot, {partition_path for partition_path, _ in self._groups})
         self.attempt.files.begin(write_profile(assignment, begun.request.operation.operation_type))
         table.guard()
-        results = self._flow.write(context, assignment, on_progress=self._tell("file groups written"))
+        results = self._flow.write(context, assignment, on_progress=self._report("file groups written"))
         metadata_part = MetadataPart(table, self.attempt, measured=context.indexed)
         self._work = _Work(snapshot, assignment, context, results, metadata_part)
 
@@ -259,12 +259,12 @@ class WriteRun:
         self.attempt.list_markers(self._winners())
         if has_metadata_table(done.snapshot.config):
             done.metadata_part.prepare(self._of_partitions(), self._file_changes)
-        self._tell_indexes()
+        self._enter_indexes()
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, begun, done = self._table, self._begun, self._done
         snapshot = self._of_partitions()
-        self.attempt.check_ours()
+        self.attempt.check_held()
         if table.options.writers_stopped:
             check_writers_stopped(
                 begun.snapshot.timeline, snapshot.timeline, own=begun.instant, meanwhile=f"{self.name} ran"
@@ -311,48 +311,48 @@ class WriteRun:
             wants_keys=RECORD_INDEX in config.built_metadata_partitions
             or self._open_index is not None
             or self._shadow is not None,
-            tells_updates=request.moves_rows and request.index.finds_keys_in_base_files,
+            notes_updates=request.moves_rows and request.index.finds_keys_in_base_files,
             memory_bytes=table.options.memory_bytes,
             has_native_logs=config.version.has_native_logs,
             supplemental_logging=config.supplemental_logging,
         )
 
-    def _tell(self, what: str) -> Callable[[Progress], None]:
+    def _report(self, what: str) -> Callable[[Progress], None]:
         """Say how far a step is, every few seconds."""
         table, name, said = self._table, self.name, self._table.clock.monotonic()
 
-        def tell(progress: Progress) -> None:
+        def enter(progress: Progress) -> None:
             nonlocal said
             table.guard()
             now = table.clock.monotonic()
-            if progress.total and now - said >= _TELL_SECONDS:
+            if progress.total and now - said >= _REPORT_SECONDS:
                 said = now
                 table.observer.step(f"{name}: {what}: {progress.finished} of {progress.total}")
 
-        return tell
+        return enter
 
     def withdraw(self, error: BaseException) -> None:
         """The write failed with this error: what it put elsewhere than into the table goes."""
-        for part in self._told:
+        for part in self._index_parts:
             part.withdraw(error, lambda: timeline_snapshot(self._table).timeline)
 
-    def _tell_indexes(self) -> None:
+    def _enter_indexes(self) -> None:
         if self._open_index is not None:
-            self._tell_index(self._open_index)
+            self._enter_index(self._open_index)
         if self._shadow is not None:
             try:
-                self._tell_index(self._shadow)
+                self._enter_index(self._shadow)
             except LakewardError as error:
                 self._table.observer.step(f"{self.name}: the shadow index was not updated, and is behind: {error}")
 
-    def _tell_index(self, open_index: OpenIndex) -> None:
+    def _enter_index(self, open_index: OpenIndex) -> None:
         snapshot, request = self._done.snapshot, self._begun.request
-        self._told.append(part := OwnIndexPart(partial(open_index, snapshot), self._begun.instant))
-        part.tell(
+        self._index_parts.append(part := OwnIndexPart(partial(open_index, snapshot), self._begun.instant))
+        part.enter(
             self._table.storage,
             self._changed_keys(),
             undone=[instant for instant in self._begun.ended if snapshot.timeline.find(instant) is None],
-            tells_its_keys=lambda index: tells_its_keys(snapshot, request, self._schema, is_global=index.is_global),
+            knows_its_keys=lambda index: knows_its_keys(snapshot, request, self._schema, is_global=index.is_global),
         )
 
     def _changed_keys(self) -> tuple[ChangedKeys, ...]:

@@ -20,7 +20,7 @@ from lakeward.format.timeline.replace_metadata import requested_write
 from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.rollback.run.roll_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
+from lakeward.services.rollback.run.roll_back import find_decisions, has_leftovers, may_be_ended, roll_back_writes
 from lakeward.services.rollback.run.takeover import tidy
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
@@ -69,7 +69,7 @@ def end_dead_writes(table: ServicedTable) -> tuple[str, ...]:
     """Roll back what processes of Lakeward left that died. Returns their instants."""
     if not has_leftovers(table):
         return ()
-    dead = [each.instant for each in find_decisions(table) if is_ours_to_end(table, each)]
+    dead = [each.instant for each in find_decisions(table) if may_be_ended(table, each)]
     roll_back_writes(table, dead)
     return tuple(dead)
 

@@ -62,7 +62,7 @@ def test_a_file_that_allows_no_writing_is_right(config: Path, capfd: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", "No table is named"),
         ('[discovery]\nroots = ["/nowhere/lake"]\n', "/nowhere/lake cannot be searched"),
@@ -70,33 +70,33 @@ def test_a_file_that_allows_no_writing_is_right(config: Path, capfd: pytest.Capt
         ('[[tables]]\npath = "/nowhere/orders"\n', "/nowhere/orders does not exist"),
     ],
 )
-def test_places_that_are_not_there(config: Path, text: str, told: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_places_that_are_not_there(config: Path, text: str, reported: str, capfd: pytest.CaptureFixture[str]) -> None:
     """`check` looks for what the file names: exit 2 with the line, and `run` starts nothing without any place."""
     config.write_text(text.replace("FILE", str(config)))
     assert run(["config", "check", str(config)]) == 2
-    assert told in capfd.readouterr().err
+    assert reported in capfd.readouterr().err
     assert run(["config", "check", "--offline", str(config)]) == (0 if text else 2)
     capfd.readouterr()
     if not text:
         assert run(["run", "--config", str(config), "--once"]) == 2
-        assert told in capfd.readouterr().err
+        assert reported in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "reported"),
     [
         ("postgresql://nobody@127.0.0.1:1/lakeward", "does not answer"),
         ("sqlite:////nowhere/lakeward.db", None),
     ],
 )
 def test_a_store_that_does_not_answer(
-    config: Path, url: str, told: str | None, capfd: pytest.CaptureFixture[str]
+    config: Path, url: str, reported: str | None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """`check` names it at its line; a file of SQLite that is not there is made by the daemon."""
     config.write_text(f'[discovery]\nroots = ["{config.parent}"]\n[state]\nurl = "{url}"\n')
-    assert run(["config", "check", str(config)]) == (2 if told else 0)
+    assert run(["config", "check", str(config)]) == (2 if reported else 0)
     err = capfd.readouterr().err
-    assert told is None or (told in err and f"{config}:4:1" in err)
+    assert reported is None or (reported in err and f"{config}:4:1" in err)
     assert run(["config", "check", "--offline", str(config)]) == 0
 
 

@@ -46,9 +46,9 @@ def test_a_table_is_paused_and_resumed(store: Store, tmp_path: Path, capfd: pyte
     assert control.until is not None and 7100 < control.until - now() < 7201
 
     assert run(["resume", str(tmp_path / "lake" / "orders") + "/", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert (told["target"], told["until_time"]) == ("orders", None)
-    assert datetime.fromisoformat(told["time"]).timestamp() == pytest.approx(told["at"], abs=0.001)
+    shown = json.loads(capfd.readouterr().out)
+    assert (shown["target"], shown["until_time"]) == ("orders", None)
+    assert datetime.fromisoformat(shown["time"]).timestamp() == pytest.approx(shown["at"], abs=0.001)
     assert [control.kind for control in store.controls.in_force(now())] == [ControlKind.RESUME]
 
 
@@ -70,8 +70,8 @@ def test_a_table_is_called_by_its_last_folder(store: Store, tmp_path: Path, capf
         ["explain", "trips", "--config", str(tmp_path / "lakeward.toml")],
     ):
         assert run(verb) == 2
-        told = capfd.readouterr().err
-        assert str(trips) in told and other in told
+        shown = capfd.readouterr().err
+        assert str(trips) in shown and other in shown
 
 
 def test_a_file_group_or_a_group_of_tables(store: Store) -> None:

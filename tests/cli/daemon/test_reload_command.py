@@ -19,7 +19,7 @@ def test_no_daemon_answers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     assert "No daemon answers at 127.0.0.1:1." in err and "pgrep -af" in err
 
 
-def test_a_broken_file_is_told_before_a_daemon_is_asked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_file_is_shown_before_a_daemon_is_asked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Exit 2 with the line, as `config check` has it."""
     config = tmp_path / "lakeward.toml"
     config.write_text('[service]\nlisten = "127.0.0.1:1"\ngrace = "often"\n')

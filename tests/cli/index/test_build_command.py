@@ -23,8 +23,8 @@ def test_without_a_type_they_list_what_can_be_built(
     """Each type has a line of text, and none has what Hudi keeps; with --json it is in the error's document."""
     table = copy_golden("v9", tmp_path / "table")
     assert run(["index", verb, str(table)]) == 2
-    told = capfd.readouterr().err
-    assert told == (
+    shown = capfd.readouterr().err
+    assert shown == (
         f"LW-USAGE: Say with --type which index to {verb}.\n{LISTED}\n"
         "`lakeward index list TABLE` shows what the table has already.\n"
     )

@@ -49,8 +49,8 @@ def call(
         of_type = [] if verb == "list" else ["--type", kind]
         words = ["index", verb, str(table), *arguments, *of_type, *where, "--config", str(config), "--json"]
         assert run(words) == code
-        told = capfd.readouterr()
-        return json.loads(told.out) if told.out else told.err
+        shown = capfd.readouterr()
+        return json.loads(shown.out) if shown.out else shown.err
 
     return call
 
@@ -77,15 +77,15 @@ def test_gone_on_with(kind: str, table: Path, call: Callable[..., Any]) -> None:
     """A build, and one beside an index, reads what was not read before it was stopped; meanwhile it is shown how far it
     is, and once the index is there nothing is left of it."""
     before = everything(table)
-    told = call("build", "--dry-run")
-    assert (told["file_groups"], told["file_groups_read"], told["engine"]) == (3, 0, "in_process")
-    assert told["bytes"] == told["input_bytes"] > 0 and everything(table) == before
+    shown = call("build", "--dry-run")
+    assert (shown["file_groups"], shown["file_groups_read"], shown["engine"]) == (3, 0, "in_process")
+    assert shown["bytes"] == shown["input_bytes"] > 0 and everything(table) == before
     stopped(call, "build")
     assert listed(call, kind) == ("being built", "A build has read 3 of 3 file groups, the last one just now.")
     write(table, [("k3", 2, "c", "y"), ("k4", 2, "d", "x")])
     assert listed(call, kind) == ("being built", "A build has read 2 of 4 file groups, the last one just now.")
-    told = call("build", "--dry-run")
-    assert (told["file_groups"], told["file_groups_read"]) == (4, 2) and 0 < told["input_bytes"] < told["bytes"]
+    shown = call("build", "--dry-run")
+    assert (shown["file_groups"], shown["file_groups_read"]) == (4, 2) and 0 < shown["input_bytes"] < shown["bytes"]
     built = call("build")
     assert (built["file_groups"], built["file_groups_resumed"], built["entries"]) == (4, 2, 4)
     assert listed(call, kind) == ("in use", "")
@@ -94,8 +94,8 @@ def test_gone_on_with(kind: str, table: Path, call: Callable[..., Any]) -> None:
 
     stopped(call, "rebuild")
     assert "A build has read 4 of 4 file groups, the last one just now." in listed(call, kind)
-    told = call("rebuild", "--dry-run")
-    assert (told["dry_run"], told["file_groups"], told["file_groups_read"]) == (True, 4, 4)
+    shown = call("rebuild", "--dry-run")
+    assert (shown["dry_run"], shown["file_groups"], shown["file_groups_read"]) == (True, 4, 4)
     assert call("rebuild")["file_groups_resumed"] == 4
     assert listed(call, kind) == ("in use", "") and call("verify", "--all")["faults"] == []
     assert not [path for path in everything(table) if "building" in path]
@@ -106,19 +106,19 @@ def test_gone_on_with(kind: str, table: Path, call: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["record"])
-def test_told_to_people(kind: str, table: Path, capfd: pytest.CaptureFixture[str], call: Callable[..., Any]) -> None:
+def test_shown_to_people(kind: str, table: Path, capfd: pytest.CaptureFixture[str], call: Callable[..., Any]) -> None:
     """What a build would read is said in a sentence, and what of it is there."""
     stopped(call, "build")
     write(table, [("k3", 2, "c", "y")])
     capfd.readouterr()
     assert run(["index", "build", str(table), "--type", "record", "--dry-run", "--engine", "local"]) == 0
-    told = capfd.readouterr().out
-    assert told.startswith("Would read the keys of 1 file group, of ") and ", in the process of the command, " in told
-    assert "What 2 others hold is there from a build that was stopped." in told
+    shown = capfd.readouterr().out
+    assert shown.startswith("Would read the keys of 1 file group, of ") and ", in the process of the command, " in shown
+    assert "What 2 others hold is there from a build that was stopped." in shown
     assert run(["index", "build", str(table), "--type", "record"]) == 0
     capfd.readouterr()
     assert run(["index", "rebuild", str(table), "--type", "record", "--dry-run"]) == 0
-    assert "of 3 file groups" in (told := capfd.readouterr().out) and "would be dropped then" in told
+    assert "of 3 file groups" in (shown := capfd.readouterr().out) and "would be dropped then" in shown
 
 
 @pytest.mark.parametrize("kind", ["record"])

@@ -26,14 +26,14 @@ def table(tmp_path: Path) -> Path:
     return table
 
 
-def test_commits_are_told_in_order(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commits_are_shown_in_order(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Each with what came and what went, and of some commits only those; nothing is written."""
     before = everything(table)
     assert run(["index", "changes", str(table), "--json"]) == 0
     commits = json.loads(capfd.readouterr().out)["commits"]
-    told = [[(each["key"], each["partition_path"], each["is_there"]) for each in of["changes"]] for of in commits]
-    assert told == [[("k1", "a", True), ("k2", "a", True)], [("k2", "a", False)], [("k3", "b", True)]]
-    assert [(of["there"], of["gone"], of["read_anew"]) for of in commits] == [(2, 0, 0), (0, 1, 0), (1, 0, 0)]
+    shown = [[(each["key"], each["partition_path"], each["is_there"]) for each in of["changes"]] for of in commits]
+    assert shown == [[("k1", "a", True), ("k2", "a", True)], [("k2", "a", False)], [("k3", "b", True)]]
+    assert [(of["there"], of["gone"], of["read_again"]) for of in commits] == [(2, 0, 0), (0, 1, 0), (1, 0, 0)]
 
     first, second, third = (of["instant"] for of in commits)
     assert run(["index", "changes", str(table), "--from", first, "--to", second]) == 0

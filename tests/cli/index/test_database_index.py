@@ -40,8 +40,8 @@ def test_an_index_of_a_table(
         return json.loads(capfd.readouterr().out or "null")
 
     def found() -> list[tuple[str, str]]:
-        told = call("lookup", "k1", "k2", "k3", "k4")
-        return [(each["key"], each["partition_path"]) for each in told["locations"]]
+        shown = call("lookup", "k1", "k2", "k3", "k4")
+        return [(each["key"], each["partition_path"]) for each in shown["locations"]]
 
     before = everything(table)
     call("lookup", "k1", code=2)
@@ -63,9 +63,9 @@ def test_an_index_of_a_table(
     assert call("verify", "--all")["faults"] == []
     compared = call("compare", "--type", "bloom")
     assert (compared["keys"], compared["differing"]) == (6, 0)
-    bloom, ours = (each["cost"] for each in compared["indexes"])
-    assert (ours["commits"], ours["commit_entries"], bloom["commit_entries"]) == (2, 1, None)
-    assert 30 < ours["commit_bytes"] < 100, "a row of one short key and three numbers"
+    bloom, own = (each["cost"] for each in compared["indexes"])
+    assert (own["commits"], own["commit_entries"], bloom["commit_entries"]) == (2, 1, None)
+    assert 30 < own["commit_bytes"] < 100, "a row of one short key and three numbers"
     assert everything(table) == before
     write(table, [("k5", 4, "b", "x")])
     assert run(["index", "list", str(table), "--url", postgresql_url, "--json"]) == 0

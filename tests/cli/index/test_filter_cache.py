@@ -116,9 +116,9 @@ def test_a_plan(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
     def explained(*more: str) -> Any:
         assert run([*words, "bloom", *more, "--json"]) == 0
-        told = json.loads(capfd.readouterr().out)
+        shown = json.loads(capfd.readouterr().out)
         names = ("keys", "files", "ranges_known", "separates", "files_left", "pairs", "pairs_of")
-        return [told[name] for name in names]
+        return [shown[name] for name in names]
 
     assert explained() == [3, 3, 0, False, 3, 9, 9]
     assert run([*words, "bloom"]) == 0

@@ -47,7 +47,7 @@ def test_on_an_engine(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown"),
     [
         (["--type", "simple", "--engine", "local"], "The simple index is asked in this process."),
         (["--type", "bloom", "--engine", "spark"], "The bloom index is asked in this process."),
@@ -56,7 +56,9 @@ def test_on_an_engine(
         (["--engine", "local"], "Leave --engine out, or name --type record or metadata."),
     ],
 )
-def test_what_runs_in_this_process(words: list[str], told: str, table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_runs_in_this_process(
+    words: list[str], shown: str, table: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Options of an engine are refused with the reason where keys are not spread over parts, or the past is asked."""
     assert run(["index", "lookup", str(table), "k01", *words]) == 2
-    assert told in capfd.readouterr().err.replace("\n", " ")
+    assert shown in capfd.readouterr().err.replace("\n", " ")

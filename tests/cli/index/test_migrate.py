@@ -36,8 +36,8 @@ def call(
         capfd.readouterr()
         kind = ["--to", target] if verb == "migrate" else [] if verb == "list" else ["--type", target]
         assert run(["index", verb, str(table), *arguments, *kind, *where, "--json"]) == code
-        told = capfd.readouterr()
-        return json.loads(told.out) if told.out else told.err
+        shown = capfd.readouterr()
+        return json.loads(shown.out) if shown.out else shown.err
 
     return call
 
@@ -132,7 +132,7 @@ def test_some_partitions(target: str, table: Path, call: Callable[..., Any], mon
 
 @pytest.mark.services
 @pytest.mark.parametrize("target", ["record", "postgres"])
-def test_from_one_of_ours(target: str, table: Path, call: Callable[..., Any], postgresql_url: str) -> None:
+def test_from_one_of_lakeward(target: str, table: Path, call: Callable[..., Any], postgresql_url: str) -> None:
     """What one of Lakeward's own indexes says fills the other one, logs, deletes and what is not indexed yet too."""
     source = {"record": "postgres", "postgres": "record"}[target]
     where = ["--url", postgresql_url] if source == "postgres" else []

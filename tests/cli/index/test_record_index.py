@@ -61,8 +61,8 @@ def test_an_index_of_a_table(
         return json.loads(capfd.readouterr().out or "null")
 
     def found(*arguments: str) -> list[tuple[str, str]]:
-        told = call("lookup", "k1", "k2", "k3", "k4", *arguments)
-        return [(each["key"], each["partition_path"]) for each in told["locations"]]
+        shown = call("lookup", "k1", "k2", "k3", "k4", *arguments)
+        return [(each["key"], each["partition_path"]) for each in shown["locations"]]
 
     before = rows_and_timeline(table)
     call("lookup", "k1", code=2)
@@ -120,8 +120,8 @@ def test_as_of(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
         return json.loads(capfd.readouterr().out or "null")
 
     def found(instant: str, code: int = 0) -> list[str]:
-        told = call("lookup", str(table), "k1", "k2", "k4", "--as-of", instant, code=code)
-        return [] if told is None else [each["key"] for each in told["locations"]]
+        shown = call("lookup", str(table), "k1", "k2", "k4", "--as-of", instant, code=code)
+        return [] if shown is None else [each["key"] for each in shown["locations"]]
 
     built = call("build", str(table))["instant"]
     write(table, [("k2", 2, "a", None)], "delete")
@@ -155,7 +155,7 @@ def test_a_write_goes_by_it(table: Path, tmp_path: Path, engine: str, capfd: pyt
     assert run(["index", "verify", str(table), "--type", "record", "--all"]) == 0
 
 
-def test_two_that_build_it_anew_at_once(table: Path) -> None:
+def test_two_that_build_it_again_at_once(table: Path) -> None:
     """The first of two finds that its folder went, and changes nothing; the second's takes the place, and stays whole
     when a third one begins."""
     assert run(["index", "build", str(table), "--type", "record"]) == 0

@@ -144,9 +144,9 @@ def test_an_index_that_the_table_says(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "the record index is on trial" in capfd.readouterr().out
     put(table, [("k2", 2, "a", "y")])
     assert run(["index", "tee", str(table)]) == 0
-    told = "Compared 1 commits (2 keys): the shadow was wrong in 0 commits, 0 locations; 1 clean in a row."
-    assert told in capfd.readouterr().out
+    shown = "Compared 1 commits (2 keys): the shadow was wrong in 0 commits, 0 locations; 1 clean in a row."
+    assert shown in capfd.readouterr().out
     write(table, [("k3", 3, "a", "y")])
     assert run(["index", "list", str(table)]) == 0
     listed = " ".join(capfd.readouterr().out.split())
-    assert f"Writes use the bloom index; the record index is on trial. {told} 1 are still to be" in listed
+    assert f"Writes use the bloom index; the record index is on trial. {shown} 1 are still to be" in listed

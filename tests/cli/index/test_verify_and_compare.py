@@ -84,9 +84,9 @@ def test_a_wrong_index_is_out_of_use(table: Path, tmp_path: Path, capfd: pytest.
     ]
     for refused in (["index", "lookup", str(table), "k1", *UTC], write):
         assert run(refused) == 2
-        told = capfd.readouterr().err
-        assert "The metadata index of the table is out of use." in told and "such as k1: " in told
-        assert "lakeward index drop TABLE --type metadata" in told
+        shown = capfd.readouterr().err
+        assert "The metadata index of the table is out of use." in shown and "such as k1: " in shown
+        assert "lakeward index drop TABLE --type metadata" in shown
     assert run(["index", "list", str(table), *UTC]) == 0
     assert "out of use" in capfd.readouterr().out
 

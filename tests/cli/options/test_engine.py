@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from lakeward.base.errors import UsageError
 from lakeward.cli.main import run
-from lakeward.cli.options.engine import CommandEngines, StatedEngine
+from lakeward.cli.options.engine import CommandEngines, EngineArguments
 from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
 from lakeward.engine.dispatch.engine_rule import COMMANDS_SPARK_BYTES, IN_PROCESS_BELOW_BYTES, EngineSetting
 from lakeward.protocol.progress import Engine
@@ -24,50 +24,50 @@ ALL = (Engine.SPARK,) * 4
 NONE = (Engine.IN_PROCESS, Engine.LOCAL, Engine.LOCAL, Engine.LOCAL)
 
 
-def engines(stated: StatedEngine, configured: Settings) -> CommandEngines:
-    return stated.over(configured, memory_bytes=MEMORY)
+def engines(given: EngineArguments, configured: Settings) -> CommandEngines:
+    return given.over(configured, memory_bytes=MEMORY)
 
 
 @pytest.mark.parametrize(
-    ("stated", "configured", "chosen", "why"),
+    ("given", "configured", "chosen", "why"),
     [
-        (StatedEngine(), DEFAULTS, BY_SIZE, "since it reads"),
-        (StatedEngine(), CLUSTER, ALL, "by the master that is named"),
-        (StatedEngine(), CONNECT, ALL, "by the master that is named"),
-        (StatedEngine(), ON_SPARK, ALL, 'by service.engine = "spark"'),
-        (StatedEngine(), NOT_ON_SPARK, NONE, 'by service.engine = "local"'),
-        (StatedEngine(master="local[1]"), DEFAULTS, ALL, "by the master that is named"),
-        (StatedEngine(master="local[1]"), NOT_ON_SPARK, ALL, "by the master that is named"),
-        (StatedEngine(EngineSetting.AUTO, master="local[1]"), DEFAULTS, ALL, "by the master that is named"),
-        (StatedEngine(EngineSetting.AUTO), ON_SPARK, BY_SIZE, "since it reads"),
-        (StatedEngine(EngineSetting.LOCAL), CLUSTER, NONE, "by --engine local"),
-        (StatedEngine(EngineSetting.SPARK), NOT_ON_SPARK, ALL, "by --engine spark"),
+        (EngineArguments(), DEFAULTS, BY_SIZE, "since it reads"),
+        (EngineArguments(), CLUSTER, ALL, "by the master that is named"),
+        (EngineArguments(), CONNECT, ALL, "by the master that is named"),
+        (EngineArguments(), ON_SPARK, ALL, 'by service.engine = "spark"'),
+        (EngineArguments(), NOT_ON_SPARK, NONE, 'by service.engine = "local"'),
+        (EngineArguments(master="local[1]"), DEFAULTS, ALL, "by the master that is named"),
+        (EngineArguments(master="local[1]"), NOT_ON_SPARK, ALL, "by the master that is named"),
+        (EngineArguments(EngineSetting.AUTO, master="local[1]"), DEFAULTS, ALL, "by the master that is named"),
+        (EngineArguments(EngineSetting.AUTO), ON_SPARK, BY_SIZE, "since it reads"),
+        (EngineArguments(EngineSetting.LOCAL), CLUSTER, NONE, "by --engine local"),
+        (EngineArguments(EngineSetting.SPARK), NOT_ON_SPARK, ALL, "by --engine spark"),
     ],
 )
 def test_the_size_decides_unless_something_is_said(
-    stated: StatedEngine, configured: Settings, chosen: tuple[Engine, ...], why: str
+    given: EngineArguments, configured: Settings, chosen: tuple[Engine, ...], why: str
 ) -> None:
     """A master that is named is where the work belongs; an option wins over all that is configured. Keeps 1 of
     engine/dispatch/engine_rule."""
-    choosing = engines(stated, configured)
+    choosing = engines(given, configured)
     assert tuple(choosing.choose(size).engine for size in SIZES) == chosen
     assert choosing.choose(SIZES[-1]) is choosing.choose(SIZES[-1] + 1), "one of each for all plans"
     assert choosing.rule.choose(SIZES[-1]).why.startswith(why)
-    assert choosing.rule.master == (stated.master or configured.spark.where)
+    assert choosing.rule.master == (given.master or configured.spark.where)
 
 
 @pytest.mark.parametrize(
-    "stated",
+    "given",
     [
-        StatedEngine(EngineSetting.LOCAL, master="local[1]"),
-        StatedEngine(EngineSetting.LOCAL, spark_conf=["spark.ui.enabled=true"]),
-        StatedEngine(spark_conf=["spark.ui.enabled"]),
+        EngineArguments(EngineSetting.LOCAL, master="local[1]"),
+        EngineArguments(EngineSetting.LOCAL, spark_conf=["spark.ui.enabled=true"]),
+        EngineArguments(spark_conf=["spark.ui.enabled"]),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(stated: StatedEngine) -> None:
+def test_options_that_contradict_each_other_are_refused(given: EngineArguments) -> None:
     """Before the table is read."""
     with pytest.raises(UsageError):
-        engines(stated, DEFAULTS)
+        engines(given, DEFAULTS)
 
 
 @pytest.mark.parametrize(

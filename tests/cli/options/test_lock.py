@@ -11,7 +11,7 @@ from tests.golden_tables import copy_golden
 
 
 @pytest.mark.parametrize("written", ["stoped", "Stopped", "stop"])
-def test_a_slip_of_the_pen_is_told(written: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_slip_of_the_pen_is_shown(written: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The error says nothing of writers that go on."""
     table = copy_golden("v9", tmp_path / "table")
     assert run(["compact", str(table), f"--writers={written}"]) == 2
@@ -21,7 +21,7 @@ def test_a_slip_of_the_pen_is_told(written: str, tmp_path: Path, capfd: pytest.C
     )
 
 
-def test_what_is_no_slip_is_told_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_slip_is_shown_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """An operator whose writers go on reads how they share a lock."""
     table = copy_golden("v9", tmp_path / "table")
     assert run(["compact", str(table), "--writers=share"]) == 2

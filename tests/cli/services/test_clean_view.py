@@ -24,7 +24,7 @@ replaced q/b by 30
 only p"""
 
 
-STANDING = """policy commits 1
+LEFT_IN_PLACE = """policy commits 1
 done commit 10 20 30 40
 group a 10 20 30 40
 standing a@10 of 25 until 90"""
@@ -68,12 +68,12 @@ def test_why_nothing_may_go() -> None:
     assert "Nothing would go now. Files of file groups that" in shown(outcome)
 
 
-def test_what_an_earlier_clean_took_away_is_told_apart() -> None:
+def test_what_an_earlier_clean_took_away_is_distinguished() -> None:
     """What stands until it is deleted is not among what would go, and is shown with its clean and the moment."""
-    outcome = read_table(STANDING).plan()
-    told = clean_as_json(outcome)
-    assert (told["files"], [each["base_instant"] for each in told["dead"]]) == (1, ["20260101002000000"])
-    assert [(each["reasons"][0]["reason"], each["reasons"][0]["not_before"]) for each in told["kept"][-1:]] == [
+    outcome = read_table(LEFT_IN_PLACE).plan()
+    reported = clean_as_json(outcome)
+    assert (reported["files"], [each["base_instant"] for each in reported["dead"]]) == (1, ["20260101002000000"])
+    assert [(each["reasons"][0]["reason"], each["reasons"][0]["not_before"]) for each in reported["kept"][-1:]] == [
         ("quarantined", "2026-01-01T01:30:00.000Z")
     ]
     assert (
@@ -94,8 +94,8 @@ def test_a_pending_instant_is_named_where_there_is_one() -> None:
 
 def test_a_file_that_two_things_keep_is_counted_once() -> None:
     """The lines of what is kept add up to what the table of partitions says."""
-    told = shown(read_table(TWO_REASONS).plan())
-    kept = [line for line in told.splitlines() if line.startswith("Kept, ")]
+    reported = shown(read_table(TWO_REASONS).plan())
+    kept = [line for line in reported.splitlines() if line.startswith("Kept, ")]
     assert kept == [
         "Kept, retained and savepoint: 1 file of 1 slice, 10 B, read as of what the policy keeps; the first can go "
         "after 1 more commit; and pinned by the savepoint of 20260101002000000, until it is deleted."

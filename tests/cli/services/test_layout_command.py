@@ -33,17 +33,17 @@ def test_from_a_dry_run_to_the_layout_and_back(base: Path, capfd: pytest.Capture
     words = ["table", "convert", str(base), "--timezone", "UTC", "--layout"]
     files = {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}
     assert run([*words, "lsm_tree", "--dry-run", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    for stated in ([], ["--lock", "filesystem"]):
-        assert run([*words, "lsm_tree", *stated]) == 2
+    shown = json.loads(capfd.readouterr().out)
+    for given in ([], ["--lock", "filesystem"]):
+        assert run([*words, "lsm_tree", *given]) == 2
         assert "--writers stopped" in capfd.readouterr().err
     assert {path: path.read_bytes() for path in base.rglob("*") if path.is_file()} == files
 
     assert run([*words, "lsm_tree", "--writers", "stopped", "--engine", "local", "--json"]) == 0
     done = json.loads(capfd.readouterr().out)
     assert [step["step"] for step in done["steps"]] == ["compaction", "sorting", "verification", "properties"]
-    assert [step["step"] for step in told["steps"]] == [step["step"] for step in done["steps"]]
-    for before, after in zip(told["steps"][:2], done["steps"][:2], strict=True):
+    assert [step["step"] for step in shown["steps"]] == [step["step"] for step in done["steps"]]
+    for before, after in zip(shown["steps"][:2], done["steps"][:2], strict=True):
         assert after == before
         assert before["bytes"] > 0 and len(before["subjects"]) == 1
     assert (done["found"], done["target"], done["dry_run"]) == ("default", "lsm_tree", False)

@@ -86,9 +86,9 @@ def test_the_old_names_say_the_new_ones(
     """What only removes is not called rebuild any more: a usage error says the new name, and nothing is touched."""
     before = everything(table)
     assert run([str(table) if word == "TABLE" else word for word in old]) == 2
-    told = capfd.readouterr().err
-    assert f"Run `lakeward {new}`, with the same options." in told and " now." in told
-    assert "only removes" in told
+    shown = capfd.readouterr().err
+    assert f"Run `lakeward {new}`, with the same options." in shown and " now." in shown
+    assert "only removes" in shown
     assert everything(table) == before
 
 
@@ -99,12 +99,12 @@ def test_help_lists_no_old_name(capfd: pytest.CaptureFixture[str]) -> None:
     assert {"drop", "disable"} <= verbs and "rebuild" not in verbs
 
 
-def test_nothing_builds_that_of_version_10_anew(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_builds_that_of_version_10_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """There is no release of Hudi that would, and what is said of it is true."""
     base = new_table(tmp_path / "t", version=10)
     assert run(["metadata", "disable", str(base), "--writers", "stopped"]) == 0
-    told = capfd.readouterr().out
-    assert "nothing rebuilds it before the downgrade" in told and "The next Hudi writer" not in told
+    shown = capfd.readouterr().out
+    assert "nothing rebuilds it before the downgrade" in shown and "The next Hudi writer" not in shown
 
 
 def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -200,8 +200,8 @@ def test_a_compaction_services_the_metadata_table_before_its_writers_have_to(
     assert len(printed["compactions"]) == 1
     assert printed["metadata_table"] is printed["metadata_compaction"] is printed["metadata_left"] is None
     assert run(["compact", str(left), *STOPPED, *in_process]) == 0
-    told = " ".join(capfd.readouterr().out.split())
-    assert "Nothing to compact." in told and "of the metadata table: 6 file groups" in told
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "Nothing to compact." in shown and "of the metadata table: 6 file groups" in shown
 
     assert run(["compact", str(table), *STOPPED, *in_process, "--json"]) == 0
     printed = json.loads(capfd.readouterr().out)
@@ -211,7 +211,7 @@ def test_a_compaction_services_the_metadata_table_before_its_writers_have_to(
     assert run(["compact", str(table), *STOPPED, *in_process, "--exit-code"]) == 3, "once is enough"
 
 
-def test_what_stands_against_the_metadata_tables_services_does_not_fail_a_compaction(
+def test_what_prevents_the_metadata_tables_services_does_not_fail_a_compaction(
     table: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It is a line of its result; nothing of the metadata table was changed."""

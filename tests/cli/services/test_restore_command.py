@@ -24,7 +24,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy_golden("v9", tmp_path / "table", pending=True)
 
 
-def test_what_is_lost_is_told(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_lost_is_shown(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Keeps 2 of cli/services/restore_command, in text and as JSON; a dry run writes nothing, and a second one
     has nothing to do."""
     before = everything(table)
@@ -47,7 +47,7 @@ def test_what_is_lost_is_told(table: Path, capfd: pytest.CaptureFixture[str]) ->
     assert f"The table is at {SECOND} already." in capfd.readouterr().out
 
 
-def test_which_cleans_are_undone_is_told(
+def test_which_cleans_are_undone_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Before, with files and bytes, and after."""
@@ -58,9 +58,9 @@ def test_which_cleans_are_undone_is_told(
     assert f"Would undo clean {cleaned.instant} first: 4 files of " in capfd.readouterr().out
 
     assert run(["restore", str(table), "--to", SECOND, *STOPPED]) == 0
-    told = capfd.readouterr()
-    assert f"Clean {cleaned.instant} was undone first: 4 files of " in told.out
-    assert f"undoing clean {cleaned.instant}: files: 4" in told.err
+    shown = capfd.readouterr()
+    assert f"Clean {cleaned.instant} was undone first: 4 files of " in shown.out
+    assert f"undoing clean {cleaned.instant}: files: 4" in shown.err
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def test_a_dry_run_says_what_ends_a_clean(table: Path, capfd: pytest.CaptureFixt
     before = everything(table)
     for arguments, code in ((["--dry-run"], 0), ([], 2)):
         assert run(["rollback", str(table), "20261121235959000", *arguments, *STOPPED]) == code
-        told = capfd.readouterr()
-        assert "the next clean ends it, `lakeward clean` or the daemon's" in told.out + told.err
+        shown = capfd.readouterr()
+        assert "the next clean ends it, `lakeward clean` or the daemon's" in shown.out + shown.err
     assert everything(table) == before
 
 

@@ -139,7 +139,7 @@ def test_what_the_configuration_leaves_out_and_what_is_parked_is_left_out(
     assert not report["compaction"]["compactions"] and not report["clean"]["cleans"]  # type: ignore[index]
 
 
-def test_what_was_done_before_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_done_before_a_failure_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps 2 of cli/services/service_command: nothing follows after the step that failed, and the exit code is its."""
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
 

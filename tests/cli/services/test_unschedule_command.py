@@ -40,7 +40,7 @@ def instant_of(table: Path) -> str:
     return plan.name.partition(".")[0]
 
 
-def test_a_plan_of_ours(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_of_lakeward(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A dry run says which; then it is gone, and the table can be compacted again."""
     instant, before = instant_of(table), everything(table)
     capfd.readouterr()
@@ -59,7 +59,7 @@ def test_a_plan_of_ours(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     check_finished(table)
 
 
-def test_nothing_of_ours(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_lakeward(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """That is no failure; Hudi's plans are named."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     before = everything(table)

@@ -22,19 +22,19 @@ def test_from_a_dry_run_to_another_version(tmp_path: Path, capfd: pytest.Capture
     file = base / ".hoodie/hoodie.properties"
     before = file.read_bytes()
     assert run([*words, "--dry-run", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    for stated in ([], ["--lock", "filesystem"]):
-        assert run([*words, *stated]) == 2
+    shown = json.loads(capfd.readouterr().out)
+    for given in ([], ["--lock", "filesystem"]):
+        assert run([*words, *given]) == 2
         assert "--writers stopped" in capfd.readouterr().err
     assert file.read_bytes() == before
     assert run([*words, "--writers", "stopped", "--json"]) == 0
-    assert json.loads(capfd.readouterr().out) == {**told, "dry_run": False}
-    assert told["steps"][-1]["properties"]["hoodie.table.version"] == "10"
+    assert json.loads(capfd.readouterr().out) == {**shown, "dry_run": False}
+    assert shown["steps"][-1]["properties"]["hoodie.table.version"] == "10"
     assert run([*words, "--writers", "stopped"]) == 0
     assert "already. Nothing to do." in capfd.readouterr().out
 
 
-def test_the_way_down_is_told_and_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_way_down_is_shown_and_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Keeps 2 of cli/services/version_commands: what is compacted and cleaned is told before, by file."""
     base, clock = new_table(tmp_path / "t", version=10, has_metadata_table=False), SkippingClock()
     clock.slept = -60.0  # the writes are a minute old, for the command's own clock
@@ -42,10 +42,10 @@ def test_the_way_down_is_told_and_gone(tmp_path: Path, capfd: pytest.CaptureFixt
     write(base, [("a", 2, "p", "second")], clock=clock, **BUCKETS)
     words = ["table", "downgrade", str(base), "--to", "9", "--timezone", "UTC"]
     assert run([*words, "--dry-run"]) == 0
-    told = capfd.readouterr().out
-    assert "Would downgrade the table to version 9:\n  compaction, since" in told and "    2 in all, " in told
+    shown = capfd.readouterr().out
+    assert "Would downgrade the table to version 9:\n  compaction, since" in shown and "    2 in all, " in shown
     assert run([*words, "--writers", "stopped", "--json"]) == 0
     steps = json.loads(capfd.readouterr().out)["steps"]
     assert [step["step"] for step in steps] == ["compaction", "clean", "properties"]
-    assert all(name in told for name in steps[1]["subjects"])
+    assert all(name in shown for name in steps[1]["subjects"])
     assert values(read_rows(base)) == {"a": "second"}

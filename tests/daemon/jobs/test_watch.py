@@ -33,14 +33,14 @@ class Watched:
         )
 
 
-def test_the_guard_lets_go_on_what_is_ours_and_not_stopped() -> None:
+def test_the_guard_lets_go_on_what_is_own_and_not_stopped() -> None:
     """It may be asked as often as one likes."""
     watched = Watched()
     watched.watch.guard()
     watched.watch.guard()
 
 
-def test_a_stopped_job_is_told_why() -> None:
+def test_a_stopped_job_is_shown_why() -> None:
     """The reason is the operator's or the scheduler's own; it goes into the job's end."""
     watched = Watched()
     watched.watch.stop("anna cancelled it")
@@ -65,7 +65,7 @@ def test_what_the_job_reports_is_what_a_page_shows() -> None:
     assert (progress.step, progress.merged, progress.ratio) == ("committing", Merged(1, 4, 10, 40, 5), 0.25)
 
 
-def test_waiting_is_told_from_working() -> None:
+def test_waiting_is_distinguished_from_working() -> None:
     """For what it waits and since when, also where the words change; until it goes on. A look at the table meanwhile is
     part of the wait."""
     watched = Watched()

@@ -159,7 +159,7 @@ def test_a_table_in_shadow_has_no_gauges_of_an_objective():
     assert value(text, "lakeward_table_oldest_unmerged_age_seconds", table="orders") == 4000
 
 
-def test_the_age_of_a_refused_table_is_told_only_where_it_is_known():
+def test_the_age_of_a_refused_table_is_shown_only_where_it_is_known():
     """0 would say that everything is merged, which is not known of it."""
     unknown = table("unknown", TableState.REFUSED, backlog=backlog(oldest_unmerged_at=None))
     known = table("known", TableState.REFUSED, backlog=backlog(oldest_unmerged_at=NOW - 60))

@@ -119,7 +119,7 @@ def test_what_fails_in_a_clean_holds_no_compaction_back() -> None:
     """It is tried again alone, after a pause that grows, and never parks the table; its words are recorded once."""
     stage = ready(failures_max=2, retry_first=30.0, retry_max=1000.0)
     broken = WorkProblem(ProblemKind.FAILED, "It broke.")
-    ended, pauses, told = stage.now, [], 0
+    ended, pauses, shown = stage.now, [], 0
     runs = of(Run, stage.planned("a", CLEAN))
     for _ in range(4):
         while not runs:
@@ -127,7 +127,7 @@ def test_what_fails_in_a_clean_holds_no_compaction_back() -> None:
             assert stage.now < ended + 2000, "it is tried again, though nothing changes"
         assert runs[0].job.service is JobKind.CLEAN
         pauses.append(stage.now - ended)
-        told += records(stage.end(runs[0].job, broken)).count(FactKind.SERVICE_FAILED)
+        shown += records(stage.end(runs[0].job, broken)).count(FactKind.SERVICE_FAILED)
         ended, runs = stage.now, []
         compaction = one(Run, stage.planned("a", replace(WORK, services=CLEAN.services))).job
         assert compaction.service is JobKind.COMPACTION
@@ -135,7 +135,7 @@ def test_what_fails_in_a_clean_holds_no_compaction_back() -> None:
         stage.planned("a", CLEAN)
         assert stage.state("a") is TableState.IDLE and stage.view("a").failures == 0
     assert pauses[1] <= 60 < pauses[-1]
-    assert told == 1
+    assert shown == 1
 
 
 def test_a_clean_that_found_nothing_is_not_asked_for_at_once() -> None:
@@ -167,8 +167,8 @@ def test_what_is_refused_is_not_begun_and_the_others_go_on() -> None:
     not begin either. The lease takes it away."""
     stage = ready(services=frozenset({*TABLE_SERVICES, JobKind.VERIFICATION}), verification_interval=100.0)
     refused = {JobKind.COMPACTION: "Rows have changes.", JobKind.VERIFICATION: "Rows have changes."}
-    told = records(stage.planned("a", replace(CLEAN, refused=refused, operations=3)))
-    assert told.count(FactKind.REFUSED) == 2
+    shown = records(stage.planned("a", replace(CLEAN, refused=refused, operations=3)))
+    assert shown.count(FactKind.REFUSED) == 2
     stage.end(one(Run, stage.last).job)
     assert stage.view("a").refused == refused and stage.view("a").demand is None
     assert jobs(stage.planned("a", Demand(0, refused=refused))) == [] and records(stage.last) == []

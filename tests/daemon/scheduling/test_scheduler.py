@@ -319,7 +319,7 @@ def test_a_clean_that_cannot_be_done_keeps_no_compaction_waiting():
     assert jobs(stage.planned("a", Demand(0, services=OLD_FILES_TOO))) == [("a", JobKind.METADATA_COMPACTION)]
 
 
-def test_what_stands_against_the_metadata_table_holds_nothing_else_up():
+def test_what_prevents_the_metadata_table_holds_nothing_else_up():
     """The table is compacted meanwhile; the metadata table is tried again, after a pause that grows."""
     stage = Stage()
     stage.recovered("a", retry_first=30.0, retry_max=1000.0)
@@ -1059,8 +1059,8 @@ def test_what_went_wrong_hides_behind_no_other_hold():
     view = stage.view("a")
     assert [hold.state for hold in view.holds] == [TableState.BACKING_OFF, TableState.PAUSED, TableState.SHADOW]
     assert view.state is TableState.BACKING_OFF and view.holds[1].until is None
-    for told in ("No disk.", "maintenance", "Nothing says who else writes."):
-        assert told in view.reason
+    for shown in ("No disk.", "maintenance", "Nothing says who else writes."):
+        assert shown in view.reason
 
     assert records(stage.fail_scan(stage.poll_of("a", within=1000.0), ProblemKind.TEMPORARY, "No disk.")) == []
     stage.planned("a", None)
@@ -1068,7 +1068,7 @@ def test_what_went_wrong_hides_behind_no_other_hold():
     assert records(stage.fail_scan(stage.poll_of("a"), ProblemKind.TEMPORARY, "No disk.")) == [FactKind.SCAN_FAILED]
 
 
-def test_what_cannot_be_read_is_told_apart_from_what_is_refused():
+def test_what_cannot_be_read_is_distinguished_from_what_is_refused():
     """A poll or a plan that failed has not read the table, for whatever reason; a plan that is refused has. What comes
     next is a poll, and not the job that the table would need."""
     stage = Stage()

@@ -83,7 +83,7 @@ class World:
         self.limits = self.some_limits()
         self.scheduler = Scheduler(self.limits, random.Random(seed + 1))
         self.story: list[tuple[float, Event]] = []
-        self.told: list[list[Instruction]] = []
+        self.shown: list[list[Instruction]] = []
         self.scans: dict[str, Poll | Plan] = {}
         self.jobs: dict[str, Job] = {}
         self.begun_in: dict[str, str] = {}
@@ -232,7 +232,7 @@ class World:
         before = set(self.views)
         out = self.scheduler.handle(event, self.now)
         self.story.append((self.now, event))
-        self.told.append(out)
+        self.shown.append(out)
         self.stopping = self.stopping or isinstance(event, Stopping)
         if isinstance(event, LimitsChanged):
             self.limits = event.limits
@@ -309,12 +309,12 @@ def seeds() -> list[int]:
 
 def run(seed: int, steps: int = 300) -> World:
     try:
-        told = world(seed)
+        shown = world(seed)
         for _ in range(steps):
-            told.step()
+            shown.step()
     except AssertionError as error:
         raise AssertionError(f"LAKEWARD_SEED={seed}: {error}") from error
-    return told
+    return shown
 
 
 def test_invariants_hold():
@@ -322,9 +322,9 @@ def test_invariants_hold():
     excluded, windows, no table lost, progress."""
     kinds = set()
     for seed in seeds():
-        told = run(seed)
-        kinds |= {(run.job.service) for out in told.told for run in out if isinstance(run, Run)}
-        kinds |= {record.kind for out in told.told for record in out if isinstance(record, Record)}
+        shown = run(seed)
+        kinds |= {(run.job.service) for out in shown.shown for run in out if isinstance(run, Run)}
+        kinds |= {record.kind for out in shown.shown for record in out if isinstance(record, Record)}
     if RUNS >= 24 and "LAKEWARD_SEED" not in os.environ:
         assert kinds >= {*JobKind, *FactKind} - RETIRED, "the events reach what the invariants are about"
 
@@ -333,20 +333,20 @@ def test_nothing_begins_after_stopping():
     """Keeps 6 of daemon/scheduling/scheduler. After Stopping, whatever else is said, there are cancellations and
     records only."""
     for seed in seeds()[:20]:
-        told = run(seed, 100)
-        told.say(Stopping())
+        shown = run(seed, 100)
+        shown.say(Stopping())
         for _ in range(100):
-            told.step()
+            shown.step()
 
 
 def test_equal_seed_equal_instructions():
     """Keeps 7 of daemon/scheduling/scheduler. The same events at the same times with the same chance give the same
     instructions."""
     for seed in seeds()[:10]:
-        told = run(seed)
+        shown = run(seed)
         again = Scheduler(World(seed).limits, random.Random(seed + 1))
 
-        assert [again.handle(event, now) for now, event in told.story] == told.told
+        assert [again.handle(event, now) for now, event in shown.story] == shown.shown
 
 
 @pytest.mark.slow
@@ -354,49 +354,49 @@ def test_equal_seed_equal_instructions():
 def test_backlog_is_served_after_trouble(failing):
     """Once troubles stop, every table that wants something runs, whatever happened before; nothing is forgotten."""
     for seed in seeds()[:8]:
-        told = run(seed, 200 if failing else 0)
+        shown = run(seed, 200 if failing else 0)
         try:
-            calm_down(told)
+            calm_down(shown)
         except AssertionError as error:
             raise AssertionError(f"LAKEWARD_SEED={seed}: {error}") from error
 
 
-def calm_down(told: World) -> None:
+def calm_down(shown: World) -> None:
     """Everything is answered well from here on, nothing is held, and every table has work once."""
-    told.say(LimitsChanged(Limits(jobs_max=2)))
-    for job in list(told.jobs.values()):
-        told.end(job)
+    shown.say(LimitsChanged(Limits(jobs_max=2)))
+    for job in list(shown.jobs.values()):
+        shown.end(job)
     for group in ("x", "y"):
-        told.say(Resumed(ControlTarget(ControlTargetKind.GROUP, group)))
+        shown.say(Resumed(ControlTarget(ControlTargetKind.GROUP, group)))
     for table in TABLES:
-        told.schedules[table] = Schedule(interval=5.0)
-        told.say(TableAdded(table, told.schedules[table]))
-        told.say(LeaseGained(table))
-        told.say(Resumed(ControlTarget(ControlTargetKind.TABLE, table)))
+        shown.schedules[table] = Schedule(interval=5.0)
+        shown.say(TableAdded(table, shown.schedules[table]))
+        shown.say(LeaseGained(table))
+        shown.say(Resumed(ControlTarget(ControlTargetKind.TABLE, table)))
     backlog = dict.fromkeys(TABLES, 3)
-    last_scan = dict.fromkeys(TABLES, told.now)
-    until = told.now + 1500
-    while told.now < until:
-        while told.scans or told.jobs:  # an answer may have begun the next thing; it, too, is answered in no time
-            for scan in list(told.scans.values()):
-                if told.scans.pop(scan.work_id, None) is None:
+    last_scan = dict.fromkeys(TABLES, shown.now)
+    until = shown.now + 1500
+    while shown.now < until:
+        while shown.scans or shown.jobs:  # an answer may have begun the next thing; it, too, is answered in no time
+            for scan in list(shown.scans.values()):
+                if shown.scans.pop(scan.work_id, None) is None:
                     continue
-                assert told.now - last_scan[scan.table] <= 2 * 300, "after the longest back-off at the latest"
-                last_scan[scan.table] = told.now
+                assert shown.now - last_scan[scan.table] <= 2 * 300, "after the longest back-off at the latest"
+                last_scan[scan.table] = shown.now
                 if isinstance(scan, Poll):
-                    told.say(Polled(scan.table, scan.work_id, False))
+                    shown.say(Polled(scan.table, scan.work_id, False))
                 else:
-                    told.say(Planned(scan.table, scan.work_id, Demand(backlog[scan.table])))
-            for job in list(told.jobs.values()):
-                del told.jobs[job.id]
+                    shown.say(Planned(scan.table, scan.work_id, Demand(backlog[scan.table])))
+            for job in list(shown.jobs.values()):
+                del shown.jobs[job.id]
                 if job.service is JobKind.COMPACTION:
                     backlog[job.table] -= 1
-                told.say(JobEnded(job.id, JobReport(JobResult.COMMITTED)))
-        wake = told.scheduler.next_wake
+                shown.say(JobEnded(job.id, JobReport(JobResult.COMMITTED)))
+        wake = shown.scheduler.next_wake
         assert wake is not None
-        told.now = max(told.now, min(wake, until))
-        told.say(Tick())
+        shown.now = max(shown.now, min(wake, until))
+        shown.say(Tick())
     assert backlog == dict.fromkeys(TABLES, 0)
-    for view in told.scheduler.outlooks().values():
+    for view in shown.scheduler.outlooks().values():
         assert not view.scan_overdue
         assert view.state in (TableState.IDLE, TableState.POLLING, TableState.PLANNING), view.reason

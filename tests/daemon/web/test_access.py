@@ -73,7 +73,7 @@ def basic(password: str) -> str:
         "Bearer \xe4",
     ],
 )
-def test_without_the_token_nothing_is_told_but_health(path: str, given: str | None) -> None:
+def test_without_the_token_nothing_is_shown_but_health(path: str, given: str | None) -> None:
     """A request without it does not learn which tables there are: pages that exist and pages that do not are answered
     alike."""
     client = client_of(AccessRules(token=TOKEN))

@@ -113,8 +113,8 @@ def test_a_crowd_keeps_no_client_from_an_answer() -> None:
         for _ in range(3):
             with urlopen(server.address, timeout=20) as answer:
                 assert answer.read() == b"hello"
-        ours = 300 + 1 + 8  # their ends, the listening socket, and the loop's own
-        assert len(os.listdir("/dev/fd")) - before <= ours + 8
+        own = 300 + 1 + 8  # their ends, the listening socket, and the loop's own
+        assert len(os.listdir("/dev/fd")) - before <= own + 8
 
 
 def test_connections_leave_descriptors_for_tables() -> None:
@@ -126,7 +126,7 @@ def test_connections_leave_descriptors_for_tables() -> None:
     assert connections_for(20) == 4
 
 
-def test_trouble_is_told_once_a_minute() -> None:
+def test_trouble_is_shown_once_a_minute() -> None:
     """A thousand failures to take a connection are one line, with how many they were; so are invalid requests."""
     now = [0.5]  # a minute is over a little late, as such sums go
     server = BoundedServer(uvicorn.Config(app), Seldom(lambda: now[0]))

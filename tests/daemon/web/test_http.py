@@ -335,7 +335,7 @@ def test_half_a_request_does_not_hold_others_up(server: HttpServer):
             assert answer.status == 200
 
 
-def test_a_port_that_is_taken_is_told_in_three_sentences(server: HttpServer):
+def test_a_port_that_is_taken_is_shown_in_three_sentences(server: HttpServer):
     """What, why, and what to do."""
     second = HttpServer(make_nothing(), f"127.0.0.1:{server.port}")
 

@@ -297,7 +297,7 @@ def test_times_are_relative_with_utc_behind_them(pages: Pages):
     assert f'<time datetime="2027-01-15T07:57:10Z" title="2027-01-15 07:57:10 UTC">2{chr(160)}min ago</time>' in html
 
 
-def test_a_page_is_made_anew_until_a_reader_holds_it_still(pages: Pages):
+def test_a_page_is_made_again_until_a_reader_holds_it_still(pages: Pages):
     """A meta tag does it, since there is no script."""
     fresh = Page(pages.all_tables(service()))
     held = Page(pages.all_tables(service(), refresh=False))
@@ -364,8 +364,8 @@ def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
     is stands above. Why it cannot be known stands there instead, and with the tables."""
     text = Page(pages.one_table(detail(), GroupQuery())).text
     assert "record : A build has read 12 of 46 file groups, the last one 5 min ago." in text
-    of_hudi, _, ours = text.partition("Found Covers Behind Full")[2].partition("record")
-    below, _, others = ours.partition("postgres")
+    of_hudi, _, own = text.partition("Found Covers Behind Full")[2].partition("record")
+    below, _, others = own.partition("postgres")
     outside, _, cache = others.partition("bloom")
     assert "keys no" in of_hudi and "keys no" in below and "keys 3 commits" in outside
     assert "34 of 37 base files; 2 could not be read 1 commit, 390.6 KiB, since 1 min; taken in soon" in cache
@@ -398,8 +398,8 @@ def test_a_table_says_what_was_found_of_an_index_on_trial(pages: Pages):
     assert "index record, on trial, was wrong" in Page(pages.all_tables(service(wrong))).text
 
     broken = with_indexes(IndexMemory(tee=TeeStatus(Tee(), against="The file is damaged.")))
-    told = Page(pages.one_table(detail(broken), GroupQuery())).text
-    assert "The choice of the table's indexes cannot be read. The file is damaged." in told
+    reported = Page(pages.one_table(detail(broken), GroupQuery())).text
+    assert "The choice of the table's indexes cannot be read. The file is damaged." in reported
 
 
 def test_file_groups_of_a_table_that_leaves_nothing_to_compact(pages: Pages):

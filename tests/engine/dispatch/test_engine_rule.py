@@ -11,7 +11,7 @@ from lakeward.engine.dispatch.engine_rule import (
     IN_PROCESS_BELOW_BYTES,
     EngineRule,
     EngineSetting,
-    StatedSetting,
+    GivenEngine,
     rule_of_commands,
     rule_of_daemon,
 )
@@ -35,8 +35,8 @@ def of_daemon(setting: EngineSetting, *, is_named: bool = False, missing: str | 
 
 
 def of_commands(setting: EngineSetting, *, is_named: bool = False) -> EngineRule:
-    stated = StatedSetting(setting, f"--engine {setting}")
-    return rule_of_commands(stated, master="local[*]", is_named=is_named, memory_bytes=MEMORY)
+    given = GivenEngine(setting, f"--engine {setting}")
+    return rule_of_commands(given, master="local[*]", is_named=is_named, memory_bytes=MEMORY)
 
 
 @pytest.mark.parametrize(

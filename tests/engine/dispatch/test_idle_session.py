@@ -183,7 +183,7 @@ class WithoutExecutors(FakeSession):
         raise AssertionError("it was not stopped")
 
 
-def test_a_job_that_waits_for_executors_can_be_told_to_stop(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_waits_for_executors_can_be_asked_to_stop(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     """At its deadline, by an operator, or because the daemon stops: executors are asked for their versions first, and a
     cluster may let that wait for hours."""
     monkeypatch.setattr(started.dispatcher, "_start", WithoutExecutors)

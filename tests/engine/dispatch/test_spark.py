@@ -40,7 +40,7 @@ def test_each_spec_runs_in_a_task_of_its_own(dispatcher: SparkDispatcher) -> Non
     assert len({task for _, _, _, task in results}) == 7
 
 
-def test_an_error_of_ours_is_an_outcome(dispatcher: SparkDispatcher) -> None:
+def test_an_error_of_lakeward_is_an_outcome(dispatcher: SparkDispatcher) -> None:
     """It comes back as it was raised, for the spec that raised it, and is not tried again."""
     outcomes = dispatcher.run(tasks.fail_on_odd, [0, 1, 2, 3], description="test", on_progress=ignore)
     assert [type(outcome) for outcome in outcomes] == [Done, Failure, Done, Failure]

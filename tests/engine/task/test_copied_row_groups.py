@@ -269,7 +269,7 @@ def test_a_key_twice_in_a_row_group_that_is_copied(spec: OperationSpec) -> None:
     assert written.count(keys[34]) == 2
 
 
-def test_a_file_that_another_writer_made_of_ours(spec: OperationSpec, begun: list[SealedKeys]) -> None:
+def test_a_file_that_another_writer_made_of_lakeward(spec: OperationSpec, begun: list[SealedKeys]) -> None:
     """It kept all entries of the footer, and has other keys: they are read, and the new filter has them."""
     path = Path(spec.slice.base_path) / BASE
     entries, _ = read_struct(footer_of(io.BytesIO(path.read_bytes())))

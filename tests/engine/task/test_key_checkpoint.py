@@ -51,10 +51,10 @@ def keys_in(spec: CheckpointSpec) -> list[str]:
 def test_in_order_and_once(memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are sorted by their bytes, and each is there once, however many runs they make. Keeps 2 of
     engine/task/key_checkpoint: the runs are of what a row group of the memory would be."""
-    told: list[int] = []
+    shown: list[int] = []
 
     def watched(*given: Any, **words: Any) -> RecordSorter:
-        told.append(words["memory_bytes"])
+        shown.append(words["memory_bytes"])
         return RecordSorter(*given, **words | {"memory_bytes": words["memory_bytes"] if memory == MEMORY else 20_000})
 
     monkeypatch.setattr(key_checkpoint, "RecordSorter", watched)
@@ -63,7 +63,7 @@ def test_in_order_and_once(memory: int, tmp_path: Path, monkeypatch: pytest.Monk
     made = make_checkpoint(STORAGE, spec_of(tmp_path, keys), 0)
     assert (made.digest, made.rows) == ("0" * 32, 5000)
     assert keys_in(spec_of(tmp_path, keys)) == sorted(set(keys), key=str.encode)
-    assert told == [40 * 1024 * 1024]
+    assert shown == [40 * 1024 * 1024]
 
 
 def test_keys_of_a_slice(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_in_an_object_store(kind: FaultKind, tmp_path: Path) -> None:
         assert len(store.list(spec.folder)) == 1
 
 
-def test_no_faster_than_told(tmp_path: Path) -> None:
+def test_no_faster_than_shown(tmp_path: Path) -> None:
     """Keeps 3 of engine/task/key_checkpoint: by its clock the task takes as long as what it reads needs."""
     for rows in (20_000, 20):
         folder = tmp_path / str(rows)

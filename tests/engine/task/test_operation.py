@@ -373,8 +373,8 @@ def test_changes_that_are_not_what_was_merged_are_no_result(
     def wrong(writer: ChangeLogWriter, changes: ChangedRows) -> pa.RecordBatch:
         if lost == "a change":
             return write(writer, replace(changes, **{side: getattr(changes, side).slice(1) for side in sides(changes)}))
-        told = write(writer, changes)
-        return told.slice(1)
+        shown = write(writer, changes)
+        return shown.slice(1)
 
     monkeypatch.setattr(ChangeLogWriter, "write", wrong)
     with pytest.raises(VerificationFailed):

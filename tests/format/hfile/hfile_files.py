@@ -42,7 +42,7 @@ NATIVE = Form(suffix=b"")
 HBASE = Form(fanout=2, checksum=1, bytes_per_checksum=64, fake_keys=True)
 
 
-def ours(
+def own(
     entries: Iterable[tuple[bytes, bytes]],
     *,
     codec: HFileCodec = HFileCodec.GZIP,

@@ -116,7 +116,7 @@ def test_another_kind_of_block_is_broken():
         read(encode_block(META, b"abc", NONE), NONE, size=3)
 
 
-def test_checksum_of_ours_tells_every_bit():
+def test_checksum_of_lakeward_says_every_bit():
     """A block that was written with a checksum is refused with any bit changed but those that say nothing: the way to
     the block before, and whether there is a checksum at all."""
     data = encode_block(META, b"payload" * 5, ZSTD, checksum=ChecksumType.CRC32)

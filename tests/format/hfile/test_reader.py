@@ -20,7 +20,7 @@ from tests.format.hfile.hfile_files import (
     Entries,
     Form,
     hfile,
-    ours,
+    own,
     protobuf_varint,
     reader,
 )
@@ -159,7 +159,7 @@ class Counting(io.BytesIO):
 def test_inside_of_another_file_nothing_else_is_read():
     """In a log block only the range's bytes are read, and for one key no more than the end and one data block."""
     entries = [(b"%06d" % n, bytes(1000)) for n in range(2000)]
-    data = ours(entries, codec=NONE, block_bytes=20_000)
+    data = own(entries, codec=NONE, block_bytes=20_000)
     before, after = b"#" * 12_345, b"#" * 77_777
     file = Counting(before + data + after)
 
@@ -175,7 +175,7 @@ def test_inside_of_another_file_nothing_else_is_read():
 def test_many_keys_read_each_block_once():
     """A batch of keys is one pass over the file, whatever the order in which they are asked for."""
     entries = [(b"%06d" % n, bytes(1000)) for n in range(2000)]
-    data = ours(entries, codec=NONE, block_bytes=20_000)
+    data = own(entries, codec=NONE, block_bytes=20_000)
     file = Counting(data)
     hfile_reader = HFileReader(file, length=len(data), name="x")
     file.spans.clear()
@@ -205,7 +205,7 @@ def test_long_keys_of_hudi_1_1_are_read():
                 assert reader(data).lookup([b"b" * length]) == dict(entries[1:2]), (length, varint)
 
 
-@pytest.mark.parametrize("data", [ours(SMALL), ours(SMALL, codec=NONE), hfile(SMALL, HBASE)])
+@pytest.mark.parametrize("data", [own(SMALL), own(SMALL, codec=NONE), hfile(SMALL, HBASE)])
 def test_a_file_cut_short_is_broken(data: bytes):
     """Wherever a file ends early, opening it says so, with its name and an offset inside of it."""
     for length in range(len(data)):
@@ -217,7 +217,7 @@ def test_a_file_cut_short_is_broken(data: bytes):
 
 def test_errors_name_the_place_in_the_file_around():
     """An offset in an error is one of the file that holds the range."""
-    data = bytearray(b"#" * 1000 + ours(ENTRIES))
+    data = bytearray(b"#" * 1000 + own(ENTRIES))
     data[1000] ^= 1
 
     with pytest.raises(BrokenFile, match=r"x\.hfile is broken at byte 1000\."):
@@ -235,8 +235,8 @@ def answers(data: bytes) -> tuple[Entries, dict[bytes, bytes], Entries]:
 
 @pytest.mark.parametrize(
     "data",
-    [ours(SMALL, block_bytes=150), hfile(SMALL, HBASE), hfile(SMALL, FORMS["HBase, not compressed"])],
-    ids=["ours", "HBase", "HBase, not compressed"],
+    [own(SMALL, block_bytes=150), hfile(SMALL, HBASE), hfile(SMALL, FORMS["HBase, not compressed"])],
+    ids=["own", "HBase", "HBase, not compressed"],
 )
 def test_a_flipped_bit_is_an_error_or_changes_nothing(data: bytes):
     """With any one bit flipped, a file that has checksums or gzip's gives the right answers or a typed error, in little

@@ -17,7 +17,7 @@ from lakeward.base.errors import Unsupported
 from lakeward.format.hfile.block import HFileCodec
 from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.writer import HFileWriter
-from tests.format.hfile.hfile_files import SUFFIX, Entries, Form, hadoop_vint, hfile, ours, reader
+from tests.format.hfile.hfile_files import SUFFIX, Entries, Form, hadoop_vint, hfile, own, reader
 
 NONE = HFileCodec.NONE
 SEED = int(os.environ.get("LAKEWARD_SEED", random.SystemRandom().randrange(2**32)))
@@ -32,7 +32,7 @@ def test_what_is_written_is_read(model: dict[bytes, bytes], codec: HFileCodec, b
     """A file answers as the sorted dict that was written, whatever the size of its blocks."""
     entries = sorted(model.items())
 
-    written = reader(ours(entries, codec=codec, block_bytes=block_bytes))
+    written = reader(own(entries, codec=codec, block_bytes=block_bytes))
 
     assert list(written.entries()) == entries
     assert written.lookup(model) == model
@@ -104,7 +104,7 @@ def test_headers_are_those_that_lose_nothing():
     entries = [(b"%d" % n, b"v" * 50) for n in range(10, 16)]
     size = 2 + 50 + 21
 
-    found = blocks(ours(entries, codec=NONE, block_bytes=2 * size))
+    found = blocks(own(entries, codec=NONE, block_bytes=2 * size))
 
     on_disk = 2 * size + 4
     assert [offset for offset, _ in found] == [0, 33 + on_disk, 2 * (33 + on_disk)]
@@ -123,13 +123,13 @@ def test_blocks_are_cut_at_their_size():
         (3 * entry + 1, [3 * entry] * 6 + [2 * entry]),
         (1, [entry] * 20),
     ):
-        assert [header[1] for _, header in blocks(ours(entries, codec=NONE, block_bytes=block_bytes))] == sizes
+        assert [header[1] for _, header in blocks(own(entries, codec=NONE, block_bytes=block_bytes))] == sizes
 
 
 def test_index_keys_have_their_ten_bytes():
     """HBase's reader cannot seek by an index or a last key without; a long key's length is encoded as Hadoop does."""
     for length in (1, 115, 116, 300, 32_767):
-        data = ours([(b"k" * length, b"v")], codec=NONE)
+        data = own([(b"k" * length, b"v")], codec=NONE)
         encoded = struct.pack(">H", length) + b"k" * length + SUFFIX
         root = data.index(b"IDXROOT2")
         assert data[root + 33 + 12 :].startswith(hadoop_vint(length + 12) + encoded)
@@ -138,7 +138,7 @@ def test_index_keys_have_their_ten_bytes():
 
 def test_the_trailer_says_what_the_facts_want():
     """Version 3.3, no encryption key, and every field that some reader takes."""
-    data = ours([(b"a", b"1"), (b"b", b"2")], codec=NONE, block_bytes=1, meta_blocks={"bloomFilter": b"AAAA"})
+    data = own([(b"a", b"1"), (b"b", b"2")], codec=NONE, block_bytes=1, meta_blocks={"bloomFilter": b"AAAA"})
     root, info = data.index(b"IDXROOT2"), data.index(b"FILEINF2")
 
     assert data[-4:] == bytes.fromhex("03 000003")
@@ -197,7 +197,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 def test_an_empty_file_is_a_file():
     """Without entries there is no block and no last key, and readers find an empty file."""
-    written = reader(ours([], info={"schema": b"{}"}))
+    written = reader(own([], info={"schema": b"{}"}))
 
     assert list(written.entries()) == [] and written.entry_count == 0
     assert written.lookup([b"a"]) == {} and list(written.with_prefixes([b""])) == []
@@ -207,7 +207,7 @@ def test_an_empty_file_is_a_file():
 
 def test_infos_and_meta_blocks_come_back():
     """What a caller gives is kept beside what the format wants."""
-    written = reader(ours([(b"key", b"value")], info={"schema": b"x" * 100_000}, meta_blocks={"bloomFilter": b"AAAA"}))
+    written = reader(own([(b"key", b"value")], info={"schema": b"x" * 100_000}, meta_blocks={"bloomFilter": b"AAAA"}))
 
     assert written.info["schema"] == b"x" * 100_000
     assert written.meta_block("bloomFilter") == b"AAAA"
@@ -260,6 +260,6 @@ def test_equal_entries_give_equal_bytes():
     entries: Entries = sorted({generator.randbytes(8): generator.randbytes(20) for _ in range(100)}.items())
     names = [("b", b"1"), ("a", b"2"), ("c", b"3")]
 
-    first = ours(entries, info=dict(names), meta_blocks=dict(names))
+    first = own(entries, info=dict(names), meta_blocks=dict(names))
 
-    assert first == ours(entries, info=dict(reversed(names)), meta_blocks=dict(reversed(names)))
+    assert first == own(entries, info=dict(reversed(names)), meta_blocks=dict(reversed(names)))

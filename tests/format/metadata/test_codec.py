@@ -304,11 +304,11 @@ def wrapper(name: str, value: Any) -> Any:
         ({"type": 5, "recordIndexMetadata": {"fileIdEncoding": 2}}, Unsupported, "way 2"),
     ],
 )
-def test_records_that_make_no_sense_are_told(record: dict[str, Any], error: type[Exception], why: str):
+def test_records_that_make_no_sense_are_shown(record: dict[str, Any], error: type[Exception], why: str):
     """The error has the name of the file."""
-    with pytest.raises(error, match=why) as told:
+    with pytest.raises(error, match=why) as shown:
         metadata_codec(metadata_schema_json()).decode(by_fastavro(record), "x.hfile")
-    assert "x.hfile" in str(told.value)
+    assert "x.hfile" in str(shown.value)
 
 
 def test_fields_of_a_newer_release_must_be_empty():

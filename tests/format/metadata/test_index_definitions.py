@@ -127,7 +127,7 @@ def test_an_unknown_version_is_refused(version: Any):
         parse(definition("column_stats", version=version))
 
 
-def test_columns_are_named_anew_and_all_else_stays():
+def test_columns_are_named_again_and_all_else_stays():
     """Other indexes, and fields that a later release may bring, are as they were. Keeps 3 of
     format/metadata/index_definitions."""
     stats, other = definition("column_stats", sourceFields=COLUMNS, later="x"), definition("record_index")

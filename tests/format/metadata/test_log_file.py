@@ -145,7 +145,7 @@ def test_deleted_keys():
     assert isinstance(empty, MetadataBlock) and empty.deleted_keys == ()
 
 
-def test_a_torn_block_is_told_and_the_next_one_read():
+def test_a_torn_block_is_shown_and_the_next_one_read():
     """A log file of the metadata table is torn like any other."""
     sink = io.BytesIO()
     write_metadata_log(sink, instant=T, schema_json="{}", entries=ENTRIES[:9])

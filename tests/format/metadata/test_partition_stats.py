@@ -215,9 +215,9 @@ def test_a_type_that_does_not_become_the_column_is_refused():
 
 def test_a_range_over_both_is_of_the_newer_type():
     """The older one was of ints, and the column holds longs by now."""
-    standing, made = joined(of_file("a", 3, 5)), written(of_file("own", 7, 9, ValueKind.LONG), avro="long")
-    assert standing is not None and made is not None
-    both = over_both(standing, made, ["null", "long"], V2)
+    left_in_place, made = joined(of_file("a", 3, 5)), written(of_file("own", 7, 9, ValueKind.LONG), avro="long")
+    assert left_in_place is not None and made is not None
+    both = over_both(left_in_place, made, ["null", "long"], V2)
     assert both is not None and ends(both) == (3, 9)
     assert (both.value_type, both.value_count, both.null_count) == (ValueType(ValueKind.LONG), 20, 2)
 

@@ -19,6 +19,6 @@ def test_it_is_that_of_hudis_own_first_file(golden: str, tmp_path_factory: pytes
     table = copy_golden(golden, tmp_path_factory.mktemp("golden") / "table")
     (path,) = (table / METADATA / "files").glob("*_00000000000000000.hfile")
     with path.open("rb") as file:
-        theirs = json.loads(HFileReader(file, length=path.stat().st_size, name=path.name).info["schema"])
-    ours = json.loads(metadata_schema(has_typed_stats=golden.startswith("v9")))
-    assert json.dumps(without_prose(ours)) == json.dumps(without_prose(theirs))
+        hudis = json.loads(HFileReader(file, length=path.stat().st_size, name=path.name).info["schema"])
+    own = json.loads(metadata_schema(has_typed_stats=golden.startswith("v9")))
+    assert json.dumps(without_prose(own)) == json.dumps(without_prose(hudis))

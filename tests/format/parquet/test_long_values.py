@@ -159,9 +159,9 @@ def test_row_groups_are_copied_with_their_ranges():
     writer.write(batch)
     writer.copy(source, groups[1], [keys[1]])
     writer.close()
-    for mine, theirs in ((0, 0), (2, 1)):
-        assert exactness(sink, mine) == exactness(source, theirs)
-        for path, of_source in statistics_of(source, theirs).items():
+    for mine, hudis in ((0, 0), (2, 1)):
+        assert exactness(sink, mine) == exactness(source, hudis)
+        for path, of_source in statistics_of(source, hudis).items():
             assert statistics_of(sink, mine)[path].statistics.equals(of_source.statistics), path
     said = statistics_of(sink, 1)["_hoodie_record_key"].statistics
     assert (said.min_raw, said.max_raw) == (b"k3", b"k3" + b"x" * 253 + b"y")

@@ -19,7 +19,7 @@ def test_integers_are_found_and_the_rest_is_passed():
 
 
 @pytest.mark.parametrize("length", range(len(STRUCTURE)))
-def test_a_cut_is_told_from_damage(length: int):
+def test_a_cut_is_distinguished_from_damage(length: int):
     """Wherever it ends too early, that is what is said: more bytes may follow."""
     with pytest.raises(EndsTooEarly):
         CompactReader(STRUCTURE[:length]).struct()

@@ -70,11 +70,11 @@ def raw(path: Path) -> dict[str, Any]:
 
 def test_schema_is_hudis() -> None:
     """Field for field, with names, defaults and the order of unions, the schema is the one that Hudi writes."""
-    ours = avro_schema(write_commit_metadata(CommitMetadata()))
+    own = avro_schema(write_commit_metadata(CommitMetadata()))
 
     assert len(V9_COMMITS) == 4
     for path in (*V9_COMMITS, COMPACTION):
-        assert semantics(ours) == semantics(avro_schema(path.read_bytes()))
+        assert semantics(own) == semantics(avro_schema(path.read_bytes()))
 
 
 @pytest.mark.parametrize("path", [*V9_COMMITS, COMPACTION], ids=lambda path: path.name)
@@ -82,7 +82,7 @@ def test_hudis_commits_survive_being_read_and_written(path: Path) -> None:
     """Decoded without our model, what we write of a Hudi commit equals what Hudi wrote."""
     metadata = read_commit_metadata(path.read_bytes(), file=path.name, layout=2)
 
-    assert read_record(write_commit_metadata(metadata), file="ours") == raw(path)
+    assert read_record(write_commit_metadata(metadata), file="own") == raw(path)
 
 
 @given(commits)
@@ -211,10 +211,10 @@ def test_version_is_left_empty_as_in_java() -> None:
 
 def test_a_replacement_is_written_as_hudi_writes_one() -> None:
     """Each field of its record, in its order; and it reads back."""
-    theirs = CLUSTERING.read_bytes()
-    metadata = read_commit_metadata(theirs, file=CLUSTERING.name, layout=2)
-    ours = write_replace_metadata(metadata)
-    assert read_commit_metadata(ours, file="ours", layout=2) == metadata
-    assert read_record(ours, file="ours") == read_record(theirs, file=CLUSTERING.name)
-    names = [[field["name"] for field in avro_schema(data)["fields"]] for data in (ours, theirs)]
+    hudis = CLUSTERING.read_bytes()
+    metadata = read_commit_metadata(hudis, file=CLUSTERING.name, layout=2)
+    own = write_replace_metadata(metadata)
+    assert read_commit_metadata(own, file="own", layout=2) == metadata
+    assert read_record(own, file="own") == read_record(hudis, file=CLUSTERING.name)
+    names = [[field["name"] for field in avro_schema(data)["fields"]] for data in (own, hudis)]
     assert names[0] == names[1]

@@ -89,9 +89,9 @@ def changed(**fields: Any) -> bytes:
 @pytest.mark.parametrize("path", [V9_PLAN, V6_PLAN, LOG_PLAN], ids=lambda path: path.name)
 def test_schema_is_hudis(path: Path) -> None:
     """Field for field, with names, defaults and the order of unions, the schema is the one that Hudi writes."""
-    ours = avro_schema(write_compaction_plan(CompactionPlan(operations=(OPERATION,))))
+    own = avro_schema(write_compaction_plan(CompactionPlan(operations=(OPERATION,))))
 
-    assert semantics(ours) == semantics(avro_schema(path.read_bytes()))
+    assert semantics(own) == semantics(avro_schema(path.read_bytes()))
 
 
 @pytest.mark.parametrize("path", [V9_PLAN, V6_PLAN, LOG_PLAN], ids=lambda path: path.name)

@@ -41,10 +41,10 @@ def test_insert_overwrite_clusters_nothing() -> None:
 
 def test_plans_of_writes_say_what_those_of_hudi_do() -> None:
     """Nothing at all for an overwrite; the operation for delete_partition."""
-    ours = requested_write(None)
-    assert read_record(ours, file="ours") == read_record(OVERWRITE.read_bytes(), file=OVERWRITE.name)
-    assert read_clustered_groups(ours, file="ours") == ()
-    said = read_record(requested_write("DELETE_PARTITION"), file="ours")
+    own = requested_write(None)
+    assert read_record(own, file="own") == read_record(OVERWRITE.read_bytes(), file=OVERWRITE.name)
+    assert read_clustered_groups(own, file="own") == ()
+    said = read_record(requested_write("DELETE_PARTITION"), file="own")
     assert said == {"operationType": "DELETE_PARTITION", "clusteringPlan": None, "extraMetadata": {}, "version": 1}
 
 

@@ -32,8 +32,8 @@ def test_the_schema_is_hudis(name: str) -> None:
     """Keeps 2 of format/timeline/restore_plan, and Keeps of format/timeline/restore_metadata: it is so in files of Hudi
     1.2.0, to the field."""
     schema = {"requested": restore_plan._SCHEMA, "completed": restore_metadata._SCHEMA}[name]
-    theirs = golden(name)
-    found = json.JSONDecoder().raw_decode(theirs[theirs.index(b'{"type"') :].decode("latin-1"))[0]
+    hudis = golden(name)
+    found = json.JSONDecoder().raw_decode(hudis[hudis.index(b'{"type"') :].decode("latin-1"))[0]
     assert schema == found
 
 
@@ -64,19 +64,17 @@ def test_a_plan_without_its_target_is_refused() -> None:
 
 def test_the_result_is_what_hudi_writes() -> None:
     """But for the times of the single rollbacks, which ours has none of, and the order of files."""
-    theirs = read_record(golden("completed"), file="f")
+    hudis = read_record(golden("completed"), file="f")
     rolled_back = []
-    for each in theirs["restoreInstantInfo"]:
-        ((only),) = theirs["hoodieRestoreMetadata"][each["commitTime"]]
+    for each in hudis["restoreInstantInfo"]:
+        ((only),) = hudis["hoodieRestoreMetadata"][each["commitTime"]]
         files = {
             path: tuple(sorted(name.rpartition("/")[2] for name in partition["successDeleteFiles"]))
             for path, partition in only["partitionMetadata"].items()
         }
         rolled_back.append(RollbackPlan(each["commitTime"], each["action"], files))
-    data = encode_restore_metadata(
-        rolled_back, instant=R, milliseconds=theirs["timeTakenInMillis"], base_path=BASE_PATH
-    )
-    assert without_times(read_record(data, file="f")) == without_times(theirs)
+    data = encode_restore_metadata(rolled_back, instant=R, milliseconds=hudis["timeTakenInMillis"], base_path=BASE_PATH)
+    assert without_times(read_record(data, file="f")) == without_times(hudis)
     assert set(read_restored(data, file="f")) == {each.instant for each in rolled_back}
 
 

@@ -65,27 +65,27 @@ def test_hudis_own_is_read():
     plan = read_planned_rollback(golden("requested"), base_path="/data/lake/rollbacks", file="f", native=False)
     assert (plan.instant, plan.action) == (T, "deltacommit")
     assert {path: len(names) for path, names in plan.files.items()} == {"p0": 2, "p1": 2}
-    ours = read_record(encode_rollback_plan(plan, base_path="/data/lake/rollbacks"), file="f")
-    theirs = read_record(golden("requested"), file="f")
-    assert in_order(ours) == in_order(theirs)
+    own = read_record(encode_rollback_plan(plan, base_path="/data/lake/rollbacks"), file="f")
+    hudis = read_record(golden("requested"), file="f")
+    assert in_order(own) == in_order(hudis)
 
 
 def test_the_result_is_what_hudi_writes():
     """But for the order of files, and the milliseconds."""
-    theirs = read_record(golden("completed"), file="f")
+    hudis = read_record(golden("completed"), file="f")
     plan = read_planned_rollback(golden("requested"), base_path="/data/lake/rollbacks", file="f", native=False)
     data = encode_rollback_metadata(
         plan,
-        instant=theirs["startRollbackTime"],
-        milliseconds=theirs["timeTakenInMillis"],
+        instant=hudis["startRollbackTime"],
+        milliseconds=hudis["timeTakenInMillis"],
         base_path="/data/lake/rollbacks",
     )
     assert read_rolled_back(data, file="f") == (T,)
-    ours = read_record(data, file="f")
-    for each in (ours, theirs):
+    own = read_record(data, file="f")
+    for each in (own, hudis):
         for partition in each["partitionMetadata"].values():
             partition["successDeleteFiles"].sort()
-    assert ours == theirs
+    assert own == hudis
 
 
 @pytest.mark.parametrize("root", ["/data/t", "s3a://lake/data/t", "s3://lake/data/t", "//lake/data/t"])

@@ -55,14 +55,14 @@ class Indexing(Life):
                 if self.chance.random() < 0.3:
                     self._build(opens, number)
             elif self.chance.random() < 0.4:
-                self.told.append(f"index {number} is brought up to date")
+                self.shown.append(f"index {number} is brought up to date")
                 update_and_tidy(STORAGE, opens, lambda: scan(self.base))
                 assert not update_and_tidy(STORAGE, opens, lambda: scan(self.base)).commits
             self._holds(opens, f"index {number}, then")
 
     def _build(self, opens: OpenOwnIndex, number: int) -> None:
         stop = self.chance.choice([0, 1, 1000, 1000])
-        self.told.append(f"index {number} is built, stopped at file group {stop}")
+        self.shown.append(f"index {number} is built, stopped at file group {stop}")
 
         def on_group(done: int, of: int) -> None:
             if done == stop:
@@ -77,7 +77,7 @@ class Indexing(Life):
     def _holds(self, opens: OpenOwnIndex, what: str) -> None:
         snapshot = scan(self.base)
         found = places(current_index(STORAGE, snapshot, opens(snapshot)), KEYS)
-        assert found == truth(self.base, snapshot), "\n".join([*self.told, what])
+        assert found == truth(self.base, snapshot), "\n".join([*self.shown, what])
 
 
 def in_memory(_: Path) -> list[OpenOwnIndex]:
@@ -100,7 +100,7 @@ def live(
     base = new_table(path, version=chance.choice([9, 10]), table_type=table_type, ordering_fields=("ts",))
     life = Indexing(chance, base, table_type, True, {"index": IndexKind.SIMPLE})
     life.indexes = make(base)
-    life.told.append(f"seed {seed}: {table_type}")
+    life.shown.append(f"seed {seed}: {table_type}")
     acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
     acts += [life.compact, life.compact_logs] * 2 + [life.clean] * 2 + [life.archive] * 3
     acts += [life.savepoint, life.restore, life.restore, life.die, life.die]

@@ -68,7 +68,7 @@ def test_any_history(tmp_path: Path, seed: int, way: ScalingWay) -> None:
         chance.choice(acts)()
         if chance.random() < 0.3:
             put += put_into_logs(history.folder)
-            history.told.append("its files are put into logs")
+            history.shown.append("its files are put into logs")
         history.check()
     files = history.index.open().manifest.files
     assert put and {file.kind for file in files} > {FileKind.DELTA}

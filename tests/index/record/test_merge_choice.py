@@ -21,7 +21,7 @@ def files_of(text: str) -> list[RecordFile]:
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "shown"),
     [
         ("", "None no-logs 0"),
         ("b100", "None no-logs 0"),
@@ -36,12 +36,12 @@ def files_of(text: str) -> list[RecordFile]:
         ("m10 m30 m100 m300 m900 m2700 m8100 m24300 b1000000", "None few-logs 0"),
     ],
 )
-def test_choices(files: str, told: str):
+def test_choices(files: str, shown: str):
     """Each case is told with its type, its reason and how many files are merged: the newest ones, and for FULL all.
     Keeps 1 and 2 of index/record/merge_choice."""
     decision = choose_merge(files_of(files), MERGE_OPTIONS)
 
-    assert f"{decision.type} {decision.reason} {len(decision.files)}" == told
+    assert f"{decision.type} {decision.reason} {len(decision.files)}" == shown
     assert list(decision.files) == files_of(files)[: len(decision.files)]
 
 

@@ -155,7 +155,7 @@ def test_an_attempt_that_was_fenced_off_publishes_nothing(bench: Bench) -> None:
     """Whatever it does. Keeps 1 of protocol/attempts/attempt."""
     attempt = bench.begun()
     bench.fence_off()
-    assert not attempt.is_ours()
+    assert not attempt.is_own()
     with pytest.raises(AttemptLost):
         publish(attempt, unfenced)
     assert not [name for name in bench.timeline() if name.endswith(".commit")]
@@ -215,7 +215,7 @@ def test_a_plan_that_a_writer_carried_out_stays(bench: Bench) -> None:
     assert len(bench.timeline()) == 3
 
 
-def test_a_stated_intent_is_rolled_forward_and_not_fenced_off(objects: Bench) -> None:
+def test_a_written_intent_is_rolled_forward_and_not_fenced_off(objects: Bench) -> None:
     """Its name is the one that was stated, also a second time; and the lock is proved before. Keeps 2 of
     protocol/attempts/attempt."""
     attempt = objects.begun()

@@ -78,7 +78,7 @@ class Steps:
         self.processes = ScriptedProcesses()
         self.path = Path(heartbeat_path(str(base), INSTANT))
         self.path.parent.mkdir(parents=True)
-        self.told: list[str] = []
+        self.shown: list[str] = []
 
     def beat(self) -> None:
         self.path.touch()
@@ -94,7 +94,7 @@ class Steps:
 
         def on_wait(what: str, seconds: float) -> None:
             nonlocal beat_at
-            self.told.append(what)
+            self.shown.append(what)
             if beat_each is not None and self.clock.monotonic() >= beat_at:
                 self.beat()
                 beat_at += beat_each
@@ -104,13 +104,13 @@ class Steps:
 
 
 @pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
-@pytest.mark.parametrize(("ours", "interval"), [(True, INTERVAL_SECONDS), (False, 60.0)])
-def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, ours: bool, interval: float) -> None:
+@pytest.mark.parametrize(("own", "interval"), [(True, INTERVAL_SECONDS), (False, 60.0)])
+def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, own: bool, interval: float) -> None:
     """Ours and Hudi's are watched for longer than an interval: the next beat is made by the same clock. So it is when
     the machine wakes up. Keeps 3 of protocol/attempts/heartbeat."""
     steps = Steps(tmp_path)
     steps.beat()
-    if ours:
+    if own:
         steps.path.write_bytes(steps.processes.new_owner().to_line())
         steps.beat()
     assert steps.life() is Life.ALIVE
@@ -120,20 +120,20 @@ def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, ours: 
     assert steps.life() is Life.ALIVE
 
 
-@pytest.mark.parametrize(("ours", "seconds"), [(True, WATCH_SECONDS), (False, WATCH_FOREIGN_SECONDS)])
-def test_the_dead_are_watched_for_an_interval(tmp_path: Path, ours: bool, seconds: float) -> None:
+@pytest.mark.parametrize(("own", "seconds"), [(True, WATCH_SECONDS), (False, WATCH_FOREIGN_SECONDS)])
+def test_the_dead_are_watched_for_an_interval(tmp_path: Path, own: bool, seconds: float) -> None:
     """A process watches once, with a word about it; one that watched it already, or meets one that is not too old,
     waits for nothing."""
     steps = Steps(tmp_path)
-    steps.path.write_bytes(steps.processes.new_owner().to_line() if ours else b"")
+    steps.path.write_bytes(steps.processes.new_owner().to_line() if own else b"")
     steps.beat()
     assert steps.watch(beat_each=None) == 0.0
     steps.clock.sleep(EXPIRY_SECONDS + 1)
     assert steps.watch(beat_each=None) == 0.0 and steps.life() is Life.EXPIRED
     steps.processes.stillness = Stillness()
-    assert steps.life() is Life.ALIVE and not steps.told
+    assert steps.life() is Life.ALIVE and not steps.shown
     assert steps.watch(beat_each=None) == pytest.approx(seconds)
-    assert "too old" in steps.told[0]
+    assert "too old" in steps.shown[0]
     assert steps.life() is Life.EXPIRED
 
 
@@ -165,8 +165,8 @@ def test_of_two_starters_one_wins_and_the_loser_touches_nothing(tmp_path: Path) 
         loser.start()
     loser.beat()
     loser.end()
-    assert winner.is_ours()
-    assert not loser.is_ours()
+    assert winner.is_own()
+    assert not loser.is_own()
 
 
 # ---------------------------------------------------------------------------------------------- in an object store
@@ -186,20 +186,20 @@ def test_a_beat_in_an_object_store_is_a_replacement(monkeypatch: pytest.MonkeyPa
     """The line is replaced by itself, which makes it young again; never another attempt's. Keeps 2 of
     protocol/attempts/heartbeat."""
     store, processes = MemoryObjects(Objects()), ScriptedProcesses()
-    ours, theirs = (in_store(store, processes.new_owner()) for _ in range(2))
+    own, hudis = (in_store(store, processes.new_owner()) for _ in range(2))
     monkeypatch.setattr("tests.memory_objects.time.time", lambda: 1000.0)
-    ours.start()
+    own.start()
     monkeypatch.setattr("tests.memory_objects.time.time", lambda: 1020.0)
-    theirs.beat()
+    hudis.beat()
     status = store.stat(heartbeat_path(BASE, INSTANT))
     assert status is not None and status.modified == 1000.0
-    ours.beat()
+    own.beat()
     status = store.stat(heartbeat_path(BASE, INSTANT))
     assert status is not None and status.modified == 1020.0
-    assert ours.is_ours() and not theirs.is_ours()
-    theirs.remove()
-    ours.remove()
-    ours.beat()
+    assert own.is_own() and not hudis.is_own()
+    hudis.remove()
+    own.remove()
+    own.beat()
     assert store.stat(heartbeat_path(BASE, INSTANT)) is None
 
 
@@ -208,25 +208,25 @@ def test_of_stating_an_intent_and_fencing_off_one_succeeds() -> None:
     protocol/attempts/fencing."""
     store, processes = MemoryObjects(Objects()), ScriptedProcesses()
     publisher, roller = processes.new_owner(), processes.new_owner()
-    ours = in_store(store, publisher)
-    ours.start()
-    ours.state_intent("1_2.commit")
-    ours.state_intent("1_2.commit")
-    ours.beat()
-    assert ours.is_ours()
+    own = in_store(store, publisher)
+    own.start()
+    own.state_intent("1_2.commit")
+    own.state_intent("1_2.commit")
+    own.beat()
+    assert own.is_own()
     assert not fence_off(store, roller)
     assert find_intent(store, BASE, INSTANT) == CommitIntent(publisher.attempt, "1_2.commit")
-    ours.remove()
+    own.remove()
 
     assert fence_off(store, roller)
     with pytest.raises(AttemptLost):
-        ours.state_intent("1_2.commit")
-    ours.start()
+        own.state_intent("1_2.commit")
+    own.start()
     assert fence_off(store, roller)
     assert fence_off(store, roller)
     with pytest.raises(AttemptLost):
-        ours.state_intent("1_2.commit")
-    assert not ours.is_ours() and find_intent(store, BASE, INSTANT) is None
+        own.state_intent("1_2.commit")
+    assert not own.is_own() and find_intent(store, BASE, INSTANT) is None
     liveness = read_liveness(store, BASE, INSTANT, clock=SkippingClock(), processes=processes)
     assert (liveness.life, liveness.owner) == (
         Life.ALIVE,
@@ -240,9 +240,9 @@ def test_both_completed_files_are_in_one_intent() -> None:
     """A table with a metadata table has two; a line that names something else than files states no intent. Keeps of
     protocol/attempts/heartbeat_line."""
     store, owner = MemoryObjects(Objects()), ScriptedProcesses().new_owner()
-    ours = in_store(store, owner)
-    ours.start()
-    ours.state_intent("1_3.commit", metadata="1_2.deltacommit")
+    own = in_store(store, owner)
+    own.start()
+    own.state_intent("1_3.commit", metadata="1_2.deltacommit")
     assert find_intent(store, BASE, INSTANT) == CommitIntent(owner.attempt, "1_3.commit", "1_2.deltacommit")
     assert len([write for write in store.writes if write.startswith("replace")]) == 1
     line, version = store.read_version(heartbeat_path(BASE, INSTANT))
@@ -255,9 +255,9 @@ def test_a_beat_between_read_and_write_is_no_obstacle(states: bool) -> None:
     """It changes the version and nothing else, so the process that met it reads again."""
     objects, processes = Objects(), ScriptedProcesses()
     owner = processes.new_owner()
-    ours, store = in_store(MemoryObjects(objects), owner), MemoryObjects(objects)
-    ours.start()
-    beats = iter([ours.beat, ours.beat])
+    own, store = in_store(MemoryObjects(objects), owner), MemoryObjects(objects)
+    own.start()
+    beats = iter([own.beat, own.beat])
     store.before = lambda write: next(beats, lambda: None)()
     if states:
         in_store(store, owner).state_intent("1_2.commit")
@@ -271,25 +271,25 @@ def test_tasks_work_for_an_attempt_that_is_alive() -> None:
     """No task works for one that is fenced off, over, gone, another, or publishing without it."""
     store, processes = MemoryObjects(Objects()), ScriptedProcesses()
     owner = processes.new_owner()
-    ours = in_store(store, owner)
+    own = in_store(store, owner)
 
     def check(attempt: int = owner.attempt) -> bool:
         return is_at_work(read_if_there(store, heartbeat_path(BASE, INSTANT)) or b"", attempt)
 
     assert not check()
-    ours.start()
+    own.start()
     assert check() and not check(owner.attempt + 1)
-    ours.beat()
+    own.beat()
     assert check()
-    ours.state_intent("1_2.commit")
+    own.state_intent("1_2.commit")
     assert not check()
-    ours.end()
+    own.end()
     assert not check()
-    ours.remove()
-    ours.start()
+    own.remove()
+    own.start()
     fence_off(store, owner)
     assert not check()
-    ours.remove()
+    own.remove()
     store.create(heartbeat_path(BASE, INSTANT), b"")
     assert not check()
 
@@ -307,7 +307,7 @@ def test_in_an_object_store_a_heartbeat_is_handed_on() -> None:
     with pytest.raises(AlreadyExists):
         third.start()
     first.end()
-    assert second.is_ours()
+    assert second.is_own()
     assert not [write for write in store.writes if write.startswith("delete")]
 
 
@@ -323,4 +323,4 @@ def test_of_two_that_take_an_ended_heartbeat_one_wins() -> None:
     slower = in_store(store, processes.new_owner())
     with pytest.raises(AlreadyExists):
         slower.start()
-    assert faster.is_ours() and not slower.is_ours()
+    assert faster.is_own() and not slower.is_own()

@@ -57,7 +57,7 @@ class Histories:
     waiting: list[str] = field(default_factory=list)
     archived: set[str] = field(default_factory=set)
     rows: dict[str, list[Row]] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
     clock: int = 0
 
     def __post_init__(self) -> None:
@@ -109,11 +109,11 @@ class Histories:
         instant = self.waiting.pop(self.chance.randrange(len(self.waiting)))
         if self.chance.random() < 0.6:
             self.completed[instant] = self.now()
-            self.told.append(f"{instant} completes")
+            self.shown.append(f"{instant} completes")
         elif self.chance.random() < 0.5:
-            self.told.append(f"{instant} fails")
+            self.shown.append(f"{instant} fails")
         else:
-            self.told.append(f"{instant} fails, and is taken back")
+            self.shown.append(f"{instant} fails, and is taken back")
             self.index.rollback(instant)
             self.memory.rollback(instant)
 
@@ -126,7 +126,7 @@ class Histories:
         keys = {row[0] for each in undone for row in self.rows[each]}
         for each in undone:
             del self.completed[each]
-        self.told.append(f"{undone} are undone")
+        self.shown.append(f"{undone} are undone")
         there = {key: [] for key in keys}
         for key, path, file_id in self.memory.places():
             if key in there:
@@ -147,11 +147,11 @@ class Histories:
     def tidy(self) -> None:
         through = self.index.indexed().through
         if through is not None:
-            self.told.append("tidied")
+            self.shown.append("tidied")
             self.index.tidy(self.timeline(), through=through)
 
     def _update(self, instant: str, rows: list[Row], at: str | None) -> None:
-        self.told.append(f"{instant}, {at}: {rows}")
+        self.shown.append(f"{instant}, {at}: {rows}")
         self.rows[instant] = rows
         self.index.update(instant, changes(rows), completed=at)
         self.memory.update(instant, changes(self._memory_rows(rows)), completed=at)
@@ -164,7 +164,7 @@ class Histories:
 
     def check(self) -> None:
         truth = sorted((key, path, file_id) for key, path, file_id in self.memory.places())
-        what = "\n".join(self.told)
+        what = "\n".join(self.shown)
         assert [row[:3] for row in found(self.index, *KEYS)] == truth, what
         listed = [row for part in self.index.parts(None) for row in rows_of(self.index, part)]
         assert sorted(listed) == truth, what
@@ -242,8 +242,8 @@ def test_stopped_at_any_call(tmp_path, kind):
         with suppress(Killed, LakewardError, OSError):
             story(index_in(folder, FaultyStorage(fault)), times)
         again = index_in(folder, STORAGE)
-        told = found(again, *(f"k{number}" for number in range(6)))
-        assert all(row[3] in times for row in told), f"{fault}"
+        shown = found(again, *(f"k{number}" for number in range(6)))
+        assert all(row[3] in times for row in shown), f"{fault}"
         story(again, times)
         assert found(again, *(f"k{number}" for number in range(6))) == expected, f"{fault}"
 
@@ -261,7 +261,7 @@ def test_writers_of_disjoint_commits_do_not_conflict(tmp_path):
     assert [row[0] for row in found(index, "a", "b")] == ["a", "b"]
 
 
-def test_of_two_that_follow_the_table_one_is_told(tmp_path):
+def test_of_two_that_follow_the_table_one_is_shown(tmp_path):
     """One that takes in a commit after another one did so since it had opened the index begins again: what it asked the
     index is not so any more."""
     times = {"1": "1", "2": "2"}
@@ -432,19 +432,19 @@ def test_as_of(tmp_path):
     keys = pa.array(["a", "k1", "k3"])
     assert index.open().manifest.exact_at == ("1", "2", "3")
 
-    def told(at: str) -> list[tuple[str, str]]:
+    def shown(at: str) -> list[tuple[str, str]]:
         rows = record_locations(STORAGE, index.open().as_of(at), keys).to_pylist()
         return sorted((row[LOCATIONS.names[0]], row[LOCATIONS.names[2]]) for row in rows)
 
-    assert told("1") == [("a", "p-0"), ("k1", "p-0")]
-    assert told("2") == [("k1", "p-0")]
-    assert told("3") == [("a", "q-0"), ("k1", "p-0"), ("k3", "p-0")]
+    assert shown("1") == [("a", "p-0"), ("k1", "p-0")]
+    assert shown("2") == [("k1", "p-0")]
+    assert shown("3") == [("a", "q-0"), ("k1", "p-0"), ("k3", "p-0")]
     with pytest.raises(Refused, match="does not know yet"):
-        told("4")
+        shown("4")
     index.tidy(Timeline(tuple(one for each in "123" for one in instant_completed(each, "commit", each))), through="3")
     with pytest.raises(Refused, match="does not know any more"):
-        told("1")
-    assert told("3") == [("a", "q-0"), ("k1", "p-0"), ("k3", "p-0")]
+        shown("1")
+    assert shown("3") == [("a", "q-0"), ("k1", "p-0"), ("k3", "p-0")]
 
 
 def test_a_commit_that_was_not_the_last_one(tmp_path):

@@ -30,7 +30,7 @@ def main(url: str, base_path: str, session_seconds: str) -> None:
             case ["fence"]:
                 try:
                     lock.fence()
-                    answer = "ours"
+                    answer = "own"
                 except LockLost:
                     answer = "lost"
             case ["release"]:

@@ -149,21 +149,21 @@ def test_a_live_writers_lock_outlives_a_step_of_the_clock(table: Table) -> None:
     path = table.place_foreign(age_seconds=5)
     table.clock.slept += 600.0
     lock = table.lock(wait_seconds=60, expire_seconds=60.0)
-    told: list[str] = []
+    shown: list[str] = []
 
     def on_wait(what: str, seconds: float) -> None:
-        told.append(what)
+        shown.append(what)
         if seconds > 10 and path.exists():
             assert path.read_bytes() == b""
             path.unlink()
 
     lock._on_wait = on_wait
     with lock:
-        assert "old enough to expire" in told[0]
+        assert "old enough to expire" in shown[0]
         assert table.clock.slept < 600 + 15
 
 
-def test_a_dead_process_of_ours_holds_nothing(table: Table) -> None:
+def test_a_dead_process_of_lakeward_holds_nothing(table: Table) -> None:
     """The lock of a process that is provably dead is taken over at once; that of a living one is waited for."""
     table.lock(wait_seconds=1).__enter__()
     with pytest.raises(LockHeld), table.lock(wait_seconds=1):

@@ -133,18 +133,18 @@ def test_releasing_is_harmless(place: Place) -> None:
 
 
 @pytest.mark.services
-def test_who_waits_gets_it_and_is_told_meanwhile(place: Place) -> None:
+def test_who_waits_gets_it_and_is_shown_meanwhile(place: Place) -> None:
     """The waiting process takes the lock at once when its holder releases it."""
     holder = place.taken()
-    told: list[str] = []
+    shown: list[str] = []
 
     def on_wait(what: str, seconds: float) -> None:
-        told.append(what)
-        if len(told) == 3:
+        shown.append(what)
+        if len(shown) == 3:
             holder.release()
 
     place.taken(on_wait=on_wait, wait_seconds=60.0).fence()
-    assert told == [f"the table lock {place.path} is held"] * 3
+    assert shown == [f"the table lock {place.path} is held"] * 3
 
 
 @pytest.mark.services
@@ -300,7 +300,7 @@ def test_a_holder_that_overslept_unnoticed_goes_on(place: Place) -> None:
 
 
 @pytest.mark.services
-def test_what_was_written_in_our_name_is_not_ours(place: Place) -> None:
+def test_what_was_written_in_our_name_is_not_own(place: Place) -> None:
     """The owner alone proves nothing: the version must be the one that we wrote. Keeps 2 of
     protocol/lock/storage_lock."""
     lock = place.taken()
@@ -322,7 +322,7 @@ def test_a_lock_that_was_removed_is_lost(place: Place) -> None:
 
 
 @pytest.mark.services
-def test_a_dead_process_of_ours_keeps_none_waiting(place: Place) -> None:
+def test_a_dead_process_of_lakeward_keeps_none_waiting(place: Place) -> None:
     """The dead process is found when the lock is wanted, and also when no process wants it."""
     place.taken()
     place.processes.kill_all()
@@ -338,10 +338,10 @@ def test_a_dead_process_of_ours_keeps_none_waiting(place: Place) -> None:
 def test_the_living_are_not_freed(place: Place) -> None:
     """Our own word keeps our living process from being freed; a foreign holder is never freed."""
     place.lock().free_dead()
-    ours = place.taken()
+    own = place.taken()
     place.lock().free_dead()
-    ours.fence()
-    ours.release()
+    own.fence()
+    own.release()
     place.write()
     place.lock().free_dead()
     assert not place.read()["expired"]

@@ -165,10 +165,10 @@ def test_releasing_is_harmless(place: Place) -> None:
 @pytest.mark.services
 def test_those_who_wait_get_it_in_the_order_in_which_they_came(place: Place) -> None:
     """Processes that wait are told meanwhile what they wait for."""
-    told: list[str] = []
+    shown: list[str] = []
     first = place.lock()
     first.acquire()
-    second = Contender(place.lock(on_wait=lambda what, seconds: told.append(what)))
+    second = Contender(place.lock(on_wait=lambda what, seconds: shown.append(what)))
     wait_until(10, lambda: len(place.queue) == 2)
     third = Contender(place.lock())
     wait_until(10, lambda: len(place.queue) == 3)
@@ -183,7 +183,7 @@ def test_those_who_wait_get_it_in_the_order_in_which_they_came(place: Place) -> 
     second.finish()
     assert third.held.wait(10)
     third.finish()
-    assert set(told) == {f"the table lock {place.path}/orders in ZooKeeper at {place.server.url} is held"}
+    assert set(shown) == {f"the table lock {place.path}/orders in ZooKeeper at {place.server.url} is held"}
 
 
 @pytest.mark.services
@@ -201,7 +201,7 @@ def test_who_holds_it_too_long_is_named(place: Place, wait_seconds: float) -> No
 
 
 @pytest.mark.services
-def test_a_process_of_ours_says_who_it_is(place: Place) -> None:
+def test_a_process_of_lakeward_says_who_it_is(place: Place) -> None:
     """The node holds its process number and its host, for an operator who wants to know why a table waits."""
     with place.lock(), pytest.raises(LockHeld, match=r"Lakeward's process \d+ on "), place.lock(wait_seconds=0.0):
         pass
@@ -249,7 +249,7 @@ def test_a_node_that_was_removed_by_hand_is_a_lost_lock(place: Place) -> None:
 
 
 @pytest.mark.services
-def test_what_the_server_does_not_confirm_is_not_ours(place: Place) -> None:
+def test_what_the_server_does_not_confirm_is_not_own(place: Place) -> None:
     """While it is silent the fence raises, in less time than the session has. The same session goes on afterwards.
     Keeps 1 of protocol/lock/zookeeper_lock."""
     with place.lock(session_seconds=6.0) as lock:
@@ -258,10 +258,10 @@ def test_what_the_server_does_not_confirm_is_not_ours(place: Place) -> None:
             with pytest.raises(LockLost, match="cannot be proved"):
                 lock.fence()
             assert time.monotonic() - started < 6.0
-        wait_until(10, lambda: _is_ours(lock))
+        wait_until(10, lambda: _is_own(lock))
 
 
-def _is_ours(lock: ZooKeeperLock) -> bool:
+def _is_own(lock: ZooKeeperLock) -> bool:
     try:
         lock.fence()
     except LockLost:
@@ -319,7 +319,7 @@ def test_a_process_that_slept_through_its_session_learns_of_it(place: Place) -> 
     publish."""
     with other_process(place) as sleeper:
         assert sleeper.ask("acquire") == "held"
-        assert sleeper.ask("fence") == "ours"
+        assert sleeper.ask("fence") == "own"
         sleeper.process.send_signal(SIGSTOP)
         with place.lock() as lock:
             sleeper.process.send_signal(SIGCONT)
@@ -382,21 +382,21 @@ def test_servers_that_do_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The error names them with their ports and says what to do; the process waits for a while, and can be stopped
     meanwhile."""
     monkeypatch.setattr(zookeeper_lock, "CONNECT_SECONDS", 0.6)
-    told: list[str] = []
+    shown: list[str] = []
     lock = ZooKeeperLock(
         LocalStorage(),
         str(tmp_path),
         Processes().new_owner(),
         ZooKeeperLockOptions("127.0.0.1:1,127.0.0.1:2", "/locks", "orders"),
         clock=SystemClock(),
-        on_wait=lambda what, seconds: told.append(what),
+        on_wait=lambda what, seconds: shown.append(what),
     )
     with pytest.raises(LockServiceAway) as error, lock:
         pass
     assert error.value.exit_code == 75
     assert "127.0.0.1:1,127.0.0.1:2" in error.value.what
     assert "--lock-zookeeper" in error.value.remedy
-    assert set(told) == {"ZooKeeper at 127.0.0.1:1,127.0.0.1:2 does not answer"}
+    assert set(shown) == {"ZooKeeper at 127.0.0.1:1,127.0.0.1:2 does not answer"}
 
 
 @pytest.mark.parametrize("url", ["zk1", "zk1:2181", "zk1:2181,zk2:2182", "[::1]:2181", "10.0.0.1:2181/lake/prod"])

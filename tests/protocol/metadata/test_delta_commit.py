@@ -110,10 +110,10 @@ def test_who_sleeps_over_it_takes_nothing_of_a_later_attempt(left: Left, state: 
     and has log files in their places; t2 A wakes up. B may or may not have found something to roll back itself. Keeps 5
     of protocol/metadata/delta_commit."""
     timeline = left.base / METADATA_TIMELINE
-    theirs = [timeline / f"{left.instant}.deltacommit.{each}" for each in ("requested", "inflight")]
+    hudis = [timeline / f"{left.instant}.deltacommit.{each}" for each in ("requested", "inflight")]
     log = left.base / METADATA / "files" / f".files-0000-0_{left.instant}.log.1_0-9-0"
 
-    def begin_anew() -> None:
+    def begin_again() -> None:
         base, processes = str(left.base), ScriptedProcesses()
         fencing = fencing_of(LocalStorage())
         if rolled_back_by_both:
@@ -122,13 +122,13 @@ def test_who_sleeps_over_it_takes_nothing_of_a_later_attempt(left: Left, state: 
         fencing.fence_off_rollbacks(base, left.instant, by=9)
         LocalStorage().make_folder(attempt_folder(base, left.instant, 9))
         left.roll_back(by=9)
-        for path in (*theirs, log):
+        for path in (*hudis, log):
             path.touch()
 
-    storage = Overtaken(state, begin_anew)
+    storage = Overtaken(state, begin_again)
     with pytest.raises(AttemptLost, match="no longer there"):
         left.roll_back(storage=storage)
-    assert [path for path in (*theirs, log) if not path.exists()] == []
+    assert [path for path in (*hudis, log) if not path.exists()] == []
     assert Path(attempt_folder(str(left.base), left.instant, 9)).exists()
 
 
@@ -175,10 +175,10 @@ def test_a_commit_that_was_compacted_stays(left: Left):
     assert everything(left.base) == there
 
 
-@pytest.mark.parametrize("rolled_back", ["ours", "another"])
+@pytest.mark.parametrize("rolled_back", ["own", "another"])
 def test_a_rollback_that_hudi_began_is_left_to_hudi(left: Left, rolled_back: str):
     """This concerns a rollback of our instant; what Hudi does with others is no concern of Lakeward."""
-    target = left.instant if rolled_back == "ours" else "20200101000000000"
+    target = left.instant if rolled_back == "own" else "20200101000000000"
     write_rollback_plan(left.base, "29991231235959000", target)
 
     if rolled_back == "another":

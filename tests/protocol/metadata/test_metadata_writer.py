@@ -219,15 +219,15 @@ def test_leftovers_of_the_instant_go_first(desk: Desk):
     """What an earlier attempt left is deleted, and only under a lock that is proved."""
     (desk.base / METADATA_TIMELINE / f"{INSTANT}.deltacommit.inflight").touch()
     (desk.base / METADATA_TIMELINE / f"{INSTANT}.deltacommit.requested").touch()
-    theirs = desk.base / METADATA / "files" / f".files-0000-0_{INSTANT}.log.1_9-9-9"
-    theirs.write_bytes(b"#HUDI#")
+    hudis = desk.base / METADATA / "files" / f".files-0000-0_{INSTANT}.log.1_9-9-9"
+    hudis.write_bytes(b"#HUDI#")
     proofs: list[str] = []
     staged = desk.stage(fence=lambda: proofs.append("proved"))
 
     assert proofs == ["proved"]
     assert desk.of_instant() == []
     desk.publish(staged)
-    assert theirs.name not in desk.of_instant()
+    assert hudis.name not in desk.of_instant()
 
 
 def test_a_rollback_that_hudi_began_is_waited_for(desk: Desk):

@@ -112,15 +112,15 @@ def test_memory_is_that_of_one_group(base: Path, monkeypatch: pytest.MonkeyPatch
     events: list[str] = []
     read, add = SecondaryPairs._of_base_file, KeySorter.add
 
-    def told(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
+    def shown(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
         def acted(*arguments: Any) -> Any:
             events.append(name)
             return act(*arguments)
 
         return acted
 
-    monkeypatch.setattr(SecondaryPairs, "_of_base_file", told("read", read))
-    monkeypatch.setattr(KeySorter, "add", told("add", add))
+    monkeypatch.setattr(SecondaryPairs, "_of_base_file", shown("read", read))
+    monkeypatch.setattr(KeySorter, "add", shown("add", add))
     desk = Desk(base)
     (group,) = scan(base).file_groups
     base_file = next(each.base_file for each in group.slices if each.base_file is not None)
@@ -134,7 +134,7 @@ def test_memory_is_that_of_one_group(base: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("column", "is_indexed"), [("name", True), ("ts", True), ("missing", False)])
-def test_what_cannot_be_indexed_is_told(base: Path, column: str, is_indexed: bool):
+def test_what_cannot_be_indexed_is_shown(base: Path, column: str, is_indexed: bool):
     """Text and whole numbers can; of others it is not known how Hudi writes them."""
     definition = IndexDefinition(INDEX, "secondary_index", "", (column,), {}, 2)
     assert (why_not_indexed(definition, scan(base).schema) is None) == is_indexed

@@ -43,11 +43,11 @@ def decisions_of(table: str) -> tuple[RollbackDecision, ...]:
                 instants += completed(at(number), action, at(completion))
             case ["rollback", number, "unreadable"]:
                 instants += pending(at(number), "rollback")
-                rollbacks[at(number)] = PendingRollback(None, is_ours=True)
-            case ["rollback", number, "of", target, *ours]:
+                rollbacks[at(number)] = PendingRollback(None, is_own=True)
+            case ["rollback", number, "of", target, *own]:
                 instants += pending(at(number), "rollback")
-                rollbacks[at(number)] = PendingRollback(at(target), is_ours=ours == ["ours"])
-                beats[at(number)] = Beat.ALIVE if ours == ["alive"] else Beat.ABSENT
+                rollbacks[at(number)] = PendingRollback(at(target), is_own=own == ["own"])
+                beats[at(number)] = Beat.ALIVE if own == ["alive"] else Beat.ABSENT
             case [action, number, *said]:
                 state = State.REQUESTED if "requested" in said else State.INFLIGHT
                 instants += pending(at(number), action, state)
@@ -57,7 +57,7 @@ def decisions_of(table: str) -> tuple[RollbackDecision, ...]:
     return decide(Timeline(tuple(instants)), RollbackFacts(beats, rollbacks, stopped))
 
 
-def told(decision: RollbackDecision) -> str:
+def shown(decision: RollbackDecision) -> str:
     target = "" if decision.target is None else f" of {int(decision.target[-3:])}"
     return f"{decision.action} {int(decision.instant[-3:])}: {decision.step}{target}, {decision.reason}"
 
@@ -66,7 +66,7 @@ def told(decision: RollbackDecision) -> str:
 def test_each_case(case: Case) -> None:
     """Keeps 1 and 2 of protocol/pending/rollback: each pending instant gets the decision of its case, the newest
     first."""
-    assert [told(decision) for decision in decisions_of(case.table)] == case.expected.strip().splitlines()
+    assert [shown(decision) for decision in decisions_of(case.table)] == case.expected.strip().splitlines()
 
 
 def test_every_reason_has_a_case_and_words() -> None:
@@ -82,7 +82,7 @@ def test_a_write_of_which_nothing_is_known_stays() -> None:
     assert decision.reason is RollbackReason.LIVE_WRITER
 
 
-def test_files_are_told_by_their_names() -> None:
+def test_files_are_shown_by_their_names() -> None:
     """Keeps 3 of protocol/pending/rollback: whatever markers say, only what carries the instant goes: base file, log
     and log of changes, but neither older files, nor what merely looks like it."""
     instant = at("10")

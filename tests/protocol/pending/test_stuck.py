@@ -48,7 +48,7 @@ def decisions_of(table: str) -> tuple[RollbackDecision, ...]:
     return decide_services(Timeline(tuple(instants)), facts, deadline, rolled_back=rolled_back)
 
 
-def told(decision: RollbackDecision) -> str:
+def shown(decision: RollbackDecision) -> str:
     until = "" if decision.until is None else f" until {decision.until / HOUR:.0f}"
     return f"{decision.action} {int(decision.instant[-3:])}: {decision.step}, {decision.reason}{until}"
 
@@ -56,7 +56,7 @@ def told(decision: RollbackDecision) -> str:
 @pytest.mark.parametrize("case", CASES, ids=[case.rule for case in CASES])
 def test_each_case(case: Case) -> None:
     """Keeps 1 and 3 of protocol/pending/stuck: each pending service gets the decision of its case, the newest first."""
-    assert [told(decision) for decision in decisions_of(case.table)] == case.expected.strip().splitlines()
+    assert [shown(decision) for decision in decisions_of(case.table)] == case.expected.strip().splitlines()
 
 
 def test_a_service_of_which_nothing_is_known_stays() -> None:

@@ -127,9 +127,9 @@ def base_file(edit: Callable[[Path], object]) -> Change:
         commit = next((table / ".hoodie" / "timeline").glob("*.commit"))
         metadata = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2)
         (stat,) = metadata.partition_to_write_stats["p"]
-        told = replace(stat, path=f"p/{file.name}", file_size_in_bytes=file.stat().st_size)
+        shown = replace(stat, path=f"p/{file.name}", file_size_in_bytes=file.stat().st_size)
         times = (commit.stat().st_atime, commit.stat().st_mtime)
-        commit.write_bytes(write_commit_metadata(replace(metadata, partition_to_write_stats={"p": (told,)})))
+        commit.write_bytes(write_commit_metadata(replace(metadata, partition_to_write_stats={"p": (shown,)})))
         os.utime(commit, times)
 
     return change

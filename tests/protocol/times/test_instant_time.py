@@ -116,7 +116,7 @@ def test_no_writer_commits_below_us_when_clocks_are_set(name: str, autumn: int, 
     zone. Keeps 3 of protocol/times/instant_time."""
     zone, change = ZoneInfo(name), moment(CHANGES[name][autumn])
     start, end = change - 30 * HOUR, change + 30 * HOUR
-    told = {None: None, "the zone": name, "the offset": _offset(zone, start)}[given]
+    shown = {None: None, "the zone": name, "the offset": _offset(zone, start)}[given]
     commits = [commit(zone, start + n * COMMITS_EACH) for n in range(int((end - start) / COMMITS_EACH))]
     taken: list[tuple[float, str]] = []
     looks = [-27.0, -23.0, -12.0, *(n / 6 + 1 / 60 for n in range(-5 * 6, 8 * 6)), 12.0, 26.0]
@@ -124,7 +124,7 @@ def test_no_writer_commits_below_us_when_clocks_are_set(name: str, autumn: int, 
         # Writers rest for some hours around the change, as at night; so what they wrote before it is all there is.
         known = [each for each in commits if each.modified < now and abs(each.modified - change) > 4 * HOUR]
         newest = sorted(known, key=lambda each: each.named, reverse=True)[:5]
-        answer = resolve_zone("LOCAL", newest, given=told, now=now)
+        answer = resolve_zone("LOCAL", newest, given=shown, now=now)
         if answer.zone is None:
             continue
         try:

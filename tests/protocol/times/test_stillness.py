@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakeward.protocol.times.stillness import NAMES_MAX, Stillness
 
 
-def test_what_changes_begins_anew() -> None:
+def test_what_changes_begins_again() -> None:
     """Time counts from the first look at what it is now, for each name by itself. Keeps 1 of
     protocol/times/stillness."""
     stillness = Stillness()

@@ -122,7 +122,7 @@ def test_a_run_without_deletes_may_lie_behind_any(tmp_path: Path) -> None:
     assert is_allowed(tmp_path, paths, 1)
 
 
-def test_what_heads_do_not_tell_is_the_worst(tmp_path: Path) -> None:
+def test_what_heads_do_not_report_is_the_worst(tmp_path: Path) -> None:
     """Keeps 2 of read/logs/log_deletes: a column that may delete rows without an ordering value, and a damaged
     block."""
 

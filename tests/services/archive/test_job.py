@@ -73,7 +73,7 @@ def test_by_default_it_waits_for_commits(tmp_path: Path, monkeypatch: pytest.Mon
     assert demand(bench_of(folder)) == ServiceDemand(False)
 
 
-def test_what_holds_the_timeline_is_told_and_no_job_begun(tmp_path: Path) -> None:
+def test_what_holds_the_timeline_is_shown_and_no_job_begun(tmp_path: Path) -> None:
     """Keeps of services/archive/job. It is asked again once enough commits have come."""
     bench = bench_of(tmp_path)
     first = completed(bench.path)[0].time

@@ -152,7 +152,7 @@ def test_without_a_word_about_writers_nothing_is_deleted(tmp_path: Path) -> None
     assert bench.files() == before
 
 
-def test_what_stands_against_a_clean_is_told(tmp_path: Path) -> None:
+def test_what_prevents_a_clean_is_shown(tmp_path: Path) -> None:
     """It holds no compaction back: here a clean that cannot be read, by which writers might say how much is kept."""
     bench = compacted(tmp_path, {})
     timeline = bench.path / ".hoodie/timeline"

@@ -66,7 +66,7 @@ def test_an_index_is_checked_once_a_round(bench: Bench) -> None:
     assert bench.files() == before
 
 
-def test_a_wrong_index_is_told(bench: Bench) -> None:
+def test_a_wrong_index_is_shown(bench: Bench) -> None:
     """Keeps 2 of services/indexing/upkeep/checks: the job ends well, since it found what there is to find; the table's
     page and its demand say what is wrong until a check finds nothing."""
     put_record(bench.path, "record_index", "zzz", replace(records(bench.path, "record_index")["k1"]))
@@ -134,12 +134,12 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     watermark: Watermark = (first, {})
     bench.serving.watermarks = lambda base_path: {"keys": watermark, "keys.rebuilt": (None, {})}
     demand(bench)
-    of_hudi, ours = memory_of(bench).indexes
+    of_hudi, own = memory_of(bench).indexes
     assert (of_hudi.name, of_hudi.behind, of_hudi.seconds_behind(0.0)) == ("metadata", None, None)
-    assert ours.name == "postgres" and ours.behind is not None and ours.load is None
-    assert ours.behind.commits == len(later) > 0 and ours.behind.bytes > 0
+    assert own.name == "postgres" and own.behind is not None and own.load is None
+    assert own.behind.commits == len(later) > 0 and own.behind.bytes > 0
     now = bench.serving.clock.now()
-    assert (ours.seconds_behind(now + 60) or 0) - (ours.seconds_behind(now) or 0) == pytest.approx(60)
+    assert (own.seconds_behind(now + 60) or 0) - (own.seconds_behind(now) or 0) == pytest.approx(60)
 
     def away(base_path: str) -> dict[str, Watermark]:
         raise StoreUnavailable("It is away.")
@@ -149,13 +149,13 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
     assert demand(bench).is_due
     assert bench.run(JobKind.INDEX).figures.index_keys_verified == 8
     of_hudi, kept = memory_of(bench).indexes
-    assert (of_hudi.checked, kept) == (8, ours)
+    assert (of_hudi.checked, kept) == (8, own)
 
     watermark = (None, {str(number): each for number, each in enumerate((first, *later))})
     bench.serving.watermarks = lambda base_path: {"keys": watermark}
     demand(bench)
-    *_, ours = memory_of(bench).indexes
-    assert ours.behind is not None and ours.behind.commits == 0 and ours.seconds_behind(now + 1e6) == 0.0
+    *_, own = memory_of(bench).indexes
+    assert own.behind is not None and own.behind.commits == 0 and own.seconds_behind(now + 1e6) == 0.0
 
 
 @pytest.mark.parametrize("place", ["below the table", "elsewhere"])
@@ -192,8 +192,8 @@ def test_an_index_that_cannot_be_read_hides_no_other_one(bench: Bench) -> None:
     (folder / f"manifest-{0:020}.json").write_text("{}")
     demand(bench)
     a_day_later(bench)
-    told = demand(bench)
+    shown = demand(bench)
     _, below = memory_of(bench).indexes
-    assert told.is_due and "of a record index is broken" in below.problem and below.behind is None
+    assert shown.is_due and "of a record index is broken" in below.problem and below.behind is None
     assert bench.run(JobKind.INDEX).figures.index_keys_verified == 8
     assert "What the index record lacks is unknown. The manifest" in demand(bench).why

@@ -84,7 +84,7 @@ def test_a_partition_that_archived_commits_wrote_is_none(base: Path) -> None:
     assert problems_of(base) == []
 
 
-def test_a_link_that_stands_for_a_partition_is_told_as_such(base: Path, tmp_path: Path) -> None:
+def test_a_link_that_stands_for_a_partition_is_shown_as_such(base: Path, tmp_path: Path) -> None:
     """Keeps 4 of services/verification/table_verification: what it leads to is not listed, and that is what the problem
     of the link says."""
     (base / "p").rename(tmp_path / "elsewhere")
@@ -92,7 +92,7 @@ def test_a_link_that_stands_for_a_partition_is_told_as_such(base: Path, tmp_path
     assert problems_of(base) == []
 
 
-def test_a_name_that_is_no_text_is_told_as_such(base: Path) -> None:
+def test_a_name_that_is_no_text_is_shown_as_such(base: Path) -> None:
     """Java wrote its replacement character in the place of the byte, so the commit's partition is the nameless one."""
     (base / "p").rename(f"{base}/\udcff")
     for file in (base / ".hoodie/timeline").glob("*_*.*commit"):

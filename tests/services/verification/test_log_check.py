@@ -85,7 +85,7 @@ def test_a_sound_table_has_all_of_its_logs_checked(base: Path) -> None:
     assert (check.checked, check.of) == (3, 3) and report.problems == ()
 
 
-def test_a_frozen_group_is_told_once(base: Path) -> None:
+def test_a_frozen_group_is_shown_once(base: Path) -> None:
     """Its log is torn and too long; the check of the table says so, and the blocks are not read."""
     SAME_SIZE["length of the block"](logs(base)[-1])
     logs(base)[-1].write_bytes(logs(base)[-1].read_bytes() + b"x")
@@ -173,7 +173,7 @@ class Healing(LocalStorage):
 
 
 def test_what_a_second_snapshot_does_not_show_is_no_problem(base: Path) -> None:
-    """Keeps 5 of services/verification/table_verification: what was read wrongly once, and is right, stays untold."""
+    """Keeps 5 of services/verification/table_verification: what was read wrongly once, and is right, stays unknown."""
     log = logs(base)[-1]
     storage = Healing(log)
     SAME_SIZE["length of the block"](log)
@@ -184,7 +184,7 @@ def test_the_footers_of_native_logs_are_read(tmp_path: Path) -> None:
     """One that is whole is checked, one that is not is damage, and one of a newer version cannot be
     read."""
     content = data_file([row("a")])
-    for case, (newer, told) in {
+    for case, (newer, shown) in {
         "whole": (content, None),
         "no Parquet": (content[:-1] + b"?", "is damaged"),
         "no schema": (content.replace(b'"SCHEMA"', b'"XCHEMA"'), "is damaged"),
@@ -198,7 +198,7 @@ def test_the_footers_of_native_logs_are_read(tmp_path: Path) -> None:
         names = with_native_logs(base, newer)
         set_version(base, 10)
         report = verify(base)
-        assert [problem.subject for problem in report.problems] == ([] if told is None else [f"p/{names[-1]}"]), case
-        assert told is None or told in report.problems[0].what, case
+        assert [problem.subject for problem in report.problems] == ([] if shown is None else [f"p/{names[-1]}"]), case
+        assert shown is None or shown in report.problems[0].what, case
         (logs_checked,) = (check for check in report.checks if check.name == "logs")
         assert (logs_checked.checked, logs_checked.of) == (2 if case == "newer" else 3, 3), case

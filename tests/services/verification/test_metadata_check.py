@@ -129,7 +129,7 @@ def of_key_column(base: Path) -> Callable[[MetadataRecord], bool]:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "shown"),
     [
         ({"min_value": "k2"}, "from 'k1' to 'k6', the record says 'k2' to 'k6'"),
         ({"max_value": "k5"}, "the record says 'k1' to 'k5'"),
@@ -138,7 +138,7 @@ def of_key_column(base: Path) -> Callable[[MetadataRecord], bool]:
         ({"is_deleted": True}, "not that of a file that is there"),
     ],
 )
-def test_statistics_that_would_hide_rows(base: Path, change: dict[str, object], told: str):
+def test_statistics_that_would_hide_rows(base: Path, change: dict[str, object], shown: str):
     """The file and column are named."""
 
     def apply(record: MetadataRecord) -> MetadataRecord:
@@ -149,7 +149,7 @@ def test_statistics_that_would_hide_rows(base: Path, change: dict[str, object], 
     problem = the_problem(base)
     assert (problem.check, problem.subject) == ("column_stats", f"p/{base_file(base).name}")
     assert problem.what.startswith("Column _hoodie_record_key: ")
-    assert told in problem.what or "no statistics" in problem.what
+    assert shown in problem.what or "no statistics" in problem.what
     assert "metadata drop TABLE column_stats" in problem.remedy
 
 
@@ -169,14 +169,14 @@ def of_partition(record: MetadataRecord) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "shown"),
     [
         ({"min_value": "k2"}, "from 'k1' to 'k6', the record says 'k2' to 'k6'"),
         ({"max_value": "k5"}, "the record says 'k1' to 'k5'"),
         ({"min_value": None, "max_value": None}, "the record has no range"),
     ],
 )
-def test_statistics_that_would_hide_a_partition(base: Path, change: dict[str, object], told: str):
+def test_statistics_that_would_hide_a_partition(base: Path, change: dict[str, object], shown: str):
     """The partition is named, with the file that has more."""
 
     def apply(record: MetadataRecord) -> MetadataRecord:
@@ -187,7 +187,7 @@ def test_statistics_that_would_hide_a_partition(base: Path, change: dict[str, ob
     problem = the_problem(base)
     assert (problem.check, problem.subject) == ("partition_stats", "p")
     assert problem.what.startswith(f"Column _hoodie_record_key, file {base_file(base).name}: ")
-    assert told in problem.what
+    assert shown in problem.what
     assert "metadata drop TABLE partition_stats" in problem.remedy
 
 
@@ -218,14 +218,14 @@ def test_a_partition_that_is_said_to_hold_more(base: Path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "shown"),
     [
         ({"bloom_filter": b"AAAA"}, "another bloom filter"),
         ({"type_code": "SIMPLE"}, "reads it as SIMPLE"),
         ({"is_deleted": True, "bloom_filter": b"", "type_code": ""}, "bloom filter|not that of a file"),
     ],
 )
-def test_a_wrong_bloom_filter(base: Path, change: dict[str, object], told: str):
+def test_a_wrong_bloom_filter(base: Path, change: dict[str, object], shown: str):
     """Lookups by it miss keys, or fail."""
     change_record(
         base,
@@ -235,7 +235,7 @@ def test_a_wrong_bloom_filter(base: Path, change: dict[str, object], told: str):
     )
     problem = the_problem(base)
     assert (problem.check, problem.subject) == ("bloom_filters", f"p/{base_file(base).name}")
-    assert any(part in problem.what for part in told.split("|"))
+    assert any(part in problem.what for part in shown.split("|"))
 
 
 def test_a_key_that_leads_elsewhere(base: Path):
@@ -342,7 +342,7 @@ def test_a_metadata_table_that_cannot_be_read_is_a_problem(base: Path):
     assert "metadata disable" in problem.remedy
 
 
-def test_a_footer_that_hides_rows_is_told(base: Path):
+def test_a_footer_that_hides_rows_is_shown(base: Path):
     """Keeps 2 of read/row_lookup: by its statistics the row group has one key, which a log deleted, and no other."""
     path = base_file(base)
     data = path.read_bytes()
@@ -354,7 +354,7 @@ def test_a_footer_that_hides_rows_is_told(base: Path):
     assert "write the row again" in problem.remedy
 
 
-def test_what_is_read_of_the_rows_is_told(base: Path):
+def test_what_is_read_of_the_rows_is_shown(base: Path):
     """The columns that a check compares, not all, and where it needs no rows nothing."""
     read = {part.name: part.read for part in check(base).checks}
     assert [name for name, meter in read.items() if meter is not None] == ["record_index", "record_index entries"]

@@ -44,9 +44,9 @@ def test_its_files_are_those_that_hudi_made(golden: str, tmp_path: Path) -> None
     base, table = copy_golden(golden, tmp_path / "table"), new(golden)
     of_hudi = comparable_files(first_files(base))
     properties = {".hoodie/hoodie.properties": dump_properties(table.properties)}
-    ours = comparable_files(dict(table.files(born=BORN)) | properties)
-    assert of_hudi == {name: content for name, content in ours.items() if name in of_hudi}
-    assert {GROUP_NUMBER.sub("-", name) for name in ours} == {GROUP_NUMBER.sub("-", name) for name in of_hudi}
+    own = comparable_files(dict(table.files(born=BORN)) | properties)
+    assert of_hudi == {name: content for name, content in own.items() if name in of_hudi}
+    assert {GROUP_NUMBER.sub("-", name) for name in own} == {GROUP_NUMBER.sub("-", name) for name in of_hudi}
     definitions = (base / ".hoodie/.index_defs/index.json").read_bytes()
     assert table.index_definitions == parse_index_definitions(definitions, file="index.json")
     assert json.loads(table.definitions_file()) == json.loads(definitions)

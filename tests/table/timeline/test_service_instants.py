@@ -24,7 +24,7 @@ def instant(action: str = "compaction", *, at: float = 2000.0, **planner: str | 
     return ServiceInstant("20260101000000000", action, State.REQUESTED, at, **planner)  # type: ignore[arg-type]
 
 
-OURS = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_store": "store-1"}
+OWN = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_store": "store-1"}
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,14 @@ OURS = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_
         pytest.param(instant("clean"), False, id="writers clean"),
         pytest.param(instant("rollback"), False, id="writers roll back"),
         pytest.param(instant(planned_by="lakeward"), False, id="our command line"),
-        pytest.param(instant(**OURS), False, id="ourselves"),
-        pytest.param(instant(**OURS | {"planned_by_service": "other"}), True, id="another service"),
+        pytest.param(instant(**OWN), False, id="ourselves"),
+        pytest.param(instant(**OWN | {"planned_by_service": "other"}), True, id="another service"),
         pytest.param(
-            instant(at=999.0, **OURS | {"planned_by_service": "other"}), False, id="another service, in history"
+            instant(at=999.0, **OWN | {"planned_by_service": "other"}), False, id="another service, in history"
         ),
-        pytest.param(instant(**OURS | {"planned_by_store": "store-2"}), True, id="another store, while we watch"),
-        pytest.param(
-            instant(at=999.0, **OURS | {"planned_by_store": "store-2"}), False, id="our store before this one"
-        ),
-        pytest.param(instant(**OURS | {"planned_by_store": None}), False, id="our service, no store said"),
+        pytest.param(instant(**OWN | {"planned_by_store": "store-2"}), True, id="another store, while we watch"),
+        pytest.param(instant(at=999.0, **OWN | {"planned_by_store": "store-2"}), False, id="our store before this one"),
+        pytest.param(instant(**OWN | {"planned_by_store": None}), False, id="our service, no store said"),
         pytest.param(replace(instant(), is_readable=False), False, id="a plan that cannot be read"),
     ],
 )
@@ -128,7 +126,7 @@ def test_in_layout_1_a_replacecommit_may_be_a_clustering(tmp_path: Path) -> None
     assert view.service_instants() == ()
 
 
-def test_another_daemon_is_told_by_process_host_and_store() -> None:
+def test_another_daemon_is_shown_by_process_host_and_store() -> None:
     """A plan says of which daemon it is; one of a release that did not say it, of which service."""
     said = ServiceName("nightly", "store-2", daemon_of(pid=16180, host="vm-7", store="postgresql://lw@db/lakeward"))
     them = instant(**{"planned_by": "lakeward", **said.as_metadata()})

@@ -49,11 +49,11 @@ def test_a_log_compaction_completed_meanwhile(rolled: Rolled, file_id: str | Non
     write = HudiWrite(rolled.base, rolled.clock, ago=5.0, heartbeat=False)
     rolled.compactor(LOG, writers_stopped=False).compact()
     rolled.clock.slept += 1.0
-    (ours,) = {each.time for each in instants(rolled.base) if each.action == "logcompaction"}
+    (own,) = {each.time for each in instants(rolled.base) if each.action == "logcompaction"}
 
     (found,) = rolled.roll_back(write.instant, files=[(PARTITION, file_id, log_of(FILE_ID, write.instant))])
 
-    assert (found.write, found.by) == (write.instant, ours)
+    assert (found.write, found.by) == (write.instant, own)
 
 
 def test_what_completed_before_is_no_conflict(rolled: Rolled) -> None:
@@ -76,7 +76,7 @@ def test_other_groups_are_no_conflict(rolled: Rolled) -> None:
     assert rolled.roll_back(write.instant, files=[(PARTITION, None, other), ("q", FILE_ID, other)]) == ()
 
 
-def test_what_another_service_did_is_not_ours(rolled: Rolled) -> None:
+def test_what_another_service_did_is_not_own(rolled: Rolled) -> None:
     """A plan that says nothing of us is not counted."""
     write = HudiWrite(rolled.base, rolled.clock, ago=5.0, heartbeat=False)
     rolled.compactor(LOG, writers_stopped=False).compact()

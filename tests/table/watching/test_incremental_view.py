@@ -271,7 +271,7 @@ def test_a_new_partition_is_listed_once(tmp_path: Path) -> None:
     assert_equal(watched.view.snapshot(), scanned(watched.history.base), "two base files")
 
 
-def test_an_unknown_operation_is_scanned_anew(tmp_path: Path) -> None:
+def test_an_unknown_operation_is_scanned_again(tmp_path: Path) -> None:
     """What it does to files is unknown."""
     watched = Watched(tmp_path)
     watched.view.refresh()
@@ -354,7 +354,7 @@ def test_a_calm_table_costs_a_listing_of_its_properties_each_minute_and_one_of_i
     assert watched.view.refresh().changed
 
 
-def test_everything_is_scanned_anew_now_and_then(tmp_path: Path) -> None:
+def test_everything_is_scanned_again_now_and_then(tmp_path: Path) -> None:
     """A file that a writer deleted without a word does not stay for ever."""
     watched = Watched(tmp_path)
     watched.view.refresh()

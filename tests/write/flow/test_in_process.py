@@ -106,7 +106,7 @@ def test_more_rows_than_memory_are_refused():
         flow.tag(keying(), BUCKETS, on_progress=no_progress)
 
 
-def test_a_flow_ends_when_it_is_told_to(tmp_path):
+def test_a_flow_ends_when_it_is_shown_to(tmp_path):
     """What the watcher raises between two targets ends the write."""
     flow = InProcessFlow(LocalStorage(), [rows(("a", "p", 1, "x"), ("a", "q", 1, "x"))])
     assignment = placed(flow.tag(keying(), BUCKETS, on_progress=no_progress), INTO_BUCKETS)

@@ -150,21 +150,21 @@ def test_files_that_grow_too_large(tmp_path: Path) -> None:
 
 def test_one_file_of_each_kind_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flush ends before the next one begins. Keeps 4 of engine/task/native_log_output."""
-    told: list[str] = []
+    shown: list[str] = []
     begin, end = NativeDataWriter.__init__, NativeDataWriter.close
 
     def begins(self: NativeDataWriter, *values: Any, **named: Any) -> None:
-        told.append("begins")
+        shown.append("begins")
         begin(self, *values, **named)
 
     def ends(self: NativeDataWriter) -> NativeLogStats:
-        told.append("ends")
+        shown.append("ends")
         return end(self)
 
     monkeypatch.setattr(NativeDataWriter, "__init__", begins)
     monkeypatch.setattr(NativeDataWriter, "close", ends)
     roll_over(tmp_path)
-    assert told == ["begins", "ends"] * (len(told) // 2) and len(told) > 4
+    assert shown == ["begins", "ends"] * (len(shown) // 2) and len(shown) > 4
 
 
 def test_statistics_of_each_file(tmp_path: Path) -> None:

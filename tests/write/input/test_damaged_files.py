@@ -81,7 +81,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize(
     ("extension", "make", "count"), [("parquet", parquet, 30), ("csv", csv, 8), ("jsonl", json_lines, 8)]
 )
-def test_damaged_input_is_told_or_written(
+def test_damaged_input_is_shown_or_written(
     extension: str, make: Callable[[random.Random], bytes], count: int, tmp_path: Path
 ) -> None:
     """Whatever bytes are in the file: after an error the table is as it was. Keeps 3 of write/input/files."""

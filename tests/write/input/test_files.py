@@ -102,19 +102,19 @@ def test_a_column_that_comes_late_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("files", "told", "words"),
+    ("files", "shown", "words"),
     [
         ([], None, "no input"),
         (["-", "b.jsonl"], None, "one input of several"),
         (["-"], RowFormat.PARQUET, "cannot be read from standard input"),
     ],
 )
-def test_inputs_that_are_refused(files, told, words):
+def test_inputs_that_are_refused(files, shown, words):
     with pytest.raises(UsageError, match=words):
-        open_rows(files, row_format=told)
+        open_rows(files, row_format=shown)
 
 
-def test_formats_that_are_not_known_or_differ_are_told(tmp_path):
+def test_formats_that_are_not_known_or_differ_are_shown(tmp_path):
     """The remedies name options that exist alone."""
     for name in ("a.xml", "a.parquet", "b.jsonl"):
         (tmp_path / name).touch()

@@ -27,8 +27,8 @@ def config(keys="id", partition="part", version=9, **properties):
     )
 
 
-def made(config, rows, **told):
-    keys, paths = key_generator(config, **told).keys(pa.RecordBatch.from_pylist(rows))
+def made(config, rows, **shown):
+    keys, paths = key_generator(config, **shown).keys(pa.RecordBatch.from_pylist(rows))
     return list(zip(keys.to_pylist(), paths.to_pylist(), strict=True))
 
 

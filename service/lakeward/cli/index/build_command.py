@@ -14,11 +14,11 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.builds import ByteRateOption, StatedBuild, describe_state, state_as_json
+from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, index_in_use, own_index
-from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, index_in_use, own_index
+from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.index.index_type import IndexType
 from lakeward.index.settlement import check_not_built
@@ -51,8 +51,8 @@ def build(
             help="With --type bloom: cache the keys of logs too, which reads all of them; later updates do the same.",
         ),
     ] = False,
-    shape: StatedRecordShape,
-    engine: StatedEngine,
+    shape: RecordShapeArguments,
+    engine: EngineArguments,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     dry_run: DryRunOption = False,
@@ -70,10 +70,10 @@ def build(
     """
     index_type = _said(index_type, "build")
     shape.check(index_type)
-    stated = StatedBuild(engine, bytes_per_second)
+    given = BuildArguments(engine, bytes_per_second)
     take = opened.snapshot
     if index_type is IndexType.BLOOM:
-        if by_partition or dry_run or stated.is_said:
+        if by_partition or dry_run or given.is_said:
             raise UsageError(
                 "The filter cache takes no scope and no options of tasks.",
                 why="It holds the footers of base files, and is read in this process.",
@@ -91,10 +91,10 @@ def build(
             check_not_built(place.open(snapshot).indexed())
         state = build_state(opened.storage, snapshot, place.build_folder)
         if dry_run:
-            rule = stated.rule(opened)
+            rule = given.rule(opened)
             document = {"base_path": opened.base_path, "type": index_type.value, "dry_run": True}
             return Result(document=document | state_as_json(state, rule), lines=[describe_state(state, rule)])
-        with stated.work(opened, index_type, place.build_folder, on_step) as work:
+        with given.work(opened, index_type, place.build_folder, on_step) as work:
             place.create(is_global=not by_partition)
             index_in_use(opened, index_type)
             built = build_index(opened.storage, place.open, take, work)
@@ -132,7 +132,7 @@ def update(
     with own_index(opened, index_type, url, keys_per_second) as place:
         updated = update_and_tidy(opened.storage, place.open, opened.snapshot)
     document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
-    return Result(document=document | {"read_anew": updated.read_anew}, lines=[_commits_line(updated.commits)])
+    return Result(document=document | {"read_again": updated.read_again}, lines=[_commits_line(updated.commits)])
 
 
 def _said(index_type: IndexType | None, verb: str) -> IndexType:

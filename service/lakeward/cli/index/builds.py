@@ -18,7 +18,7 @@ import typer
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import Cancelled
 from lakeward.base.quantities import format_size, parse_size
-from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.plan_command import describe_engine, engine_as_json
@@ -51,10 +51,10 @@ ByteRateOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class StatedBuild:
+class BuildArguments:
     """What a command line says of how the keys of the table are read."""
 
-    engine: StatedEngine
+    engine: EngineArguments
     bytes_per_second: str | None
 
     @property
@@ -111,7 +111,7 @@ def _parse_rate(text: str) -> int | None:
 def describe_build(opened: ConfiguredTable, snapshot: TableSnapshot, folder: str) -> str:
     """A sentence on a build that is under way, or was stopped; empty where nothing is there of any."""
     found = build_under_way(opened.storage, snapshot, folder)
-    return "" if found is None else f" {found.told(SystemClock().now())}"
+    return "" if found is None else f" {found.describe(SystemClock().now())}"
 
 
 def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:
@@ -126,11 +126,11 @@ def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:
 
 def describe_state(state: BuildState, rule: EngineRule) -> str:
     number, size = len(state.missing), state.bytes_missing
-    told = f"Would read the keys of {number:,} file group{'' if number == 1 else 's'}, of {format_size(size)}, "
-    told += f"{describe_engine(size, rule)}."
+    sentence = f"Would read the keys of {number:,} file group{'' if number == 1 else 's'}, of {format_size(size)}, "
+    sentence += f"{describe_engine(size, rule)}."
     if state.made:
-        told += f" What {len(state.made):,} others hold is there from a build that was stopped."
-    return told
+        sentence += f" What {len(state.made):,} others hold is there from a build that was stopped."
+    return sentence
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def render_changes(commits: Sequence[ChangesOfCommit], console: Console) -> None
     if len(listed) < total:
         console.print(f"… and {total - len(listed):,} more; --limit lists them.")
     for commit in commits:
-        anew = f"; {commit.read_anew} file groups reported as they are now" if commit.read_anew else ""
-        console.print(f"{commit.action} {commit.instant}: {commit.there:,} keys in, {commit.gone:,} gone{anew}.")
+        again = f"; {commit.read_again} file groups reported as they are now" if commit.read_again else ""
+        console.print(f"{commit.action} {commit.instant}: {commit.there:,} keys in, {commit.gone:,} gone{again}.")
     if not commits:
         console.print("No commit in between.")

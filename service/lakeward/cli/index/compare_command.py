@@ -142,8 +142,8 @@ def compared_as_json(base_path: str, compared: Comparison) -> dict[str, Any]:
 def render_compared(compared: Comparison, console: Console) -> None:
     both = (compared.first, compared.second)
     table = new_table({"": Column.FIXED, both[0].name: Column.NUMBER, f"{both[1].name} ": Column.NUMBER})
-    for label, told in _LINES.items():
-        table.add_row(label, *(told(each, compared.keys) for each in both))
+    for label, amount in _LINES.items():
+        table.add_row(label, *(amount(each, compared.keys) for each in both))
     console.print(table)
     for each in compared.differences[:_NAMED]:
         said = f"{both[0].name} says {describe_places(each.first)}, {both[1].name} says {describe_places(each.second)}"
@@ -168,13 +168,13 @@ def _per_key(each: Answers, keys: int) -> str:
 
 
 def _commit_bytes(each: Answers, keys: int) -> str:
-    told = None if each.cost is None else each.cost.commit_bytes
-    return "" if told is None else format_size(told)
+    amount = None if each.cost is None else each.cost.commit_bytes
+    return "" if amount is None else format_size(amount)
 
 
 def _commit_entries(each: Answers, keys: int) -> str:
-    told = None if each.cost is None else each.cost.commit_entries
-    return "" if told is None else f"{told:,}"
+    amount = None if each.cost is None else each.cost.commit_entries
+    return "" if amount is None else f"{amount:,}"
 
 
 _LINES: Final[dict[str, Callable[[Answers, int], str]]] = {

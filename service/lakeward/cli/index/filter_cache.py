@@ -72,11 +72,11 @@ def _changed(opened: ConfiguredTable, change: CacheChange) -> Result:
             "gone": change.gone,
             "files": change.files,
             "bytes": change.bytes,
-            "broken": list(change.told),
+            "broken": list(change.notes),
         },
         lines=[
             f"The cache has filters and ranges of {change.covered:,} of the table's files in {files} of "
             f"{format_size(change.bytes)}; {change.read:,} were read, {change.gone:,} entries went."
         ],
-        notes=change.told,
+        notes=change.notes,
     )

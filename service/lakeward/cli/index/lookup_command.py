@@ -27,7 +27,7 @@ from lakeward.cli.index.group import (
     work_watched,
 )
 from lakeward.cli.index.own_index import DatabaseOption, index_opener
-from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import interruptible
 from lakeward.cli.terminal import Column, NameCell, Rendered, id_cell, new_table
@@ -82,7 +82,7 @@ def lookup(
         ),
     ] = False,
     with_logs: WithLogsOption = False,
-    engine: StatedEngine,
+    engine: EngineArguments,
     url: DatabaseOption = None,
 ) -> Result:
     """Show in which partition and file group each record key is, and which commit put it there. Reads only.
@@ -146,7 +146,7 @@ def _found_by_job(
     index: Index,
     keys: pa.Array,
     partitions: list[str] | None,
-    engine: StatedEngine,
+    engine: EngineArguments,
     on_step: Callable[[str, int, int], None],
 ) -> pa.Table:
     assert isinstance(index, HashedIndex), "of these types each is one"

@@ -20,11 +20,11 @@ import typer
 
 from lakeward.base.errors import LakewardError, UsageError
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.builds import ByteRateOption, StatedBuild
+from lakeward.cli.index.builds import BuildArguments, ByteRateOption
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, index_opener, own_index
 from lakeward.cli.index.verify_command import checked_as_json, render_checked
-from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_type import OWN_TYPES, IndexType
@@ -58,7 +58,7 @@ def migrate(
             "others from their rows, as `lakeward index build` does. Repeatable.",
         ),
     ] = None,
-    engine: StatedEngine,
+    engine: EngineArguments,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
@@ -76,7 +76,7 @@ def migrate(
             why="This command copies an existing index into a Lakeward index.",
             remedy=f"Name --to {' or '.join(OWN_TYPES)}, and another one with --from.",
         )
-    build = StatedBuild(engine, bytes_per_second)
+    build = BuildArguments(engine, bytes_per_second)
     if build.is_said and not partition:
         raise UsageError(
             "No keys are read from rows.",

@@ -87,7 +87,7 @@ def own_index(
     kind: IndexType,
     url: str | None,
     rate: float | None = None,
-    shape: StatedRecordShape | None = None,
+    shape: RecordShapeArguments | None = None,
 ) -> Iterator[OwnIndexPlace]:
     """The place of the table's index of that type. Raises `UsageError` for a type that is not Lakeward's own."""
     if kind is IndexType.POSTGRES:
@@ -270,7 +270,7 @@ _BUILT = "built-"
 
 
 @dataclass(frozen=True, slots=True)
-class StatedRecordShape:
+class RecordShapeArguments:
     """What a command line says of the record index that it makes: a group of options. It stays until a rebuild."""
 
     buckets: Annotated[
@@ -321,9 +321,9 @@ class StatedRecordShape:
                 remedy=f"Write {DEFAULT_HASH} or {SECOND_HASH}.",
             )
 
-    def over(self, standing: RecordManifest | None, scope: KeyScope) -> RecordManifest:
+    def over(self, existing: RecordManifest | None, scope: KeyScope) -> RecordManifest:
         """An index without entries: as it is said here, else like the one that it replaces, else by default."""
-        before = RecordManifest(0, scope) if standing is None else standing
+        before = RecordManifest(0, scope) if existing is None else existing
         scaling = replace(
             before.scaling,
             way=self.scaling or before.scaling.way,
@@ -340,12 +340,12 @@ class RecordPlace:
     folder: str
     below: str = ""
     """The folder below that of the index, of one that is built beside it."""
-    shape: StatedRecordShape = field(default_factory=StatedRecordShape)
+    shape: RecordShapeArguments = field(default_factory=RecordShapeArguments)
 
     @classmethod
-    def of(cls, opened: ConfiguredTable, shape: StatedRecordShape | None = None) -> RecordPlace:
+    def of(cls, opened: ConfiguredTable, shape: RecordShapeArguments | None = None) -> RecordPlace:
         options = record_options_of(opened.table)
-        return cls(opened, options, options.folder(opened.base_path), shape=shape or StatedRecordShape())
+        return cls(opened, options, options.folder(opened.base_path), shape=shape or RecordShapeArguments())
 
     @property
     def build_folder(self) -> str:
@@ -365,8 +365,8 @@ class RecordPlace:
                 shape = replace(shape, buckets=begun.groups[0].buckets)
             reshape_record_index(self.opened.storage, folder, begun, shape.over(begun, scope))
             return
-        standing = find_manifest(self.opened.storage, self.folder) if self.below else None
-        empty = self.shape.over(None if standing is None else standing[1], scope)
+        existing = find_manifest(self.opened.storage, self.folder) if self.below else None
+        empty = self.shape.over(None if existing is None else existing[1], scope)
         create_record_index(self.opened.storage, self._folder, empty)
 
     def open(self, snapshot: TableSnapshot) -> RecordIndexWriter:

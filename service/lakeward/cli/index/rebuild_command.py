@@ -12,12 +12,12 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
-from lakeward.cli.index.builds import ByteRateOption, StatedBuild, describe_state, state_as_json
+from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, work_watched
-from lakeward.cli.index.own_index import DatabaseOption, RateOption, StatedRecordShape, check_not_chosen, own_index
-from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, check_not_chosen, own_index
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.services.metadata_commands import remove_partition
 from lakeward.format.metadata.partition import RECORD_INDEX
@@ -35,8 +35,8 @@ def rebuild(
     *,
     opened: ZonedTable,
     index_type: KeptTypeOption,
-    shape: StatedRecordShape,
-    engine: StatedEngine,
+    shape: RecordShapeArguments,
+    engine: EngineArguments,
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
@@ -62,7 +62,7 @@ def rebuild(
             remedy="Run `lakeward index drop TABLE --type metadata`, with the same options.",
         )
     shape.check(index_type)
-    build = StatedBuild(engine, bytes_per_second)
+    build = BuildArguments(engine, bytes_per_second)
     if not index_type.is_own and build.is_said:
         raise UsageError(
             f"The {index_type} index is not built by tasks of Lakeward's.",
@@ -81,7 +81,7 @@ def drop(
     opened: OpenedTable,
     index_type: KeptTypeOption,
     url: DatabaseOption = None,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Remove an index.
@@ -98,7 +98,7 @@ def drop(
         with own_index(opened, index_type, url) as place:
             is_there = place.is_there() if dry_run else place.drop()
         return dropped(opened, index_type, "index", is_there=is_there, dry_run=dry_run)
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     if index_type is not IndexType.METADATA:
         raise _no_index_of_its_own(index_type)
     return remove_partition(opened, RECORD_INDEX, locks, dry_run=dry_run)
@@ -109,8 +109,8 @@ def _rebuild_own(
     kind: IndexType,
     url: str | None,
     rate: float | None,
-    stated: StatedBuild,
-    shape: StatedRecordShape,
+    given: BuildArguments,
+    shape: RecordShapeArguments,
     *,
     dry_run: bool,
 ) -> Result:
@@ -121,10 +121,10 @@ def _rebuild_own(
         is_global = place.open(snapshot).is_global
         state = build_state(opened.storage, snapshot, place.build_folder)
         if dry_run:
-            rule = stated.rule(opened)
+            rule = given.rule(opened)
             would = f"{describe_state(state, rule)} The index that there is would be dropped then."
             return Result(document=document | state_as_json(state, rule), lines=[would])
-        with stated.work(opened, kind, place.build_folder, on_step) as work:
+        with given.work(opened, kind, place.build_folder, on_step) as work:
             beside = place.beside()
             beside.create(is_global=is_global)
             built = build_index(opened.storage, beside.open, take, work)

@@ -109,10 +109,10 @@ def _put(
     """What the index is from now on, `out of use` or `in use`; empty where it is what it was."""
     options = record_options_of(opened.table)
     if kind is IndexType.METADATA or kind.is_own:
-        wrong = found.told if found.wrong else ""
+        wrong = found.summary if found.wrong else ""
         is_complete = found.is_complete
     elif cache is not None:
-        wrong = cache.told if cache.wrong else found.told if found.wrong else ""
+        wrong = cache.summary if cache.wrong else found.summary if found.wrong else ""
         is_complete = cache.is_complete and found.is_complete
     else:
         return ""

@@ -83,7 +83,7 @@ def render_teed(tee: Tee, found: TeeCheck, console: Console) -> None:
 def render_tee(tee: Tee, left: int, console: Console) -> None:
     """What holds while one is on trial."""
     console.print(f"Writes use the {tee.primary} index; the {tee.shadow} index is on trial.")
-    console.print(tee.told + (f" {left:,} are still to be compared." if left else ""))
+    console.print(tee.summary + (f" {left:,} are still to be compared." if left else ""))
 
 
 def places(groups: Iterable[GroupId]) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ from lakeward.format.bloom_size import ROW_BYTES_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
-class StatedBloomFilter:
+class BloomFilterArguments:
     """What a command line says of them: a group of options."""
 
     bloom_filter_max: Annotated[

@@ -14,7 +14,7 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.printable import printable_url
 from lakeward.cli.options.values import parse_pairs
-from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, StatedSetting, rule_of_commands
+from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, GivenEngine, rule_of_commands
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
 from lakeward.engine.dispatch.spark import SparkDispatcher
@@ -30,7 +30,7 @@ ENGINE_PANEL = "Where work runs"
 
 
 @dataclass(frozen=True, slots=True)
-class StatedEngine:
+class EngineArguments:
     """What a command line says about where operations run: a group of options."""
 
     engine: Annotated[
@@ -82,13 +82,13 @@ class StatedEngine:
 
         configured = settings.spark
         of_config = EngineSetting(settings.service.engine)
-        stated = StatedSetting(of_config, f'service.engine = "{of_config}"')
+        given = GivenEngine(of_config, f'service.engine = "{of_config}"')
         if self.engine is not None:
-            stated = StatedSetting(self.engine, f"--engine {self.engine}")
+            given = GivenEngine(self.engine, f"--engine {self.engine}")
         elif self.master is not None:
-            stated = StatedSetting(EngineSetting.AUTO, "--master")
+            given = GivenEngine(EngineSetting.AUTO, "--master")
         rule = rule_of_commands(
-            stated,
+            given,
             master=configured.where if self.master is None else printable_url(self.master),
             is_named=self.master is not None or configured.is_named,
             memory_bytes=memory_bytes,

@@ -28,7 +28,7 @@ WRITERS_PANEL = "The table's other writers"
 
 
 @dataclass(frozen=True, slots=True)
-class StatedLocks:
+class LockArguments:
     """What a command line says about the table's other writers: a group of options."""
 
     writers: Annotated[

@@ -34,7 +34,7 @@ class NewTimestampType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StatedPaths:
+class PathArguments:
     """How partitions are named: a group of options."""
 
     hive_style: Annotated[
@@ -96,7 +96,7 @@ class StatedPaths:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedIndexes:
+class IndexArguments:
     """What finds keys and files: a group of options."""
 
     index: Annotated[

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedPlan:
+class PlanArguments:
     """What a command line says about the plan: a group of options."""
 
     kind: Annotated[

@@ -15,7 +15,7 @@ from rich.console import Console
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_duration
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_pairs
 from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
@@ -68,7 +68,7 @@ def archive(
             help=f"A setting of Hudi's archiver: {', '.join(ARCHIVE_SETTINGS)}. The options above win. Repeatable.",
         ),
     ] = None,
-    stated: StatedLocks,
+    arguments: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Move the oldest commits, cleans and rollbacks from the active timeline into the archive, as Hudi's writers do.
@@ -86,7 +86,7 @@ def archive(
         commits_cleaned=cleaned,
         delta_commits=delta_commits,
     )
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = arguments.over(opened, dry_run=dry_run)
     if dry_run:
         plan = preview_archive(
             opened.storage,

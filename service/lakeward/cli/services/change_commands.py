@@ -19,8 +19,8 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.engine.task.entry import check_order_at
@@ -38,9 +38,9 @@ _SHOWN = 20
 """So many file groups or files are named for people; JSON has all."""
 
 
-def _check_stopped(stated: StatedLocks, opened: ConfiguredTable, *, what: str) -> None:
+def _check_stopped(given: LockArguments, opened: ConfiguredTable, *, what: str) -> None:
     """Raises `UsageError` unless the operator said that no writer is at work."""
-    if not stated.says_stopped(opened):
+    if not given.says_stopped(opened):
         raise UsageError(
             f"The {what} of a table is not changed beside writers.",
             why=f"A writer uses the {what} that the table had when it began, and no lock prevents that.",
@@ -93,7 +93,7 @@ def upgrade(
     *,
     opened: ZonedTable,
     to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The table version to go to: 10, from 9.")],
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Give a table of version 9 the version 10, in which new logs are files of the base files' format.
@@ -102,14 +102,14 @@ def upgrade(
     that know no version 10 refuse the table, every released Hudi among them; `lakeward table downgrade` goes back. All
     writers must be stopped. Where the command was interrupted, give it again.
     """
-    return _change_version(opened, stated, to, StatedEngine(), is_upgrade=True, drop_changes=False, dry_run=dry_run)
+    return _change_version(opened, given, to, EngineArguments(), is_upgrade=True, drop_changes=False, dry_run=dry_run)
 
 
 def downgrade(
     *,
     opened: ZonedTable,
     to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The table version to go to: 9, from 10.")],
-    stated: StatedLocks,
+    given: LockArguments,
     drop_changes: Annotated[
         bool,
         typer.Option(
@@ -119,7 +119,7 @@ def downgrade(
         ),
     ] = False,
     dry_run: DryRunOption = False,
-    engine: StatedEngine,
+    engine: EngineArguments,
 ) -> Result:
     """Give a table of version 10 the version 9, so that released Hudi reads it and writes on.
 
@@ -132,22 +132,22 @@ def downgrade(
     other file has, are deleted with --drop-changes only. All writers must be stopped. Where the command was
     interrupted, give it again: the version changes last.
     """
-    return _change_version(opened, stated, to, engine, is_upgrade=False, drop_changes=drop_changes, dry_run=dry_run)
+    return _change_version(opened, given, to, engine, is_upgrade=False, drop_changes=drop_changes, dry_run=dry_run)
 
 
 def _change_version(
     opened: ConfiguredTable,
-    stated: StatedLocks,
+    given: LockArguments,
     to: int,
-    engine: StatedEngine,
+    engine: EngineArguments,
     *,
     is_upgrade: bool,
     drop_changes: bool,
     dry_run: bool,
 ) -> Result:
     if not dry_run:
-        _check_stopped(stated, opened, what="version")
-    locks = stated.over(opened, dry_run=dry_run)
+        _check_stopped(given, opened, what="version")
+    locks = given.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         if dry_run:
             change = preview_version_change(serviced, to, is_upgrade=is_upgrade, drop_changes=drop_changes)
@@ -176,9 +176,9 @@ def convert(
     *,
     opened: ZonedTable,
     layout: Annotated[TargetLayout, typer.Option(help="How its file groups are to be merged from then on.")],
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
-    engine: StatedEngine,
+    engine: EngineArguments,
 ) -> Result:
     """Give a table of version 10 another layout.
 
@@ -189,8 +189,8 @@ def convert(
     command was interrupted, give it again: the layout changes last.
     """
     if not dry_run:
-        _check_stopped(stated, opened, what="layout")
-    locks = stated.over(opened, dry_run=dry_run)
+        _check_stopped(given, opened, what="layout")
+    locks = given.over(opened, dry_run=dry_run)
     target = Layout(layout.value)
     with (
         serviced_table(opened, locks) as serviced,

@@ -16,7 +16,7 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import parse_duration, parse_size, write_duration
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.plan_options import check_partitions
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedClean:
+class CleanArguments:
     """What a command line says about it: a group of options."""
 
     policy: Annotated[
@@ -110,7 +110,7 @@ class StatedClean:
 def clean(
     *,
     opened: ZonedTable,
-    kept: StatedClean,
+    kept: CleanArguments,
     partition: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Only partitions of this path; * and ? match. Repeatable.")
     ] = None,
@@ -129,7 +129,7 @@ def clean(
             help="Size limit of the quarantine; beyond it the oldest files are deleted first. Default: no limit.",
         ),
     ] = None,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.
@@ -138,7 +138,7 @@ def clean(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     configured = opened.table.section(CleanSettings)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, configured.keep_deleted)
     bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, configured.quarantine_max)

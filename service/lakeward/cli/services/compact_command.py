@@ -19,10 +19,10 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LakewardError, VerificationFailed
 from lakeward.base.quantities import format_duration, format_instant, format_size, parse_duration, parse_memory
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.options.bloom_filter import StatedBloomFilter, bounded_filters
-from lakeward.cli.options.engine import StatedEngine
-from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.plan_options import StatedPlan
+from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
+from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_command import decision_as_json, preview_result
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 def compact(
     *,
     opened: ZonedTable,
-    stated: StatedLocks,
+    given: LockArguments,
     wait: Annotated[
         str,
         typer.Option(
             metavar="DURATION", help="How long to wait for another process that carries out a pending compaction."
         ),
     ] = "150s",
-    plan: StatedPlan,
+    plan: PlanArguments,
     no_metadata_services: Annotated[
         bool,
         typer.Option(
@@ -88,8 +88,8 @@ def compact(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Peak memory of one operation, from 300MiB; default 512MiB.")
     ] = None,
-    stated_filter: StatedBloomFilter,
-    engine: StatedEngine,
+    given_filter: BloomFilterArguments,
+    engine: EngineArguments,
     accept_damaged_logs: Annotated[
         bool,
         typer.Option(
@@ -105,7 +105,7 @@ def compact(
     what the configuration says under locks.
     """
     configured, clock = opened.table, SystemClock()
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks)
     yielding = options.yielding
     yield_seconds = parse_option(parse_duration, "--yield-to-writers", yield_to_writers, yielding.seconds)
@@ -116,7 +116,7 @@ def compact(
         codec=options.codec if codec is None else codec.value,
         verify=options.verify if verify is None else verify,
         memory_bytes=parse_option(parse_memory, "--memory", memory, options.memory_bytes),
-        bloom_bytes_max=stated_filter.over(options.bloom_bytes_max),
+        bloom_bytes_max=given_filter.over(options.bloom_bytes_max),
         accept_damaged_logs=accept_damaged_logs,
     )
     parked = ParkedGroups(opened, clock, say=partial(typer.echo, err=True))
@@ -247,8 +247,8 @@ def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
     for decision in left:
         counts[decision.reason] = counts.get(decision.reason, 0) + 1
     if counts:
-        told = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
-        console.print(f"Excluded: {_count(len(left), 'file group')} ({told}).", highlight=False)
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+        console.print(f"Excluded: {_count(len(left), 'file group')} ({reasons}).", highlight=False)
 
 
 def _count(number: int, noun: str) -> str:

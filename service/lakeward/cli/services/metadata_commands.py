@@ -15,7 +15,7 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, interruptible, judge_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def compact(
     *,
     opened: ZonedTable,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Read every new file back; default --verify.")
@@ -51,7 +51,7 @@ def compact(
     logs, and Hudi archives nothing of the table's timeline. What a compaction replaced, `lakeward metadata clean`
     deletes once no reader can need it.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks)
     if verify is not None:
         options = replace(options, verify=verify)
@@ -61,7 +61,7 @@ def compact(
 def clean(
     *,
     opened: ZonedTable,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Delete the files of the metadata table that its compactions replaced and no reader can need any more.
@@ -69,7 +69,7 @@ def clean(
     By Hudi's own rule: what a reader that began up to 20 commits ago reads stays, and so does what a savepoint or a
     pending instant of the table could go back to. A clean that was interrupted is ended first.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks)
     return _service(opened, options, MetadataService.CLEAN, dry_run=dry_run)
 
@@ -77,14 +77,14 @@ def clean(
 def disable(
     *,
     opened: OpenedTable,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Remove the whole metadata table: readers list the storage. The next Hudi writer with it on rebuilds it.
 
     `lakeward metadata drop` removes one partition of it.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     return remove_partition(opened, None, locks, dry_run=dry_run)
 
 
@@ -95,12 +95,12 @@ def drop(
         str,
         typer.Argument(metavar="PARTITION", help="A partition of the metadata table, for example column_stats."),
     ],
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Remove one partition of the metadata table, for example because it is wrong. Lakeward builds none: the next Hudi
     writer whose options keep it rebuilds it."""
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     return remove_partition(opened, partition, locks, dry_run=dry_run)
 
 
@@ -111,7 +111,7 @@ def abort_indexing(
         str | None,
         typer.Argument(metavar="[INSTANT]", help="Instant of the indexing; without it the oldest pending one."),
     ] = None,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """End an indexing that was begun and whose process is gone: delete what it was building, and its plan.
@@ -119,7 +119,7 @@ def abort_indexing(
     Hudi does not resume an indexing, and until it is removed the table refuses writes. An index that is built already
     stays. It counts as gone with --writers stopped, or once nothing of it has changed for rollback.silent_after.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     judge = judge_of(opened, locks)
     zone = opened.table.timezone
     if dry_run:
@@ -230,11 +230,11 @@ def _work_lines(work: MetadataWork) -> list[str]:
 def remove_partition(opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool) -> Result:
     """Remove it, or with None the metadata table as a whole, and say what went."""
     clock, processes = SystemClock(), Processes()
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def on_wait(what: str, seconds: float) -> None:
-        if what not in told:
-            told.add(what)
+        if what not in shown:
+            shown.add(what)
             typer.echo(f"Waiting: {what}.", err=True)
 
     where = (opened.storage, opened.base_path, partition)
@@ -263,7 +263,7 @@ def removal_lines(removal: Removal, *, dry_run: bool) -> list[str]:
         what = "it" if removal.partition is None else removal.partition
         lines.append(
             f"The next Hudi writer whose options keep {what} rebuilds it."
-            if removal.is_built_anew
+            if removal.is_rebuilt
             else f"No release of Hudi writes tables of version 10, so nothing rebuilds {what} before the downgrade "
             "(`lakeward table downgrade`). The table works without."
         )

@@ -25,7 +25,7 @@ from lakeward.base.quantities import (
     parse_size,
 )
 from lakeward.cli.configured_table import OpenedTable, ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
@@ -71,11 +71,11 @@ def purge(
             "--max", metavar="SIZE", help="Size limit of the quarantine afterwards; the oldest files are deleted first."
         ),
     ] = None,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Delete for good the files of the quarantine that are due. They cannot be brought back then."""
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     age_seconds_max = parse_option(parse_duration, "--older-than", older_than, None)
     bytes_max = parse_option(parse_size, "--max", max_size, None)
     if dry_run:
@@ -102,7 +102,7 @@ def restore(
         str,
         typer.Argument(metavar="RUN", help="What `quarantine list` shows: the instant of a clean, or orphans-..."),
     ],
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Put everything back that one clean or one search for orphan files set aside.
@@ -110,7 +110,7 @@ def restore(
     A clean is undone: its files are listed again, and the table can be read as of before it again. The metadata table
     is compacted behind that. Change the clean policy before the next clean, which would take the same files.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         restored = restore_run(serviced, run, is_preview=dry_run)
     return Rendered(document=restored_as_json(restored), render=partial(render_restored, restored))
@@ -131,7 +131,7 @@ def orphans(
         str | None,
         typer.Option(metavar="DURATION", help="How long the quarantine keeps what is set aside; default 7d."),
     ] = None,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Find orphan files, data files of failed attempts that no instant owns; set them aside once two searches agree.
@@ -140,7 +140,7 @@ def orphans(
     that no reader sees, with the proof that it may go or with what keeps it. `lakeward quarantine restore` puts back
     what was set aside.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     seconds = parse_option(parse_duration, "--age", age, AGE_SECONDS)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, _KEEP_SECONDS)
     with serviced_table(opened, locks) as serviced:

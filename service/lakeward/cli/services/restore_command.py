@@ -16,7 +16,7 @@ import typer
 from lakeward.base.errors import Cancelled, UsageError
 from lakeward.base.quantities import format_instant, format_size
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.services.together.restore.run.restore import Restored, preview_restore
@@ -33,7 +33,7 @@ def restore(
         str,
         typer.Option("--to", metavar="COMMIT", help="The instant of the commit to go back to, or of its savepoint."),
     ],
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Take the table back to a commit. Whatever completed after it is deleted for good, rows included.
@@ -43,14 +43,14 @@ def restore(
     to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
     clean.keep_deleted), it is undone first.
     """
-    if not dry_run and not stated.says_stopped(opened):
+    if not dry_run and not given.says_stopped(opened):
         raise UsageError(
             "A restore is refused beside writers.",
             why="A writer that builds on a commit that is removed would lose rows or write wrong ones, and no lock "
             "prevents that.",
             remedy="Stop all writers and table services, and say so: --writers stopped.",
         )
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         if dry_run:
             planned = preview_restore(serviced, to)

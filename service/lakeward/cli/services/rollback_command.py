@@ -16,7 +16,7 @@ import typer
 from lakeward.base.errors import Cancelled
 from lakeward.base.quantities import format_time
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.protocol.pending.rollback import RollbackDecision, Step
@@ -42,14 +42,14 @@ def rollback(
             metavar="[INSTANT]", help="Instant of the failed write; without it all failed writes, the newest first."
         ),
     ] = None,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Roll back writes whose writer died: delete their files, their part of the metadata table, and their instants.
 
     Writes whose writer is still running and completed writes are never touched.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         if instant is None:
             found = find_decisions(serviced)

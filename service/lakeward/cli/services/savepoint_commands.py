@@ -17,7 +17,7 @@ from rich.text import Text
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_duration, format_size, format_time
 from lakeward.cli.configured_table import OpenedTable, ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Column, Rendered, new_table
@@ -34,7 +34,7 @@ def create(
     ] = None,
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Comment; shown by `list`.")] = "",
     user: Annotated[str | None, typer.Option(metavar="NAME", help="User; by default the user of this process.")] = None,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
     """Keep all files as of a commit, until the savepoint is deleted.
@@ -42,7 +42,7 @@ def create(
     No cleaner deletes them and Hudi archives no commit from it on, so the table's storage and timeline grow for as long
     as there is a savepoint. `lakeward restore` takes the table back to it.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
 
     with serviced_table(opened, locks) as serviced:
         if dry_run:
@@ -67,10 +67,10 @@ def delete(
     *,
     opened: ZonedTable,
     instant: Annotated[str, typer.Argument(metavar="INSTANT", help="Instant of the savepoint's commit.")],
-    stated: StatedLocks,
+    given: LockArguments,
 ) -> Result:
     """Delete a savepoint. The next clean may delete its files, and the table can no longer be restored to it."""
-    locks = stated.over(opened, dry_run=False)
+    locks = given.over(opened, dry_run=False)
 
     with serviced_table(opened, locks) as serviced:
         deleted = delete_savepoint(serviced, instant)

@@ -23,8 +23,8 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Cancelled, LakewardError, Refused
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.options.engine import CommandEngines, StatedEngine
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.engine import CommandEngines, EngineArguments
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_command import engines_as_json, plan_as_json, render_engines, render_plan
 from lakeward.cli.result import DryRunOption, Result, Show
@@ -33,7 +33,7 @@ from lakeward.cli.services import archive_command, clean_view, rollback_command
 from lakeward.cli.services.compact_command import compaction_error, render_report, report_as_json
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
-from lakeward.config.permitted_services import standing_of
+from lakeward.config.permitted_services import permitted_services_of
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.pending.rollback import Step
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
 def service(
     *,
     opened: ZonedTable,
-    stated: StatedLocks,
+    given: LockArguments,
     dry_run: DryRunOption = False,
-    engine: StatedEngine,
+    engine: EngineArguments,
     show: Show,
 ) -> Result:
     """Recover a table, roll failed writes back, compact it, clean and archive it: all there is to do, in this order.
@@ -72,7 +72,7 @@ def service(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     parked = ParkedGroups(opened, SystemClock(), say=partial(typer.echo, err=True))
     done: dict[str, Result] = {}
     with engine.over(opened.settings, memory_bytes=opened.table.memory) as engines:
@@ -158,9 +158,9 @@ class _Compaction:
         self._serviced = serviced
         self._rule = engines.rule
         snapshot = opened.snapshot()
-        standing = standing_of(opened.table, snapshot, beside_writers=not serviced.options.writers_stopped)
-        self._no_work = standing.no_work
-        self._is_stopped = JobKind.COMPACTION in standing.stopped
+        permitted = permitted_services_of(opened.table, snapshot, beside_writers=not serviced.options.writers_stopped)
+        self._no_work = permitted.no_work
+        self._is_stopped = JobKind.COMPACTION in permitted.stopped
         settings = opened.table
         chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
         self._compactor = Compactor(

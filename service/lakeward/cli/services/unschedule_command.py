@@ -15,7 +15,7 @@ import typer
 
 from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.protocol.pending.pending_work import PendingWork, pending_work
@@ -35,7 +35,7 @@ def unschedule(
             metavar="[INSTANT]", help="Instant of the plan; optional if Lakeward has only one pending plan."
         ),
     ] = None,
-    stated: StatedLocks,
+    given: LockArguments,
     foreign: Annotated[
         bool,
         typer.Option(
@@ -56,10 +56,10 @@ def unschedule(
             why="What another engine planned is removed only by name.",
             remedy="`lakeward inspect` shows what is pending.",
         )
-    locks = stated.over(opened, dry_run=dry_run)
+    locks = given.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         pending = pending_work(serviced.snapshot(only=(), service=TableService.UNSCHEDULING))
-        if instant is None and not any(work.is_ours for work in pending):
+        if instant is None and not any(work.is_own for work in pending):
             return _nothing_result(pending)
         chosen = instant or _only(pending, opened.base_path)
         act = preview_unscheduling if dry_run else unschedule_plan
@@ -83,14 +83,14 @@ def unschedule(
 
 
 def _only(pending: Sequence[PendingWork], table: str) -> str:
-    ours = [work.instant for work in pending if work.is_ours]
-    if len(ours) > 1:
+    own = [work.instant for work in pending if work.is_own]
+    if len(own) > 1:
         raise UsageError(
-            f"Several plans of Lakeward are pending: {', '.join(ours)}.",
+            f"Several plans of Lakeward are pending: {', '.join(own)}.",
             why="Only one can be unscheduled at a time.",
-            remedy=f"Name one: lakeward unschedule {table} {ours[0]}.",
+            remedy=f"Name one: lakeward unschedule {table} {own[0]}.",
         )
-    return ours[0]
+    return own[0]
 
 
 def _nothing_result(pending: Sequence[PendingWork]) -> Result:

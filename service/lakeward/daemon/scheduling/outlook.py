@@ -54,7 +54,7 @@ class Outlook:
 
 _OVERDUE_INTERVALS = 2
 
-_NOT_OURS = frozenset({TableState.DISABLED, TableState.WAITING})
+_NOT_SERVICED_HERE = frozenset({TableState.DISABLED, TableState.WAITING})
 
 
 def outlook_of(
@@ -100,7 +100,7 @@ def _state(
     table: TrackedTable, now: float, holds: tuple[Hold, ...], obstacle: str | None, waits_for_plan: bool
 ) -> tuple[TableState, str]:
     running = table.running
-    if holds and holds[0].state in _NOT_OURS:
+    if holds and holds[0].state in _NOT_SERVICED_HERE:
         return holds[0].state, holds[0].reason + (f" {_about(running)}" if running else "")
     held = " And: ".join(hold.reason for hold in holds)
     if running is not None:
@@ -159,7 +159,7 @@ def _why_queued(table: TrackedTable, now: float, wanted: JobKind, obstacle: str 
 def _next_action(
     table: TrackedTable, now: float, state: TableState, holds: tuple[Hold, ...]
 ) -> tuple[str, float | None]:
-    if state in _NOT_OURS:
+    if state in _NOT_SERVICED_HERE:
         return "none", None
     if table.running is not None:
         return f"end of {table.running.service}", None

@@ -177,7 +177,7 @@ def fail_scan(
     return records
 
 
-def tell_refused(table: TrackedTable, demand: Demand | None) -> list[Record]:
+def report_refused(table: TrackedTable, demand: Demand | None) -> list[Record]:
     """Services that this plan found refused, and the one before did not, or for another reason."""
     found = {} if demand is None else demand.refused
     new = {service: text for service, text in found.items() if table.refused.get(service) != text}

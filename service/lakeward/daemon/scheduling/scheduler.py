@@ -81,8 +81,8 @@ from lakeward.daemon.scheduling.retry import (
     expire,
     fail_scan,
     reconsider_refusals,
+    report_refused,
     settle,
-    tell_refused,
     yield_for_a_while,
 )
 from lakeward.daemon.scheduling.schedule import Limits, Schedule
@@ -308,7 +308,7 @@ class Scheduler:
         if scan.is_stale:
             table.plan_wanted, table.poll_at = True, self._now
         else:
-            self._out += tell_refused(table, event.demand)
+            self._out += report_refused(table, event.demand)
             table.keep_demand(event.demand, self._now)
         self._touch(event.table)
 

@@ -40,7 +40,7 @@ class AccessRules:
         """Why the request is not answered; None when it is."""
         if path in OPEN_PATHS:
             return None
-        if self.hosts is not None and not _is_ours(headers.get("host"), self.hosts):
+        if self.hosts is not None and not _is_own(headers.get("host"), self.hosts):
             return Denial.OTHER_HOST
         if self.token is not None and not _is_token(headers.get("authorization", ""), self.token):
             return Denial.NO_TOKEN
@@ -53,7 +53,7 @@ def access_to(listen: str, *, hosts: tuple[str, ...], token: str | None) -> Acce
     return AccessRules(frozenset({"localhost", host, *(name.lower() for name in hosts)}), token)
 
 
-def _is_ours(header: str | None, hosts: frozenset[str]) -> bool:
+def _is_own(header: str | None, hosts: frozenset[str]) -> bool:
     if header is None:  # only what speaks HTTP/1.0 leaves it out, and that is no browser
         return True
     host = host_of(header)

@@ -106,19 +106,19 @@ class EngineRule:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedSetting:
+class GivenEngine:
     setting: EngineSetting
     said_by: str
     """The option or the key that says it."""
 
 
-def rule_of_commands(stated: StatedSetting, *, master: str, is_named: bool, memory_bytes: int) -> EngineRule:
+def rule_of_commands(given: GivenEngine, *, master: str, is_named: bool, memory_bytes: int) -> EngineRule:
     """The rule of a command.
 
     Args:
         is_named: the master was named, and is not the default.
     """
-    setting, said_by = _in_force(stated, is_named=is_named)
+    setting, said_by = _in_force(given, is_named=is_named)
     bound = COMMANDS_SPARK_BYTES
     return EngineRule(setting, said_by, IN_PROCESS_BELOW_BYTES, bound, bound, master, memory_bytes)
 
@@ -137,7 +137,7 @@ def rule_of_daemon(
     Args:
         why_no_spark: why a session cannot be started here; None where it probably can.
     """
-    setting, said_by = _in_force(StatedSetting(setting, f'service.engine = "{setting}"'), is_named=is_named)
+    setting, said_by = _in_force(GivenEngine(setting, f'service.engine = "{setting}"'), is_named=is_named)
     if setting is EngineSetting.AUTO and why_no_spark is not None:
         setting, said_by = EngineSetting.LOCAL, f"since Spark cannot start: {why_no_spark.rstrip('.')}"
     return EngineRule(
@@ -152,9 +152,9 @@ def rule_of_daemon(
     )
 
 
-def _in_force(stated: StatedSetting, *, is_named: bool) -> tuple[EngineSetting, str]:
-    if stated.setting is not EngineSetting.AUTO:
-        return stated.setting, f"by {stated.said_by}"
+def _in_force(given: GivenEngine, *, is_named: bool) -> tuple[EngineSetting, str]:
+    if given.setting is not EngineSetting.AUTO:
+        return given.setting, f"by {given.said_by}"
     if is_named:
         return EngineSetting.SPARK, "by the master that is named"
     return EngineSetting.AUTO, ""

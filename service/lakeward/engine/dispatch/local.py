@@ -175,11 +175,11 @@ class Places:
         with self._changed:
             if job not in self._line:
                 self._line.append(job)
-            is_ours = self._changed.wait_for(lambda: self._line[0] is job and self._took(memory_bytes), seconds)
-            if is_ours:
+            is_own = self._changed.wait_for(lambda: self._line[0] is job and self._took(memory_bytes), seconds)
+            if is_own:
                 self._line.popleft()
                 self._changed.notify_all()
-            return is_ours
+            return is_own
 
     def leave(self, job: object) -> None:
         with self._changed:
@@ -227,14 +227,14 @@ class _Job:
         """Start workers while there is work for one more and a place; wait for a place where there is no worker."""
         while self._left and self._has_place():
             try:
-                ours, theirs = _CONTEXT.Pipe()
-                process = _CONTEXT.Process(target=_work, args=(theirs, self._task), name="lakeward-task", daemon=True)
+                own, other = _CONTEXT.Pipe()
+                process = _CONTEXT.Process(target=_work, args=(other, self._task), name="lakeward-task", daemon=True)
                 process.start()
             except BaseException:
                 self._release()
                 raise
-            theirs.close()
-            worker = self._workers[ours] = _Worker(process, ours)
+            other.close()
+            worker = self._workers[own] = _Worker(process, own)
             self._give(worker)
 
     def _has_place(self) -> bool:

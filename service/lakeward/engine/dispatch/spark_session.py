@@ -59,15 +59,15 @@ T = TypeVar("T")
 class LocalSession:
     """A driver in a JVM of this process's own; its executors are wherever `master` says."""
 
-    def __init__(self, context: SparkContext, *, is_ours: bool, has_own_java: bool = False) -> None:
+    def __init__(self, context: SparkContext, *, is_own: bool, has_own_java: bool = False) -> None:
         """
         Args:
-            is_ours: it was started here, and no other code of this process uses it.
+            is_own: it was started here, and no other code of this process uses it.
             has_own_java: so was its JVM.
         """
         self._context = context
         self._settings = dict(context.getConf().getAll())
-        self._is_ours = is_ours
+        self._is_own = is_own
         self._has_own_java = has_own_java
         self._folders = _folders_of(context) if has_own_java else ()
         if has_own_java:
@@ -89,7 +89,7 @@ class LocalSession:
             heap: of a local driver for which the operator said none; None: Spark's default.
         """
         if SparkContext._active_spark_context is not None:
-            return cls(SparkContext.getOrCreate(), is_ours=False)
+            return cls(SparkContext.getOrCreate(), is_own=False)
         has_java = SparkContext._gateway is not None
         configured = SparkConf().setMaster(memory.local_master(master)).setAppName("lakeward")
         if master.startswith("local"):
@@ -106,7 +106,7 @@ class LocalSession:
             SparkContext._ensure_initialized(conf=configured)
             whole = SparkConf().setAll(configured.getAll())
             whole.setAll(list(memory.derived(whole.get).items()))
-            return cls(SparkContext.getOrCreate(whole), is_ours=True, has_own_java=not has_java)
+            return cls(SparkContext.getOrCreate(whole), is_own=True, has_own_java=not has_java)
         except (PySparkException, Py4JError) as error:
             if not has_java and (gateway := SparkContext._gateway) is not None:
                 _end_java(gateway)
@@ -191,13 +191,13 @@ class LocalSession:
 
     def stop(self) -> None:
         """Stops the session, unless it is another process's. Its JVM ends with this process."""
-        if self._is_ours:
+        if self._is_own:
             self._context.stop()
 
     def end(self, *, within: float) -> None:
         """Stops the session, and ends its JVM where it was started for it: only so does its memory go back. A JVM that
         does not answer is killed."""
-        if not self._is_ours:
+        if not self._is_own:
             return
         with suppress(TimeoutError, Py4JError, OSError):
             answered(self._context.stop, within / 2)

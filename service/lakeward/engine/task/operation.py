@@ -128,14 +128,14 @@ def merge_slice(
     row_bytes_max = spec.slice.budget.row
     query = replace(REWRITE, carries_hashes=spec.verify, takes_sample=spec.verify, row_bytes_max=row_bytes_max)
     with open_change_log(storage, spec, task_attempt, writing=meter.writing) as changes:
-        told = [tell for tell in (watch, None if changes is None else changes.add) if tell is not None]
+        listeners = [call for call in (watch, None if changes is None else changes.add) if call is not None]
         with open_slice(
             meter.reading(storage),
             spec.slice,
             by_order=by_order,
             by_places=by_places,
             query=query,
-            on_changes=_to_all(told),
+            on_changes=_to_all(listeners),
             incoming=incoming,
         ) as merged:
             stats, ranges = _write(storage, spec, merged, digest, task_attempt, meter)
@@ -172,14 +172,14 @@ def merge_slice(
     )
 
 
-def _to_all(told: Sequence[Callable[[ChangedRows], object]]) -> Callable[[ChangedRows], object] | None:
+def _to_all(listeners: Sequence[Callable[[ChangedRows], object]]) -> Callable[[ChangedRows], object] | None:
     """None where nothing listens: then the merge need not know what it changes."""
 
-    def tell(changes: ChangedRows) -> None:
-        for each in told:
+    def call(changes: ChangedRows) -> None:
+        for each in listeners:
             each(changes)
 
-    return tell if told else None
+    return call if listeners else None
 
 
 def _write(

@@ -37,7 +37,7 @@ from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
 
-DUPLICATES_TOLD = 3
+DUPLICATES_REPORTED = 3
 _VERSION = (RECORD_KEY_FIELD, "_hoodie_commit_time", "_hoodie_commit_seqno")
 """The columns that tell versions of a record apart."""
 
@@ -117,7 +117,7 @@ def _check_keys(
     of_base = Counter(key for batch in _base_keys(storage, slice_input) for key in _keys_of(batch, hashes))
     twice = sorted(key for key, number in keys.items() if number > max(1, of_base[key]))
     if twice:
-        some = ", ".join(map(repr, twice[:DUPLICATES_TOLD]))
+        some = ", ".join(map(repr, twice[:DUPLICATES_REPORTED]))
         yield f"record keys come out more than once, {len(twice)} of them, such as {some}"
 
 

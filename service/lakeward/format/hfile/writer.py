@@ -28,8 +28,8 @@ from lakeward.format.hfile.info import (
     AVERAGE_VALUE_BYTES,
     KEY_VALUE_VERSION,
     LAST_KEY,
-    OURS,
     VERSION_MAX,
+    WRITER_KEYS,
     encode_file_info,
 )
 from lakeward.format.hfile.trailer import HFileTrailer, encode_trailer
@@ -130,7 +130,7 @@ class HFileWriter:
             info: beside what the format itself wants, such as `schema`.
             meta_blocks: by name.
         """
-        assert OURS.isdisjoint(info or {})
+        assert WRITER_KEYS.isdisjoint(info or {})
         self._flush()
         metas = []
         for name, payload in sorted((meta_blocks or {}).items()):

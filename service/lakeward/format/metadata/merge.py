@@ -76,7 +76,7 @@ def _merge_stats(older: _Stats, newer: _Stats, where: str) -> _Stats:
     if _has_values(older) and (older.value_type, older.wrapper) != (typed.value_type, typed.wrapper):
         raise Unsupported(
             f"The statistics of the column {newer.column!r} in {where} cannot be merged.",
-            why=f"Their values are of different types: {_told(older)} and {_told(newer)}.",
+            why=f"Their values are of different types: {_text(older)} and {_text(newer)}.",
             remedy="Have Hudi rebuild this partition of the metadata table.",
         )
     is_uuid = typed.value_type is not None and typed.value_type.kind is ValueKind.UUID
@@ -108,7 +108,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
 
-def _told(record: StatsRecord) -> str:
+def _text(record: StatsRecord) -> str:
     if record.value_type is not None:
         return record.value_type.kind.name
     return "none" if record.wrapper is None else record.wrapper.name

@@ -132,25 +132,25 @@ def holds(record: PartitionStatsRecord, other: PartitionStatsRecord) -> bool:
     return not goes_beyond and ((record.null_count or 0) > 0 or not other.null_count)
 
 
-def can_be_joined(standing: PartitionStatsRecord, other: PartitionStatsRecord) -> bool:
+def can_be_joined(existing: PartitionStatsRecord, other: PartitionStatsRecord) -> bool:
     """Whether readers find the range over both by themselves (`format/metadata/merge.py`)."""
-    is_of_one_type = (standing.value_type, standing.wrapper) == (other.value_type, other.wrapper)
-    return is_of_one_type or None in (standing.min_value, other.min_value)
+    is_of_one_type = (existing.value_type, existing.wrapper) == (other.value_type, other.wrapper)
+    return is_of_one_type or None in (existing.min_value, other.min_value)
 
 
 def over_both(
-    standing: PartitionStatsRecord, made: PartitionStatsRecord, avro_type: Any, version: StatsVersion
+    existing: PartitionStatsRecord, made: PartitionStatsRecord, avro_type: Any, version: StatsVersion
 ) -> PartitionStatsRecord | None:
     """A record of the column as it is now, in place of both; None where the older type does not become the newer."""
     assert made.column is not None, "we made it, with a column"
-    both = [standing, made] if standing.min_value is not None else [made]
+    both = [existing, made] if existing.min_value is not None else [made]
     joined = _joined(made.file_name or "", made.column, both, avro_type, version)
-    if joined is None or standing.min_value is not None:
+    if joined is None or existing.min_value is not None:
         return joined
     return replace(
         joined,
-        value_count=(joined.value_count or 0) + (standing.value_count or 0),
-        null_count=(joined.null_count or 0) + (standing.null_count or 0),
+        value_count=(joined.value_count or 0) + (existing.value_count or 0),
+        null_count=(joined.null_count or 0) + (existing.null_count or 0),
     )
 
 

@@ -39,7 +39,7 @@ from lakeward.format.parquet.row_groups import row_groups
 from lakeward.index.base_files import BaseFiles, KeyFile
 from lakeward.index.bloom.cached_keys import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange, filter_of
-from lakeward.index.bloom.filter_cache import FilterCache, tell_broken, usable_cache
+from lakeward.index.bloom.filter_cache import FilterCache, report_broken, usable_cache
 from lakeward.index.bloom.key_spans import KeySpans
 from lakeward.index.location import KEY_COLUMN, RECORD_KEY
 from lakeward.storage.storage import Storage, join
@@ -87,7 +87,7 @@ class MetadataFilters:
                 storage, snapshot.base_path, config, snapshot.timeline, clock=clock, partitions=there
             )
         except (BrokenFile, Unsupported) as error:
-            tell_broken(error)
+            report_broken(error)
             return None
         return cls(table)
 
@@ -108,7 +108,7 @@ class MetadataFilters:
         try:
             return MetadataReader(storage, self.table).lookup(partition, keys)
         except (BrokenFile, Unsupported) as error:
-            tell_broken(error)
+            report_broken(error)
         except NotFound:
             pass  # compacted and cleaned meanwhile
         return {}
@@ -283,7 +283,7 @@ class _Wanted:
         try:
             self.keys = cached.read(storage).possible(self.keys)
         except BrokenFile as error:
-            tell_broken(error)
+            report_broken(error)
             return True
         except NotFound:
             return True  # the cache was made again or dropped meanwhile

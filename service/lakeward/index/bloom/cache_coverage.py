@@ -26,7 +26,7 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.bloom.cache_file import entry_names
 from lakeward.index.bloom.cache_manifest import CacheManifest, cache_folder, find_cache
 from lakeward.index.bloom.data_files import DataFile, data_files
-from lakeward.index.key_changes.table_commits import Staleness, check_tells_commits, seconds_since
+from lakeward.index.key_changes.table_commits import Staleness, check_commits_are_known, seconds_since
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -59,7 +59,7 @@ def find_coverage(
     manifest = find_cache(storage, folder)
     if manifest is None or not manifest.is_built:
         return None
-    check_tells_commits(snapshot)
+    check_commits_are_known(snapshot)
     files = data_files(snapshot, with_logs=manifest.with_logs)
     paths, sizes = [file.path for file in files], [file.size for file in files]
     names = entry_names(pa.array(paths, pa.string()), pa.array(sizes, pa.int64()))

@@ -95,12 +95,12 @@ def usable_cache(storage: Storage, base_path: str) -> FilterCache | None:
             return None
         cache = FilterCache.of(storage, cache_folder(base_path))
     except (BrokenFile, Unsupported) as error:
-        tell_broken(error)
+        report_broken(error)
         return None
     for broken in cache.broken.values() if cache is not None else ():
-        tell_broken(broken)
+        report_broken(broken)
     return cache
 
 
-def tell_broken(error: LakewardError) -> None:
+def report_broken(error: LakewardError) -> None:
     _log.warning("Footers are read instead: %s %s %s", error.what, error.why, error.remedy)

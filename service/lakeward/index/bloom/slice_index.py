@@ -28,7 +28,7 @@ from lakeward.index.base_files import KeyFile
 from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart, spans_of
 from lakeward.index.bloom.cached_keys import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys
-from lakeward.index.bloom.filter_cache import tell_broken
+from lakeward.index.bloom.filter_cache import report_broken
 from lakeward.index.location import LOCATIONS
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
@@ -144,7 +144,7 @@ def _read(storage: Storage, cached: CachedKeys) -> FileKeys | None:
     try:
         return cached.read(storage)
     except BrokenFile as error:
-        tell_broken(error)
+        report_broken(error)
     except NotFound:
         pass  # the cache was made again or dropped meanwhile
     return None

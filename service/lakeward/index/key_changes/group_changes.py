@@ -71,12 +71,12 @@ class KeysOfLogs:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAnew:
+class ReadAgain:
     group: GroupId
     after: FileSlice
 
 
-GroupChange = Compared | KeysOfLogs | ReadAnew
+GroupChange = Compared | KeysOfLogs | ReadAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class CommitChanges:
     changes: tuple[GroupChange, ...]
 
     @property
-    def anew(self) -> frozenset[GroupId]:
-        return frozenset(each.group for each in self.changes if isinstance(each, ReadAnew))
+    def read_again(self) -> frozenset[GroupId]:
+        return frozenset(each.group for each in self.changes if isinstance(each, ReadAgain))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +178,16 @@ def choose_changes(commits: Sequence[TableCommit], table: TableFiles, known: Col
     seen: set[GroupId] = set()
     last: dict[GroupId, int] = {}
     for number, choice in enumerate(chosen):
-        last.update({each.group: number for each in choice.changes if isinstance(each, ReadAnew)})
+        last.update({each.group: number for each in choice.changes if isinstance(each, ReadAgain)})
     for number, choice in enumerate(chosen):
         kept: list[GroupChange] = []
-        anew = {each.group for each in choice.changes if isinstance(each, ReadAnew)}
+        read_again = {each.group for each in choice.changes if isinstance(each, ReadAgain)}
         for each in choice.changes:
-            if each.group not in anew:
+            if each.group not in read_again:
                 kept.append(each)
-        again = (group for group in sorted(anew) if group not in seen or last[group] == number)
-        kept += [ReadAnew(group, table.newest[group]) for group in again]
-        seen |= anew
+        again = (group for group in sorted(read_again) if group not in seen or last[group] == number)
+        kept += [ReadAgain(group, table.newest[group]) for group in again]
+        seen |= read_again
         choice.changes = kept
     return [CommitChanges(choice.commit, tuple(choice.changes)) for choice in chosen]
 
@@ -195,7 +195,7 @@ def choose_changes(commits: Sequence[TableCommit], table: TableFiles, known: Col
 def _changes(commit: TableCommit, table: TableFiles, known: Collection[str]) -> Iterator[GroupChange]:
     if commit.undone is not None:
         for group in sorted(_undone_groups(commit, table, known)):
-            yield ReadAnew(group, table.newest[group])
+            yield ReadAgain(group, table.newest[group])
         return
     by_group: dict[GroupId, list[FileOfCommit]] = {}
     for file in commit.files:
@@ -238,13 +238,13 @@ def _written(
     paths, newest = table.paths(group), table.newest[group]
     as_of = table.as_of(group, commit)
     if logs := tuple(file.path for file in files if file.is_log):
-        yield KeysOfLogs(group, logs, as_of or newest) if paths.issuperset(logs) else ReadAnew(group, newest)
+        yield KeysOfLogs(group, logs, as_of or newest) if paths.issuperset(logs) else ReadAgain(group, newest)
     for file in files:
         if file.is_log:
             continue
         before = ((), ()) if file.onto is None else _before(commit, group, file, table)
         if before is None:
-            yield ReadAnew(group, newest)
+            yield ReadAgain(group, newest)
             continue
         yield Compared(group, as_of or _alone(file, group, table) or newest, *before)
 
@@ -281,9 +281,9 @@ def _compacted(
         if paths.issuperset(logs):
             yield KeysOfLogs(group, logs, as_of or newest, only_with_deletes=True)
         else:
-            yield ReadAnew(group, newest)
+            yield ReadAgain(group, newest)
     if any(not file.is_log for file in files):
         if as_of is None:
-            yield ReadAnew(group, newest)
+            yield ReadAgain(group, newest)
         elif as_of.log_files:
             yield KeysOfLogs(group, tuple(log.path for log in as_of.log_files), as_of)

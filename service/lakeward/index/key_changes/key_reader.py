@@ -73,8 +73,8 @@ class KeyReader:
                     # A base file says that it is sorted, and is not: what was found so far may be wrong.
                     assert by_order, "without its order nothing is relied on"
                     continue
-                if located is not None and chosen.anew:
-                    _mark_located(located(chosen.anew), keys)
+                if located is not None and chosen.read_again:
+                    _mark_located(located(chosen.read_again), keys)
                 yield from keys.changes()
                 return
 

@@ -153,8 +153,8 @@ def _chosen(became: npt.NDArray[np.int8], begins: Ints) -> Ints:
     best = np.maximum.reduceat(became, begins)
     lengths = np.diff(np.append(begins, len(became)))
     has_gone = np.logical_or.reduceat(became == _GONE, begins)
-    tells = (best == _CAME) | (best == _GONE) | ((best == _STAYS) & has_gone)
-    is_best = (became == np.repeat(best, lengths)) & np.repeat(tells, lengths)
+    says = (best == _CAME) | (best == _GONE) | ((best == _STAYS) & has_gone)
+    is_best = (became == np.repeat(best, lengths)) & np.repeat(says, lengths)
     seen = np.cumsum(is_best)
     before = np.repeat(seen[begins] - is_best[begins], lengths)
     is_first = seen - before == 1

@@ -186,7 +186,7 @@ def newest_change(timeline: Timeline) -> TableCommit | None:
     return TableCommit(instant, completed, "")
 
 
-def check_tells_commits(snapshot: TableSnapshot) -> None:
+def check_commits_are_known(snapshot: TableSnapshot) -> None:
     """Raise `Refused` for a table whose commits do not say what each of them did to keys."""
     if snapshot.config.layout < 2:
         version = snapshot.config.version.number
@@ -202,7 +202,7 @@ def check_tells_commits(snapshot: TableSnapshot) -> None:
 def check_can_be_followed(snapshot: TableSnapshot) -> None:
     """Raise `Refused` for a table that an index of Lakeward cannot follow: its commits do not say what they did to
     keys, or its rows not what their keys are."""
-    check_tells_commits(snapshot)
+    check_commits_are_known(snapshot)
     if not snapshot.config.populate_meta_fields and not snapshot.config.made_key_fields:
         raise Refused(
             "An index cannot follow this table.",

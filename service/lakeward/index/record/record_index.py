@@ -160,8 +160,8 @@ class RecordIndex:
         """What the index said when all had completed that completed up to then, and nothing else. Raises `Refused`
         where it is not known any more, or not yet."""
         at, exact = comparable_time(completed), self.manifest.exact_at
-        told = [each for each in (self.indexed().through, *exact) if each is not None]
-        through = max(told, key=comparable_time, default=None)
+        times = [each for each in (self.indexed().through, *exact) if each is not None]
+        through = max(times, key=comparable_time, default=None)
         if at not in map(comparable_time, exact):
             if through is None or comparable_time(through) < at:
                 raise Refused(

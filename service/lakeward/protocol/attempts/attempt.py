@@ -162,7 +162,7 @@ class Attempt:
             self._storage.make_folder(self.folder)
             if self._place.keeps_plans and not (self.action.stays_begun and self.files.is_inflight()):
                 self.files.begin()
-                if not self.action.stays_begun and not self.is_ours() and self.files.find_completed() is None:
+                if not self.action.stays_begun and not self.is_own() and self.files.find_completed() is None:
                     # t0 we are about to create `.inflight` and are stopped; t1 our lock and heartbeat run out, and
                     # another process rolls our attempt back; t2 we wake up and create it: it would have no owner.
                     self.files.roll_back()
@@ -180,15 +180,15 @@ class Attempt:
     def beat(self) -> None:
         self._heartbeat.beat()
 
-    def is_ours(self) -> bool:
+    def is_own(self) -> bool:
         """No process has fenced us off yet."""
-        return self._heartbeat.is_ours() and self._fencing.holds(self.folder)
+        return self._heartbeat.is_own() and self._fencing.holds(self.folder)
 
-    def check_ours(self) -> None:
+    def check_held(self) -> None:
         """Raise `AttemptLost` unless our attempt is still the one at its instant. Under the lock."""
         completed = self.files.find_completed()
         begun = self.files.is_inflight() or not self._place.keeps_plans
-        if completed is not None or not begun or not self.is_ours():
+        if completed is not None or not begun or not self.is_own():
             raise self._lost(f"{completed} exists." if completed else None)
 
     def request(self, plan: bytes) -> None:
@@ -203,7 +203,7 @@ class Attempt:
         self._check_requested()
 
     def _check_requested(self) -> None:
-        if self.is_ours():
+        if self.is_own():
             return
         # t0 we prove that we hold the lock and are stopped; t1 another process removes what it takes for a dead attempt
         # that said nothing yet; t2 we wake up. A clean may stay, the next process ends it. A compaction would be
@@ -379,8 +379,8 @@ class Attempt:
 
     def _find_rollback(self, intent: CommitIntent) -> str | None:
         """A rollback of the instant, or a restore, that began after the intent was stated."""
-        stated = parse_instant(intent.completed, LAYOUT)
-        since = comparable_time(stated.completion_time) if stated is not None and stated.completion_time else ""
+        intended = parse_instant(intent.completed, LAYOUT)
+        since = comparable_time(intended.completion_time) if intended is not None and intended.completion_time else ""
         for status in self._storage.list(self._place.timeline):
             found = parse_instant(status.name, LAYOUT)
             if found is None or found.state is not State.REQUESTED or comparable_time(found.time) <= since:

@@ -138,7 +138,7 @@ class Heartbeat:
     def beat(self) -> None:
         self._fencing.beat(self._path, self._lines)
 
-    def is_ours(self) -> bool:
+    def is_own(self) -> bool:
         return read_if_there(self._storage, self._path) in self._lines
 
     def state_intent(self, completed: str, *, metadata: str | None = None) -> None:

@@ -125,8 +125,8 @@ class RecordIndexWriter:
         to complete and takes keys away without a partition, where the index needs that; `IndexMoved` where another
         process took in what completed meanwhile, or made buckets grow."""
         check_not_late(instant, completed, self._index.manifest.settled_through)
-        told = (part for batch in changes for part in self._in_partitions(batch, instant, completed))
-        manifest, files = self._deltas(told, instant)
+        located = (part for batch in changes for part in self._in_partitions(batch, instant, completed))
+        manifest, files = self._deltas(located, instant)
 
         def change(newest: RecordManifest) -> RecordManifest:
             if newest.groups not in (self._index.manifest.groups, manifest.groups):

@@ -92,7 +92,7 @@ class FileSystemLock(TableLock):
 
     def renew(self) -> None:
         for path in self._paths:
-            if self._is_ours(path):
+            if self._is_own(path):
                 self._storage.touch(path)
 
     def release(self) -> None:
@@ -111,7 +111,7 @@ class FileSystemLock(TableLock):
 
     def fence(self) -> None:
         for path in self._paths:
-            if not self._is_ours(path):
+            if not self._is_own(path):
                 raise LockLost(
                     f"The table lock {path} was taken from us.",
                     why="It was held for longer than another process lets a lock live, or was removed by hand.",
@@ -126,7 +126,7 @@ class FileSystemLock(TableLock):
                 self._storage.create(path, self._line)
                 return
             except AlreadyExists:
-                if self._is_ours(path):
+                if self._is_own(path):
                     return  # created, and the reply was lost
             unsure_seconds = self._free_if_dead(path)
             if unsure_seconds is None:
@@ -175,7 +175,7 @@ class FileSystemLock(TableLock):
         self._storage.delete(aside)
         return None
 
-    def _is_ours(self, path: str) -> bool:
+    def _is_own(self, path: str) -> bool:
         try:
             return self._storage.read(path) == self._line
         except NotFound:
@@ -186,7 +186,7 @@ class FileSystemLock(TableLock):
         tries = 0
         while True:
             try:
-                if self._is_ours(path):
+                if self._is_own(path):
                     self._storage.delete(path)
                 return []
             except (LakewardError, OSError) as failure:

@@ -199,11 +199,11 @@ class StorageLock(TableLock):
         self._on_wait = on_wait
         self._guard = threading.Lock()
         """The thread that renews and the one that fences look at one version at a time."""
-        self._ours: LockFile | None = None
+        self._held: LockFile | None = None
         self._asked_at = 0.0
-        """The time on the monotonic clock, just before `_ours` was written."""
+        """The time on the monotonic clock, just before `_held` was written."""
         self._version: Version | None = None
-        """The version of `_ours`; None: a write of Lakeward was not answered, and the next read says which one it
+        """The version of `_held`; None: a write of Lakeward was not answered, and the next read says which one it
         is.
         """
         self._audit: LockAudit | None = None
@@ -229,8 +229,8 @@ class StorageLock(TableLock):
             self._on_wait(what, waited)
             self._clock.sleep(POLL_SECONDS)
         self._prove_store()
-        assert self._ours is not None
-        self._audit = open_audit(self._storage, self._folder, self._ours.owner, started_ms=self._now_ms())
+        assert self._held is not None
+        self._audit = open_audit(self._storage, self._folder, self._held.owner, started_ms=self._now_ms())
         self._record(AuditState.START)
 
     def renew(self) -> None:
@@ -250,10 +250,10 @@ class StorageLock(TableLock):
 
     def release(self) -> None:
         with self._guard:
-            if self._ours is None:
+            if self._held is None:
                 return
             failure = self._expire()
-            self._ours = self._version = None
+            self._held = self._version = None
         if failure is not None:
             # It ends by the clock; the next attempt of this process need not wait for that.
             self._processes.give_up(self._process)
@@ -276,42 +276,42 @@ class StorageLock(TableLock):
             found, version = self._read()
         except NotFound:
             found, version = None, None
-        if found is not None and self._ours is not None and found.owner == self._ours.owner and not found.expired:
-            self._ours, self._version = found, version
+        if found is not None and self._held is not None and found.owner == self._held.owner and not found.expired:
+            self._held, self._version = found, version
             return None  # an earlier try of Lakeward arrived, without an answer
         if found is not None and not found.expired and not self._is_dead(found) and not self._is_over(found, version):
             return found
         asked_at = self._clock.monotonic()
-        ours = LockFile(False, self._now_ms() + int(VALIDITY_SECONDS * 1000), str(uuid.uuid4()), self._process)
+        held = LockFile(False, self._now_ms() + int(VALIDITY_SECONDS * 1000), str(uuid.uuid4()), self._process)
         with self._guard:
             # Set before it is written: `release` takes back also what was written without an answer.
-            self._ours, self._version, self._asked_at = ours, None, asked_at
+            self._held, self._version, self._asked_at = held, None, asked_at
             try:
-                self._version = self._storage.replace(self._path, ours.to_json(), expected=version)
+                self._version = self._storage.replace(self._path, held.to_json(), expected=version)
             except (AlreadyExists, VersionChanged):
-                self._ours = None
-                return found or ours  # another process was faster; which one the next read says
+                self._held = None
+                return found or held  # another process was faster; which one the next read says
         return None
 
     def _poll(self) -> None:
         """The object is as we wrote it. Raises `LockLost` otherwise, or what the storage raises."""
-        if self._ours is None:
+        if self._held is None:
             raise self._lost("It was released, or never taken.")
         found, version = self._read()
-        if found.owner != self._ours.owner or found.expired:
+        if found.owner != self._held.owner or found.expired:
             raise self._lost(f"{_shown(found)} {'released' if found.expired else 'holds'} it.")
         if self._version is None:
-            self._ours, self._version = found, version
+            self._held, self._version = found, version
         elif not version.is_same(self._version):
             raise self._lost("Another process wrote to it in our name.")
 
     def _renew(self) -> None:
-        if self._ours is None:
+        if self._held is None:
             return
         if self._version is None:
             self._poll()
         assert self._version is not None
-        renewed = LockFile(False, self._now_ms() + int(VALIDITY_SECONDS * 1000), self._ours.owner, self._process)
+        renewed = LockFile(False, self._now_ms() + int(VALIDITY_SECONDS * 1000), self._held.owner, self._process)
         before, self._version = self._version, None
         asked_at = self._clock.monotonic()
         try:
@@ -319,7 +319,7 @@ class StorageLock(TableLock):
         except VersionChanged as error:
             self._version = before
             raise self._lost("Another process took it when its time was over.") from error
-        self._ours, self._asked_at = renewed, asked_at
+        self._held, self._asked_at = renewed, asked_at
         self._record(AuditState.RENEW)
 
     def _expire(self) -> Exception | None:
@@ -327,10 +327,10 @@ class StorageLock(TableLock):
         failure: Exception | None = None
         for pause in (*RELEASE_PAUSES_SECONDS, None):
             try:
-                assert self._ours is not None
+                assert self._held is not None
                 self._poll()
                 assert self._version is not None
-                freed = LockFile(True, self._ours.valid_until_ms, self._ours.owner, self._process)
+                freed = LockFile(True, self._held.valid_until_ms, self._held.owner, self._process)
                 self._storage.replace(self._path, freed.to_json(), expected=self._version)
                 return None
             except (LockLost, VersionChanged, NotFound):
@@ -348,8 +348,8 @@ class StorageLock(TableLock):
         if store in _proved:
             return
         with self._guard:
-            assert self._ours is not None
-            data = self._ours.to_json()
+            assert self._held is not None
+            data = self._held.to_json()
             for expected in (None, _NO_VERSION):
                 try:
                     self._storage.replace(self._path, data, expected=expected)
@@ -376,8 +376,8 @@ class StorageLock(TableLock):
         return found.process is not None and self._processes.is_provably_dead(found.process)
 
     def _seconds_left(self) -> float:
-        assert self._ours is not None
-        by_wall_clock = self._ours.valid_until_ms / 1000 - self._clock.now()
+        assert self._held is not None
+        by_wall_clock = self._held.valid_until_ms / 1000 - self._clock.now()
         return min(by_wall_clock, self._asked_at + VALIDITY_SECONDS - self._clock.monotonic())
 
     def _now_ms(self) -> int:

@@ -126,8 +126,8 @@ class ZooKeeperLock(TableLock):
                 self.release()
                 waited = self._clock.monotonic() - waited_since
                 if waited >= self._options.wait_seconds or not isinstance(trouble, _Passing):
-                    raise self._away(f"It answered with {_told(trouble)}.") from trouble
-                self._on_wait(f"ZooKeeper at {self._options.url} broke off with {_told(trouble)}", waited)
+                    raise self._away(f"It answered with {_text(trouble)}.") from trouble
+                self._on_wait(f"ZooKeeper at {self._options.url} broke off with {_text(trouble)}", waited)
                 self._clock.sleep(POLL_SECONDS)
 
     def fence(self) -> None:
@@ -138,7 +138,7 @@ class ZooKeeperLock(TableLock):
         except _Trouble as trouble:
             raise LockLost(
                 f"It cannot be proved that this process still holds the table lock {self._name}.",
-                why=f"ZooKeeper answered with {_told(trouble)}. It gives the lock to another when it has not heard of "
+                why=f"ZooKeeper answered with {_text(trouble)}. It gives the lock to another when it has not heard of "
                 "us for the time of a session.",
                 remedy="Nothing was published. Run the command again; if this repeats, look at the way to ZooKeeper, "
                 "and raise the maxSessionTimeout of its servers.",
@@ -247,7 +247,7 @@ class ZooKeeperLock(TableLock):
         try:
             holder = _shown(self._ask(self._client.get_async(self._path_of(self._queue()[0])))[0])
         except _Trouble as trouble:
-            holder = f"a process that ZooKeeper did not name: {_told(trouble)}"
+            holder = f"a process that ZooKeeper did not name: {_text(trouble)}"
         return LockHeld(
             f"The table lock {self._name} is held by another process.",
             why=f"After {waited:.0f} s it was held by {holder}.",
@@ -293,7 +293,7 @@ def _shown(data: bytes) -> str:
     return data[:200].decode(errors="replace") or "a process that says nothing of itself"
 
 
-def _told(trouble: Exception) -> str:
+def _text(trouble: Exception) -> str:
     return f"{type(trouble).__name__}{f' ({trouble})' if str(trouble) else ''}"
 
 

@@ -134,14 +134,14 @@ class DeltaCommit:
         found = self._find()
         if found is None:
             return False
-        config, ours = found
+        config, own = found
         folder = timeline_folder(metadata_path, config)
         logs = _logs_of(storage, metadata_path, self.instant, native=config.version.has_native_logs)
         aside = rollback_folder(self.base_path, self.instant, by)
         storage.make_folder(aside)  # before the proof: a process that takes the lock later finds it
         fence()
         fencing = fencing_of(storage)
-        fencing.delete_files([join(folder, each.file_name) for each in ours if each.state is State.COMPLETED])
+        fencing.delete_files([join(folder, each.file_name) for each in own if each.state is State.COMPLETED])
         fencing.delete_files(logs)
         files = TimelineFiles(storage, folder, self.instant, MetadataAction.DELTA_COMMIT)
         fencing.take_off_timeline(files, aside, fence)
@@ -160,11 +160,11 @@ class DeltaCommit:
         except NotATable:
             return None  # the table has no metadata table
         timeline = load_timeline(self.storage, metadata_path, config)
-        ours = [each for each in timeline.instants if each.time == self.instant]
-        if not ours:
+        own = [each for each in timeline.instants if each.time == self.instant]
+        if not own:
             return None
         _check_removable(self.storage, timeline_folder(metadata_path, config), self.instant, timeline)
-        return config, ours
+        return config, own
 
     def roll_forward(self, intent: CommitIntent, folder: str, *, fence: Fence) -> None:
         """Complete the delta commit that the intent names, from what lies in `folder`. Idempotent. Raises `Conflict`
@@ -242,14 +242,14 @@ def _logs_of(storage: Storage, metadata_path: str, instant: str, *, native: bool
 
 def _check_still_right(instant: str, name: str, metadata: Timeline, data: Timeline) -> None:
     """Since the completion time that `name` carries the metadata table got nothing but the commits of writers."""
-    stated = parse_instant(name, LAYOUT)
-    if stated is None or stated.completion_time is None:
+    intended = parse_instant(name, LAYOUT)
+    if intended is None or intended.completion_time is None:
         raise BrokenFile(
             f"The heartbeat of {instant} names {name!r} as its commit in the metadata table.",
             why="That is not the name of a completed file.",
             remedy="Find out who wrote that file in .hoodie/.heartbeat; nothing was created by that name.",
         )
-    since = comparable_time(stated.completion_time)
+    since = comparable_time(intended.completion_time)
     writers = {each.time for each in data.instants if each.action != "indexing"}
     for each in metadata.instants:
         if each.time == instant:

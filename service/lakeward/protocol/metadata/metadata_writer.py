@@ -396,15 +396,15 @@ class DeltaCommitWriter:
         older = MetadataReader(self._storage, metadata.table).lookup(PARTITION_STATS, loose) if loose else {}
         found = []
         for record in records:
-            standing = older.get(partition_stats_key(record.column or "", record.file_name or ""))
-            if record.is_tight or not isinstance(standing, PartitionStatsRecord):
+            existing = older.get(partition_stats_key(record.column or "", record.file_name or ""))
+            if record.is_tight or not isinstance(existing, PartitionStatsRecord):
                 found.append(record)
             elif may_be_exact:
                 # Hudi joins ranges by an order of its own, in which some text and bytes fall out; so do it here.
                 kind, version = metadata.indexed.columns[record.column or ""], metadata.indexed.version
-                joined = over_both(standing, record, kind, version)
+                joined = over_both(existing, record, kind, version)
                 found.append(replace(joined, is_tight=True) if joined is not None else record)
-            elif can_be_joined(standing, record):
+            elif can_be_joined(existing, record):
                 found.append(record)
             else:
                 raise Conflict(
@@ -449,12 +449,12 @@ class DeltaCommitWriter:
             if record.is_tight
         }
         for key, record in self._ranges_of(metadata, later, exact).items():
-            ours = ranges[key]
-            assert isinstance(ours, PartitionStatsRecord), "they are what is written to this partition"
-            if not holds(record, ours):
+            own = ranges[key]
+            assert isinstance(own, PartitionStatsRecord), "they are what is written to this partition"
+            if not holds(record, own):
                 raise Conflict(
-                    f"A later write to the partition {ours.file_name!r} of the table was faster than this one.",
-                    why=f"It stated the range of the column {ours.column} without the rows of this one, and readers "
+                    f"A later write to the partition {own.file_name!r} of the table was faster than this one.",
+                    why=f"It stated the range of the column {own.column} without the rows of this one, and readers "
                     "believe the later instant: queries would skip the partition.",
                     remedy="Run the command again, or with more retries; nothing was published.",
                 )

@@ -24,7 +24,7 @@ class PendingWork:
     plan: CompactionPlan
 
     @property
-    def is_ours(self) -> bool:
+    def is_own(self) -> bool:
         """Whether Lakeward planned it, this process or another one."""
         return PLANNED_BY in self.plan.extra_metadata
 

@@ -110,7 +110,7 @@ class PendingRollback:
 
     target: str | None
     """The instant that it rolls back; None where its plan cannot be read."""
-    is_ours: bool
+    is_own: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +179,10 @@ def _decide_rollback(instant: Instant, facts: RollbackFacts) -> RollbackDecision
         if rollback is not None and facts.writers_stopped and facts.beats.get(instant.time) is not Beat.ALIVE:
             return _decision(instant, Step.DROP, RollbackReason.UNREADABLE_AND_STOPPED)
         return _decision(instant, Step.LEAVE, RollbackReason.UNREADABLE_ROLLBACK)
-    is_alive = not rollback.is_ours and facts.beats.get(instant.time) is Beat.ALIVE
+    is_alive = not rollback.is_own and facts.beats.get(instant.time) is Beat.ALIVE
     if is_alive or facts.beats.get(rollback.target) is Beat.ALIVE:
         return _decision(instant, Step.LEAVE, RollbackReason.LIVE_WRITER, rollback.target)
-    if rollback.is_ours or facts.writers_stopped:
+    if rollback.is_own or facts.writers_stopped:
         return _decision(instant, Step.END_ROLLBACK, RollbackReason.INTERRUPTED, rollback.target)
     return _decision(instant, Step.LEAVE, RollbackReason.FOREIGN_ROLLBACK, rollback.target)
 

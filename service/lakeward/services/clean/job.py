@@ -37,7 +37,7 @@ from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.cleans import StatedRetention
+from lakeward.table.timeline.cleans import CleanRetention
 
 if TYPE_CHECKING:
     from lakeward.services.clean.run.cleaner import CleanReport
@@ -81,7 +81,7 @@ class CleanMemory:
     """None before the first, and after a clean."""
     quarantine: QuarantineLook | None = None
     """None before the first, and after a clean of the daemon's."""
-    retentions: Mapping[str, StatedRetention] = field(default_factory=dict)
+    retentions: Mapping[str, CleanRetention] = field(default_factory=dict)
     """What was read of cleans, by the name of the timeline file."""
     consumers: tuple[ConsumerHold, ...] | None = None
     """How far each incremental consumer held cleaning back at the last count; None before the first."""

@@ -28,10 +28,10 @@ from lakeward.services.indexing.index_memory import IndexCare, IndexMemory, Inde
 from lakeward.services.indexing.metrics import METRICS
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.indexing.upkeep.checks import check_indexes, is_check_due, see_indexes
-from lakeward.services.indexing.upkeep.comparisons import compare_tee, find_tee, is_comparison_due, told_comparison
+from lakeward.services.indexing.upkeep.comparisons import compare_tee, describe_comparison, find_tee, is_comparison_due
 from lakeward.services.indexing.upkeep.statuses import find_builds, find_indexes
 from lakeward.services.indexing.upkeep.tasks import IndexTasks
-from lakeward.services.indexing.upkeep.updates import decide_update, told_due, update_indexes
+from lakeward.services.indexing.upkeep.updates import decide_update, describe_due, update_indexes
 from lakeward.services.service import (
     Care,
     JobOrder,
@@ -120,9 +120,9 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
     memory.builds = builds = find_builds(table, snapshot)
     memory.tee = tee = find_tee(table, snapshot)
     see_indexes(table)
-    due = told_due(indexes)
+    due = describe_due(indexes)
     if tee is not None and is_comparison_due(tee):
-        due.append(told_comparison(tee))
+        due.append(describe_comparison(tee))
     due += [
         f"The index {index.name} is to be compared with the rows" for index in indexes if is_check_due(index, table)
     ]
@@ -132,22 +132,22 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
     times = [update.due_at for update in updates if update is not None and update.due_at is not None]
     if any(now - build.newest_at < _BUILD_RESTS_AFTER for build in builds.values()):
         times.append(now + _BUILD_LOOK_SECONDS)
-    return ServiceDemand(False, _told(indexes, tee), due_at=min(times, default=None))
+    return ServiceDemand(False, _describe_trouble(indexes, tee), due_at=min(times, default=None))
 
 
-def _told(indexes: tuple[IndexStatus, ...], tee: TeeStatus | None) -> str:
+def _describe_trouble(indexes: tuple[IndexStatus, ...], tee: TeeStatus | None) -> str:
     wrong = [
         f"The index {index.name} is wrong{f' in {index.wrong:,} of {index.checked:,} keys' if index.wrong else ''}: "
         f"writers that use it insert rows again, or miss them. {index.out_of_use}".rstrip()
         for index in indexes
         if index.wrong or index.out_of_use
     ]
-    untold = [f"What the index {each.name} lacks is unknown. {each.problem}" for each in indexes if each.problem]
+    unknown = [f"What the index {each.name} lacks is unknown. {each.problem}" for each in indexes if each.problem]
     if tee is not None and tee.tee.wrong:
-        wrong.append(f"The index {tee.shadow_name} is on trial, and was wrong. {tee.tee.told}")
+        wrong.append(f"The index {tee.shadow_name} is on trial, and was wrong. {tee.tee.summary}")
     if tee is not None and tee.tee.shadow is None:
-        untold.append(f"The choice of the table's indexes cannot be read. {tee.against}")
-    return " ".join([*wrong, *untold])
+        unknown.append(f"The choice of the table's indexes cannot be read. {tee.against}")
+    return " ".join([*wrong, *unknown])
 
 
 SERVICE = IndexService()

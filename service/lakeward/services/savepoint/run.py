@@ -35,7 +35,7 @@ from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.past_slices import groups_as_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline.cleans import read_cleans, standing
+from lakeward.table.timeline.cleans import not_undone, read_cleans
 from lakeward.table.timeline.savepoints import read_savepoints
 from lakeward.table.timeline.timeline import Timeline, load_timeline
 
@@ -138,7 +138,7 @@ def _prepare(table: ServicedTable, instant: str | None) -> _Prepared:
         if not timeline.completed_writes:
             raise UsageError("There is no completed commit on the timeline.", remedy="Write to the table first.")
         instant = timeline.completed_writes[-1].time
-    cleans = standing(read_cleans(table.storage, table.base_path, snapshot.config, timeline))
+    cleans = not_undone(read_cleans(table.storage, table.base_path, snapshot.config, timeline))
     check_commit(timeline, instant, cleans)
     then = groups_as_of(snapshot, instant)
     if frozen := [group for group in then if isinstance(group, FrozenGroup)]:

@@ -84,8 +84,8 @@ def check_secondary_index(view: MetadataView, name: str, sample: Mapping[str, Co
         found = view.reader.lookup(name, wanted)
         for index_key, key in wanted.items():
             if not isinstance(found.get(index_key), SecondaryIndexRecord):
-                told = f"{column} = {(values or {})[key]!r}"
-                what = f"Its row has {told}, and the index does not know it: queries for that value miss the row"
+                shown = f"{column} = {(values or {})[key]!r}"
+                what = f"Its row has {shown}, and the index does not know it: queries for that value miss the row"
                 problems.append(Problem(name, key, what, metadata_remedy(name)))
     return problems
 
@@ -315,14 +315,14 @@ def _check_files(view: MetadataView) -> list[Problem]:
     snapshot = view.snapshot
     listed = set(view.listing.partitions())
     # Before the files: what is purged meanwhile is no difference then.
-    standing = load_quarantine(view.storage, snapshot.base_path).standing()
+    left_in_place = load_quarantine(view.storage, snapshot.base_path).left_in_place()
     native = snapshot.config.version.has_native_logs
     differences = compare_with_storage(
         view.storage, snapshot.base_path, view.listing, _paths(view), snapshot.timeline, native=native
     )
     problems = []
     for found in differences:
-        if found.kind is DifferenceKind.NOT_LISTED and join(found.partition_path, found.name) in standing:
+        if found.kind is DifferenceKind.NOT_LISTED and join(found.partition_path, found.name) in left_in_place:
             continue  # a clean took it away, and it is deleted later
         match found.kind:
             case DifferenceKind.NOT_STORED:

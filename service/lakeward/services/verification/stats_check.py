@@ -166,8 +166,8 @@ def _range_fault(stored: StatsRecord, expected: StatsRecord) -> str | None:
     if stored.min_value is None or stored.max_value is None:
         return f"its values reach from {smallest!r} to {largest!r}, the record has no range"
     if _is_above(stored.min_value, smallest) or _is_above(largest, stored.max_value):
-        told = f"{stored.min_value!r} to {stored.max_value!r}"
-        return f"its values reach from {smallest!r} to {largest!r}, the record says {told}"
+        shown = f"{stored.min_value!r} to {stored.max_value!r}"
+        return f"its values reach from {smallest!r} to {largest!r}, the record says {shown}"
     return None
 
 

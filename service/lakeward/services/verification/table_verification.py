@@ -128,8 +128,8 @@ def find_gone_partitions(storage: Storage, snapshot: TableSnapshot, *, check: st
     """
     config, timeline = snapshot.config, snapshot.timeline
     reader = TimelineReader(storage, snapshot.base_path, config, timeline)
-    named = {path for told in reader.written_files() for path, files in told.files.items() if files}
-    absent = sorted(path for path in named.difference(snapshot.partitions) if not _is_told_elsewhere(path, snapshot))
+    named = {path for written in reader.written_files() for path, files in written.files.items() if files}
+    absent = sorted(path for path in named.difference(snapshot.partitions) if not _is_listed_elsewhere(path, snapshot))
     if not absent:
         return []
     empty = [sort_files(path, ()) for path in absent]
@@ -148,7 +148,7 @@ def find_gone_partitions(storage: Storage, snapshot: TableSnapshot, *, check: st
     return [_problem(check, path, groups) for path, groups in lost.items()]
 
 
-def _is_told_elsewhere(path: str, snapshot: TableSnapshot) -> bool:
+def _is_listed_elsewhere(path: str, snapshot: TableSnapshot) -> bool:
     if any(path == link.path or path.startswith(f"{link.path}/") for link in snapshot.links):
         return True
     if any(path == folder.path for folder in snapshot.unlisted):

@@ -100,8 +100,8 @@ class MetadataReader:
                 if len(versions) == 1 and source.codec is codec:
                     if payload is not None:
                         yield key, payload
-                elif (standing := _standing(key, versions)) is not None:
-                    yield key, codec.encode(standing)
+                elif (current := _current(key, versions)) is not None:
+                    yield key, codec.encode(current)
 
     def lookup(
         self, partition: str, keys: Iterable[str], *, data_partition: str | None = None
@@ -281,26 +281,26 @@ def _ascending(source: _Source, number: int, aside: _Aside) -> Iterator[tuple[by
 
 def _merged(key: bytes, versions: Sequence[_Version]) -> Iterator[Entry]:
     """The one record that stands for the versions of a key, if one does."""
-    if (standing := _standing(key, versions)) is not None:
-        yield _text(key, _where(key, versions)), standing
+    if (current := _current(key, versions)) is not None:
+        yield _text(key, _where(key, versions)), current
 
 
-def _standing(key: bytes, versions: Sequence[_Version]) -> MetadataRecord | None:
+def _current(key: bytes, versions: Sequence[_Version]) -> MetadataRecord | None:
     """What stands for the versions of a key, oldest first; None where it was deleted."""
     where = _where(key, versions)
     base: MetadataRecord | None = None
-    standing: MetadataRecord | None = None
+    current: MetadataRecord | None = None
     is_deleted = False
     for source, payload in versions:
         record = None if payload is None else source.decode(payload)
         if source.is_base:
             base = record
         else:
-            standing = record if record is None or standing is None else merge_records(standing, record, where=where)
-            is_deleted = standing is None
-    if standing is None:
+            current = record if record is None or current is None else merge_records(current, record, where=where)
+            is_deleted = current is None
+    if current is None:
         return None if is_deleted else base
-    return standing if base is None else merge_records(base, standing, where=where)
+    return current if base is None else merge_records(base, current, where=where)
 
 
 def _where(key: bytes, versions: Sequence[_Version]) -> str:

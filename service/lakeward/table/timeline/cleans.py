@@ -52,7 +52,7 @@ class Clean:
         return f"It deleted {number:,} file{'' if number == 1 else 's'}.{since}{undone}"
 
 
-def standing(cleans: Iterable[Clean]) -> tuple[Clean, ...]:
+def not_undone(cleans: Iterable[Clean]) -> tuple[Clean, ...]:
     """The cleans but for those that were undone: what these took away is there again."""
     cleans = tuple(cleans)
     undone = {clean.undoes for clean in cleans}
@@ -92,7 +92,7 @@ def read_cleans(storage: Storage, base_path: str, config: TableConfig, timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedRetention:
+class CleanRetention:
     """What a clean says of how much is kept."""
 
     instant: str
@@ -102,16 +102,16 @@ class StatedRetention:
     """Empty where it names none."""
     last_completed: str
     """The last commit that it knew of."""
-    is_ours: bool = False
+    is_own: bool = False
     adopted: str = ""
     """What a clean of Lakeward adopted of the writers'."""
 
 
-RetentionCache = MutableMapping[str, StatedRetention]
+RetentionCache = MutableMapping[str, CleanRetention]
 """What was read, by the name of the timeline file."""
 
 
-def find_stated_retention(
+def find_clean_retention(
     storage: Storage,
     base_path: str,
     config: TableConfig,
@@ -119,7 +119,7 @@ def find_stated_retention(
     *,
     adopted_key: str,
     cache: RetentionCache | None = None,
-) -> StatedRetention | None:
+) -> CleanRetention | None:
     """What the newest clean says, pending ones too: another engine's, or one of Lakeward's that adopted it. None where
     no clean of the active timeline says anything.
 
@@ -138,18 +138,18 @@ def find_stated_retention(
         name = instant.file_name
         if name not in known:
             try:
-                known[name] = _read_stated(contents.read(name), instant, join(folder, name), adopted_key)
+                known[name] = _read_retention(contents.read(name), instant, join(folder, name), adopted_key)
             except NotFound:
                 continue  # archived or rolled back since
-        if not known[name].is_ours or known[name].adopted:
+        if not known[name].is_own or known[name].adopted:
             return known[name]
     return None
 
 
-def _read_stated(data: bytes, instant: Instant, file: str, adopted_key: str) -> StatedRetention:
+def _read_retention(data: bytes, instant: Instant, file: str, adopted_key: str) -> CleanRetention:
     if instant.state is State.COMPLETED:
         done = read_clean_metadata(data, file=file)
         policy, earliest, last, extra = done.policy, done.earliest_retained, done.last_completed, done.extra_metadata
     else:
         policy, earliest, last, extra = read_retention(data, file=file)
-    return StatedRetention(instant.time, policy, earliest, last, PLANNED_BY in extra, extra.get(adopted_key, ""))
+    return CleanRetention(instant.time, policy, earliest, last, PLANNED_BY in extra, extra.get(adopted_key, ""))

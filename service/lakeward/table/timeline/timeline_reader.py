@@ -244,8 +244,8 @@ class TimelineReader:
             assert instant is not None, "it says rows"
             if (metadata := self.commit_metadata(instant)) is not None:
                 for stats in metadata.partition_to_write_stats.values():
-                    told = {stat.path: stat.num_writes for stat in stats if stat.path in paths}
-                    rows.update({path: number for path, number in told.items() if path and number is not None})
+                    row_counts = {stat.path: stat.num_writes for stat in stats if stat.path in paths}
+                    rows.update({path: number for path, number in row_counts.items() if path and number is not None})
         return rows
 
     def _clustered_groups(self) -> dict[GroupId, str]:

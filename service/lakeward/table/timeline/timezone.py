@@ -266,14 +266,14 @@ def _by_file_times(samples: Sequence[TimeSample], offset: int, written: str, now
 def shown_again(zone: TimelineZone, now: float) -> datetime.tzinfo | None:
     """The zone in which the writers' clocks may show again, or still have to show, what a clock in `zone` shows now."""
     zone_of_names = zone.zone or datetime.UTC
-    ours = now + offset_at(zone_of_names, now)
+    own = now + offset_at(zone_of_names, now)
     quarter = now - now % QUARTER_SECONDS
     moments = [
         now,
         *(quarter + after for after in range(QUARTER_SECONDS, SET_BACK_SECONDS_MAX + 1, QUARTER_SECONDS)),
     ]
     for each in (zone_of_names, *zone.may_be):
-        if any(moment + offset_at(each, moment) < ours for moment in moments):
+        if any(moment + offset_at(each, moment) < own for moment in moments):
             return each
     return None
 

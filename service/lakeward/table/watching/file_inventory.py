@@ -188,7 +188,7 @@ class FileInventory:
         path = posixpath.dirname(base.path)
         bases, logs = self._group(path, base.file_id)
         place = self._places[base.instant]
-        told = [
+        sizes = [
             each._replace(
                 rows=each.rows if rows is None else rows, is_plain=each.is_plain if is_plain is None else is_plain
             )
@@ -196,7 +196,7 @@ class FileInventory:
             else each
             for each in bases
         ]
-        self._groups[path][base.file_id] = self._pack(base.file_id, told, logs)
+        self._groups[path][base.file_id] = self._pack(base.file_id, sizes, logs)
 
     def _group(self, partition_path: str, file_id: str) -> tuple[list[_Base], list[_Log]]:
         packed = self._groups[partition_path].get(file_id)

@@ -110,7 +110,7 @@ class CalmFolder:
         self._time: float | None = None
         self._seen_at = 0.0
         self._is_calm = False
-        self._tells = True
+        self._shows_changes = True
 
     def is_calm(self) -> bool:
         """True where nothing can have changed since `before_listing` was called last."""
@@ -125,11 +125,11 @@ class CalmFolder:
             self._time, self._seen_at = time, now
 
     def _modified(self) -> float | None:
-        if not self._tells:
+        if not self._shows_changes:
             return None
         status = self._storage.stat(self._path)
-        self._tells = status is None or status.modified > 0
-        return status.modified if status is not None and self._tells else None
+        self._shows_changes = status is None or status.modified > 0
+        return status.modified if status is not None and self._shows_changes else None
 
 
 REBUILD_SECONDS = 6 * 3600.0
@@ -452,22 +452,22 @@ class IncrementalView:
         knowledge: Mapping[str, BaseFileKnowledge],
         bases: Sequence[BaseFile],
     ) -> Mapping[str, int]:
-        telling = {time for time in {base.instant for base in bases} if reader.says_rows(time)}
+        with_rows = {time for time in {base.instant for base in bases} if reader.says_rows(time)}
         found: dict[str, int] = {}
         unknown: list[BaseFile] = []
         for base in bases:
-            if base.instant in telling:
+            if base.instant in with_rows:
                 rows, _ = knowledge[base.path]
                 if rows >= 0:
                     found[base.path] = rows
                 elif rows == UNKNOWN_ROWS:
                     unknown.append(base)
-        told = reader.base_rows(unknown)
+        row_counts = reader.base_rows(unknown)
         silent = {broken.instant.time for broken in reader.broken}
         for base in unknown:
             if base.instant not in silent:
-                known.inventory.learn(base, rows=told.get(base.path, SILENT_ROWS))
-        return found | told
+                known.inventory.learn(base, rows=row_counts.get(base.path, SILENT_ROWS))
+        return found | row_counts
 
     def _facts(
         self, known: _Known, knowledge: Mapping[str, BaseFileKnowledge], bases: Sequence[BaseFile]

@@ -313,8 +313,8 @@ class SparkFlow:
                     why="Its driver process ended or no longer answers; the machine may have run out of memory.",
                     remedy="Nothing was published. Run it again: a new session is started.",
                 ) from error
-            if (ours := carried(error)) is not None:
-                raise ours from error
+            if (own := carried(error)) is not None:
+                raise own from error
             raise TaskFailed(
                 f"The Spark job '{description}' failed.",
                 why=what_happened(error),

@@ -117,8 +117,8 @@ class SparkOnePlace:
             is_contested = (col(_LEAST) != col(PARTITION_PATH)) | (col(_GREATEST) != col(PARTITION_PATH))
         if self._watches_deletes:
             names = keyed_schema(self._keying.columns).names
-            telling = keyed.select(*quoted(name for name in self._schema.names if name in names))
-            deleted = telling.mapInArrow(carrying(partial(_deleting, one.rules)), spark_schema(_KEY)).distinct()
+            needed = keyed.select(*quoted(name for name in self._schema.names if name in names))
+            deleted = needed.mapInArrow(carrying(partial(_deleting, one.rules)), spark_schema(_KEY)).distinct()
             there = there.join(deleted.withColumn(IS_KNOWN, functions.lit(True)), RECORD_KEY, "left_outer")
             is_contested = is_contested | col(IS_KNOWN).isNotNull()
         return there.select(*_LOCATION, is_contested.alias(_CONTESTED))

@@ -58,7 +58,7 @@ class AppendedRecords:
         rows = self._rows.of(kept)
         if self._context.verify:
             self.digests.rows.update(rows)
-        if self._keys is not None and (self._target.counts_as_updates or self._context.tells_updates):
+        if self._keys is not None and (self._target.counts_as_updates or self._context.notes_updates):
             self._keys.add(kept.column(RECORD_KEY), self._target.file_id)
         return rows
 

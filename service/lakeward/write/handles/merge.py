@@ -208,7 +208,7 @@ class _Merging:
     def _fold_once(self, incoming: Incoming | None, task_attempt: int, *, by_order: bool) -> TargetResult:
         context, target, spec = self._context, self._target, self._spec
         with open_key_changes(self._storage, self._place, task_attempt, wanted=context.wants_keys) as keys:
-            watch = None if keys is None else partial(_note, keys, target.file_id, context.tells_updates)
+            watch = None if keys is None else partial(_note, keys, target.file_id, context.notes_updates)
             done = merge_slice(self._storage, spec, task_attempt, by_order=by_order, incoming=incoming, watch=watch)
         counts = done.counts
         stat = merged_stat(
@@ -321,9 +321,9 @@ class _Merging:
         return TargetResult(self._target.index, self._target.partition_path, (file,), path)
 
 
-def _note(keys: KeyChangesFile, file_id: str, tells_updates: bool, changes: ChangedRows) -> None:
+def _note(keys: KeyChangesFile, file_id: str, notes_updates: bool, changes: ChangedRows) -> None:
     """An update moves no key."""
-    if tells_updates or changes.operation is not ChangeOperation.UPDATE:
+    if notes_updates or changes.operation is not ChangeOperation.UPDATE:
         keys.add(changes.keys, None if changes.operation is ChangeOperation.DELETE else file_id)
 
 

@@ -135,15 +135,15 @@ def _no_schema(file: Path, error: Exception) -> UsageError:
     )
 
 
-def _format_of(file: str, told: RowFormat | None) -> RowFormat:
-    if told is not None:
-        if file == STANDARD_INPUT and told is RowFormat.PARQUET:
+def _format_of(file: str, given: RowFormat | None) -> RowFormat:
+    if given is not None:
+        if file == STANDARD_INPUT and given is RowFormat.PARQUET:
             raise UsageError(
                 "Parquet cannot be read from standard input.",
                 why="What is in such a file is said at its end.",
                 remedy="Write it to a file and name that.",
             )
-        return told
+        return given
     if file == STANDARD_INPUT:
         return RowFormat.JSON_LINES
     found = _EXTENSIONS.get(Path(file).suffix.lower())

@@ -274,10 +274,10 @@ def has_two_forms(config: TableConfig) -> bool:
     return is_older and len(config.record_key_fields) == 1 and _kind(config) == "COMPLEX"
 
 
-def _names_single_field(config: TableConfig, told: bool | None) -> bool:
+def _names_single_field(config: TableConfig, given: bool | None) -> bool:
     if not has_two_forms(config):
         return True
-    if told is None:
+    if given is None:
         (field,) = config.record_key_fields
         raise Refused(
             f"It is not known how the keys of the table {config.name} are written.",
@@ -285,7 +285,7 @@ def _names_single_field(config: TableConfig, told: bool | None) -> bool:
             "release of the writer, and no key was found that shows it.",
             remedy="Let Hudi, with the options of the table's other writers, write the first rows.",
         )
-    return told
+    return given
 
 
 def _refused_kind(config: TableConfig, why: str) -> Refused:

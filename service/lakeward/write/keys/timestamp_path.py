@@ -153,34 +153,34 @@ class TimestampPaths:
 def timestamp_paths(config: TableConfig, writers_zone: datetime.tzinfo | None) -> TimestampPaths:
     """How the table's properties say that paths are made. Raises `Refused` for what this release does not know."""
 
-    def told(key: str) -> str:
+    def option(key: str) -> str:
         for prefix in (_PREFIX, _OLD_PREFIX):
             if f"{prefix}{key}" in config.properties:
                 return config.properties[f"{prefix}{key}"]
         return ""
 
-    kind = told("timestamp.type")
-    output = told("output.dateformat")
+    kind = option("timestamp.type")
+    output = option("output.dateformat")
     if kind not in (*_UNITS, "SCALAR", *_TEXTS) or not output:
         _refuse(config, f"{_PREFIX}timestamp.type is {kind!r} and output.dateformat {output!r}")
     if parser := config.get(*_PARSER):
         _refuse(config, f"{_PARSER[0]} is {parser}")
     unit = None
     if kind not in _TEXTS:
-        unit = _UNITS.get(kind) or (told("timestamp.scalar.time.unit") or "SECONDS").upper()
+        unit = _UNITS.get(kind) or (option("timestamp.scalar.time.unit") or "SECONDS").upper()
         if unit not in _NANOSECONDS:
             _refuse(config, f"{_PREFIX}timestamp.scalar.time.unit is {unit}")
     pattern = _pattern(config, "output.dateformat", output, lambda found: not found.has_offset)
     inputs: tuple[JodaPattern, ...] = ()
     if unit is None:
-        regex = told("input.dateformat.list.delimiter.regex").strip() or ","
+        regex = option("input.dateformat.list.delimiter.regex").strip() or ","
         if regex not in _DELIMITERS:
             _refuse(config, f"{_PREFIX}input.dateformat.list.delimiter.regex is {regex!r}")
-        texts = [each.strip() for each in told("input.dateformat").split(_DELIMITERS[regex])]
+        texts = [each.strip() for each in option("input.dateformat").split(_DELIMITERS[regex])]
         inputs = tuple(_pattern(config, "input.dateformat", text, lambda found: found.can_be_read) for text in texts)
     both = any(f"{prefix}timezone" in config.properties for prefix in (_PREFIX, _OLD_PREFIX))
     input_zone, output_zone = (
-        _zone(config, told("timezone" if both else f"{way}.timezone")) for way in ("input", "output")
+        _zone(config, option("timezone" if both else f"{way}.timezone")) for way in ("input", "output")
     )
     return TimestampPaths(unit, inputs, pattern, input_zone, output_zone, writers_zone)
 

@@ -87,10 +87,13 @@ def test_a_row_without_a_key_stops_the_writer() -> None:
         data_file([{**row("a"), "_hoodie_record_key": None}])
 
 
-def test_positions_are_told_if_all_are_known() -> None:
+def test_positions_are_shown_if_all_are_known() -> None:
     """One row that is not in the base file takes them away. Keeps 2 of format/log/native_log/data_file."""
-    told = opened(data_file(ROWS, positions=[5, 0, 3, 3, 900, 2], positions_in="7")).footer.positions
-    assert told is not None and (told.base_instant, told.numbers(6, where="x").tolist()) == ("7", [5, 0, 3, 3, 900, 2])
+    shown = opened(data_file(ROWS, positions=[5, 0, 3, 3, 900, 2], positions_in="7")).footer.positions
+    assert shown is not None and (shown.base_instant, shown.numbers(6, where="x").tolist()) == (
+        "7",
+        [5, 0, 3, 3, 900, 2],
+    )
     assert "RECORD_POSITIONS" not in judge.footer(data_file(ROWS, positions=[5, 0, 3, 3, -1, 2], positions_in="7"))
     assert judge.footer(data_file(ROWS, positions_in="7")) == judge.footer(data_file(ROWS))
     assert judge.footer(data_file(ROWS, positions=[0] * 6)) == judge.footer(data_file(ROWS))

@@ -109,7 +109,7 @@ def check_in_the_end(base: Path, before: set[tuple[str, str, str | None]], rows:
     assert not {each.time for each in completed(base)} & set(rows)
 
 
-def test_hudi_dies_after_any_of_its_steps_and_ours_goes_on(table: Path, rows: dict[str, HistoryRow]) -> None:
+def test_hudi_dies_after_any_of_its_steps_and_own_goes_on(table: Path, rows: dict[str, HistoryRow]) -> None:
     """What it left is used, or passed over. Keeps 4 of services/archive/run/archiver."""
     before, steps = all_instants(table), 0
     assert len(rows) == GOES
@@ -146,7 +146,7 @@ def test_hudi_archives_between_any_two_of_our_calls(table: Path, rows: dict[str,
 
 
 @EVERY
-def test_ours_dies_at_any_call_and_hudi_goes_on(table: Path, rows: dict[str, HistoryRow], every: int) -> None:
+def test_own_dies_at_any_call_and_hudi_goes_on(table: Path, rows: dict[str, HistoryRow], every: int) -> None:
     """It archives what it finds on the timeline a second time, and our next run ends it. Keeps 4 of
     services/archive/run/archiver."""
     before = all_instants(table)

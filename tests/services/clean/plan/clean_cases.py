@@ -36,7 +36,7 @@ class CleanTable:
     partitions: tuple[str, ...] | None = None
     window: float = 0.0
     watermarks: list[Watermark] = field(default_factory=list)
-    standing: dict[str, QuarantinedRun] = field(default_factory=dict)
+    left_in_place: dict[str, QuarantinedRun] = field(default_factory=dict)
     instants: list[Instant] = field(default_factory=list)
     groups: dict[tuple[str, str], FileGroup] = field(default_factory=dict)
     replaced: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class CleanTable:
             partitions=self.partitions,
             reader_window=self.window,
             watermarks=self.watermarks,
-            standing=self.standing,
+            left_in_place=self.left_in_place,
         )
 
 
@@ -84,11 +84,11 @@ def _read_line(table: CleanTable, line: str) -> None:
             table.watermarks.append(Watermark(name, None, "nobody knows"))
         case ["consumer", name, "at", time]:
             table.watermarks.append(Watermark(name, minute(int(time))))
-        case ["standing", *files, "of", clean, "until", end]:
+        case ["left_in_place", *files, "of", clean, "until", end]:
             until = parse_instant_time(minute(int(end)), UTC) / 1000
             manifest = Manifest(QuarantineKind.CLEAN, 0.0, until, in_place=True, files=())
             run = QuarantinedRun(minute(int(clean)), QuarantineKind.CLEAN, (manifest,))
-            table.standing.update(dict.fromkeys(map(path_of, files), run))
+            table.left_in_place.update(dict.fromkeys(map(path_of, files), run))
         case ["only", *partitions]:
             table.partitions = tuple(partitions)
         case ["done", action, *times]:

@@ -81,7 +81,7 @@ def test_what_is_overdue_is_dead() -> None:
                 now=table.now,
                 reader_window=table.window,
                 watermarks=table.watermarks,
-                standing=table.standing,
+                left_in_place=table.left_in_place,
             )
             found = {each.file_names for each in overdue}
             assert found == dead if after == 1 else found <= before, case.rule

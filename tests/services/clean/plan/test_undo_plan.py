@@ -13,7 +13,7 @@ import pytest
 from lakeward.base.errors import Refused, UsageError
 from lakeward.services.clean.plan.undo_plan import UndoPlan, plan_undo
 from lakeward.table.quarantine import Manifest, QuarantinedFile, QuarantinedRun, QuarantineKind
-from lakeward.table.timeline.cleans import Clean, standing
+from lakeward.table.timeline.cleans import Clean, not_undone
 from lakeward.table.timeline.timeline import Timeline
 from tests.synthetic_table import TOKEN, completed, minute, pending
 
@@ -140,4 +140,4 @@ def test_what_is_not_there_is_a_slip_of_the_hand():
 def test_cleans_that_stand():
     """One that was undone does not count any more, and its undo does."""
     _, cleans = parse(f"{PLAIN},undo:50 of=30 keep=10")
-    assert [clean.instant for clean in standing(cleans)] == [minute(50)]
+    assert [clean.instant for clean in not_undone(cleans)] == [minute(50)]

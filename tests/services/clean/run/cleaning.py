@@ -42,7 +42,7 @@ def compacted(golden: str, path: Path) -> Path:
 def choose_old(snapshot: TableSnapshot, quarantine: Quarantine = NO_QUARANTINE) -> CleanPlan | None:
     """All but the newest slices."""
     policy = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
-    outcome = plan_clean(snapshot, policy, now=0.0, standing=quarantine.standing())
+    outcome = plan_clean(snapshot, policy, now=0.0, left_in_place=quarantine.left_in_place())
     return outcome.plan({}) if any(outcome.dead) else None
 
 

@@ -328,7 +328,7 @@ def test_version_8_with_statistics_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("is_pending", [False, True])
-def test_nothing_goes_that_the_metadata_table_could_not_be_told_of(is_pending: bool, tmp_path: Path):
+def test_nothing_goes_that_the_metadata_table_could_not_be_shown_of(is_pending: bool, tmp_path: Path):
     """Keeps 5 of services/clean/run/cleaner: it cannot be read, or nothing says of which columns it has ranges."""
     base = compacted("v9_metadata", tmp_path / "table")
     if is_pending:

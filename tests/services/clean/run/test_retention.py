@@ -56,16 +56,16 @@ def test_the_newest_clean_of_another_engine_says_how_much_is_kept(tmp_path: Path
     assert policy() == CleanPolicy(), "it kept fewer than Hudi's default"
     put_clean(base, "20270103000000000", "KEEP_LATEST_COMMITS", earliest="", **{PLANNED_BY: "lakeward"})
     assert policy() == CleanPolicy(), "ours is passed over"
-    ours = {PLANNED_BY: "lakeward", RETAINED: "commits 24"}
-    put_clean(base, "20270104000000000", "KEEP_LATEST_COMMITS", earliest="", **ours)
+    own = {PLANNED_BY: "lakeward", RETAINED: "commits 24"}
+    put_clean(base, "20270104000000000", "KEEP_LATEST_COMMITS", earliest="", **own)
     assert policy() == CleanPolicy(CleanPolicyKind.COMMITS, 24)
 
 
 def test_a_plan_says_what_it_adopted(tmp_path: Path) -> None:
     """The next clean of Lakeward keeps as much, when the writers' own is archived."""
     base = compacted("v9", tmp_path / "table")
-    ours = {PLANNED_BY: "lakeward", RETAINED: "versions 1"}
-    put_clean(base, "20270104000000000", "KEEP_LATEST_FILE_VERSIONS", earliest="", **ours)
+    own = {PLANNED_BY: "lakeward", RETAINED: "versions 1"}
+    put_clean(base, "20270104000000000", "KEEP_LATEST_FILE_VERSIONS", earliest="", **own)
     options = CleanOptions(reader_window=0)
     plan = CleanChoice(STORAGE, str(base), options, clock=SkippingClock()).plan(scan(base))
     assert plan is not None and plan.extra_metadata[RETAINED] == "versions 1"

@@ -174,8 +174,8 @@ def test_beside_a_clean_of_another_process_nothing_is_undone(base: Path):
     """Keeps 2 of services/clean/run/undo."""
     run = taken(base)
     requested = base / TIMELINE / f"{INSTANT}.clean.requested"
-    (ours,) = (base / TIMELINE).glob("*.clean.requested")
-    requested.write_bytes(ours.read_bytes().replace(b"planned_by", b"planned_xy"))
+    (own,) = (base / TIMELINE).glob("*.clean.requested")
+    requested.write_bytes(own.read_bytes().replace(b"planned_by", b"planned_xy"))
     table = serviced_table(str(base), LocalStorage(), ScriptedProcesses(), writers_stopped=False)
     with pytest.raises(TryLater, match="pending"):
         undo_clean(table, run)

@@ -161,7 +161,7 @@ def some_stories(writes: int, chance: random.Random, count: int) -> Iterator[Sto
 
 
 @pytest.mark.wide
-def test_the_stories_can_tell_a_wrong_rule() -> None:
+def test_the_stories_can_report_a_wrong_rule() -> None:
     """Without the rule on pending writes rows change under either mode; a run that leaves the oldest log out changes
     them by event time only. So the stories above would have shown it."""
     commit_time, event_time = by_commit_time(), by_event_time()

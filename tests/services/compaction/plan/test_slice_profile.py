@@ -69,7 +69,7 @@ def test_a_log_compaction_whose_output_is_not_in_the_slice_says_nothing() -> Non
     assert live(profile([(2, 5), (3, 7)], (5, (2, 3)))) == [minute(2), minute(3)]
 
 
-def test_many_log_compactions_on_each_other_are_told_in_no_time() -> None:
+def test_many_log_compactions_on_each_other_are_shown_in_no_time() -> None:
     """Each names all logs before it, outputs included, so following every path would take twice as long with each."""
     outputs = [(time, tuple(range(2, time))) for time in range(10, 90, 4)]
     stacked = profile([(time, 1) for time in range(2, 90)], *outputs)

@@ -120,7 +120,7 @@ def test_a_savepoint_pins_it(base: Path, instants: tuple[str, str, str]) -> None
     assert of(base, instants[0]) == {path for path in data_files(base) if instants[0] in path} != set()
 
 
-def test_a_report_tells_it_from_logs_of_rows(base: Path) -> None:
+def test_a_report_says_it_from_logs_of_rows(base: Path) -> None:
     """`totals` says how many of the logs are of changes; none of them waits to be merged."""
     report = inspect_table(LocalStorage(), str(base), timezone="UTC", clock=SkippingClock())
     names = {log["name"]: log["size"] for of in report["file_groups"][0]["slices"] for log in of["log_files"]}

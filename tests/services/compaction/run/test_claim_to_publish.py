@@ -33,8 +33,8 @@ PROTOCOL = {
     for method in (
         Attempt.claim,
         Attempt.list_markers,
-        Attempt.is_ours,
-        Attempt.check_ours,
+        Attempt.is_own,
+        Attempt.check_held,
         Attempt.stage,
         Attempt.publish,
     )

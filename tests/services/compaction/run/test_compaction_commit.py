@@ -82,8 +82,8 @@ def test_the_stat_is_hudis_field_by_field():
     of their data blocks, we count the files."""
     metadata = log_compaction_commit([SLICE], [RESULT], "{}")
     (stat,) = metadata.partition_to_write_stats[""]
-    ours, hudis = asdict(stat), asdict(HUDIS)
-    differing = {name for name in ours if ours[name] != hudis[name]}
+    own, hudis = asdict(stat), asdict(HUDIS)
+    differing = {name for name in own if own[name] != hudis[name]}
     assert differing == {"runtime_stats", "total_log_size_compacted"}
     assert stat.total_log_size_compacted == 4516
 

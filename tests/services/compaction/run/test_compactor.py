@@ -164,11 +164,11 @@ def test_a_wrong_result_leaves_what_is_needed_to_repeat_it(bench: Bench, tmp_pat
         bench.compactor(state_folder=tmp_path / "state").compact()
     (bundle,) = (tmp_path / "state").iterdir()
     assert str(bundle) in error.value.__notes__[0]
-    told = json.loads(bundle.read_text())
-    assert told["error"]["why"] == "1 is not 2."
-    assert told["operation"]["slice"]["file_id"] == "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"
-    assert sorted(told["files"].values()) == [882, 1087, 1098, 2804]
-    assert told["versions"]["packages"]
+    shown = json.loads(bundle.read_text())
+    assert shown["error"]["why"] == "1 is not 2."
+    assert shown["operation"]["slice"]["file_id"] == "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"
+    assert sorted(shown["files"].values()) == [882, 1087, 1098, 2804]
+    assert shown["versions"]["packages"]
 
 
 def test_an_interrupt_rolls_the_attempt_back(bench: Bench) -> None:
@@ -279,7 +279,7 @@ def test_a_heartbeat_that_stops_while_we_wait_is_taken_over(pending_bench: Bench
     check_finished(pending_bench.base)
 
 
-def test_a_dead_process_of_ours_is_taken_over_at_once(pending_bench: Bench) -> None:
+def test_a_dead_process_of_lakeward_is_taken_over_at_once(pending_bench: Bench) -> None:
     """Its heartbeat is fresh, its process is gone."""
     owner = pending_bench.processes.new_owner()
     place_heartbeat(pending_bench, owner, age_seconds=0)
@@ -387,21 +387,21 @@ def test_a_log_beside_a_later_write_is_kept(bench: Bench) -> None:
 
 def test_an_attempt_that_was_taken_over_while_it_merged_touches_nothing(bench: Bench) -> None:
     """Another heartbeat stands where ours was: nothing is published, nothing of the other attempt is rolled back."""
-    theirs = bench.processes.new_owner().to_line()
+    hudis = bench.processes.new_owner().to_line()
 
     def be_taken_over(spec: OperationSpec, task_attempt: int) -> OperationResult:
-        Path(heartbeat_path(str(bench.base), spec.slice.instant)).write_bytes(theirs)
+        Path(heartbeat_path(str(bench.base), spec.slice.instant)).write_bytes(hudis)
         return run_operation(bench.storage, spec, task_attempt)
 
     bench.run = be_taken_over  # type: ignore[assignment]
     with pytest.raises(AttemptLost):
         bench.compactor().compact()
     assert pending_states(bench.base) == {State.REQUESTED, State.INFLIGHT}
-    assert [path.read_bytes() for path in (bench.base / ".hoodie/.heartbeat").iterdir()] == [theirs]
+    assert [path.read_bytes() for path in (bench.base / ".hoodie/.heartbeat").iterdir()] == [hudis]
     check_readable(bench.base)
 
 
-def test_a_plan_that_was_written_anew_is_not_carried_out(pending_bench: Bench) -> None:
+def test_a_plan_that_was_written_again_is_not_carried_out(pending_bench: Bench) -> None:
     """It changes between the scan that found it and the claim: only the partitions of the plan that was found are
     listed."""
     path = pending_bench.base / ".hoodie/timeline/20261121043710038.compaction.requested"

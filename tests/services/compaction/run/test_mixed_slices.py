@@ -108,7 +108,7 @@ def test_a_table_that_became_version_10(tmp_path: Path, seed: int) -> None:
         newest = snapshot.timeline.completed_writes[-1].time
         states[newest] = {key: str(row[3]) for key, row in history.rows.items()}
         for instant in states if seed else [newest]:
-            assert values_at(snapshot, instant) == states[instant], "\n".join(history.told)
+            assert values_at(snapshot, instant) == states[instant], "\n".join(history.shown)
 
     for acts in (("upsert",), ("upsert",), ("upsert", "delete"))[: chance.randint(2, 3)]:
         step(*acts)

@@ -177,7 +177,7 @@ def test_a_split_plan_where_it_is_asked_for(tmp_path: Path) -> None:
     table.check()
 
 
-def test_a_full_tells_its_changes_in_a_native_log(tmp_path: Path) -> None:
+def test_a_full_says_its_changes_in_a_native_log(tmp_path: Path) -> None:
     """What changed is in the file of changes that the base file's stat names, and there is no inline log. No LOG is
     planned beside it: readers of changes would fail at it."""
     more = {"hoodie__table__cdc__enabled": "true", "hoodie__table__cdc__supplemental__logging__mode": "OP_KEY_ONLY"}

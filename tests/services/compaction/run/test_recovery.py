@@ -51,7 +51,9 @@ def die_while_merging(bench: Bench, planner: object) -> None:
 
 
 @pytest.mark.parametrize(("planner", "action"), [(FULL, "compaction"), (LOG, "logcompaction")], ids=["full", "log"])
-def test_a_dead_attempt_of_ours_is_rolled_back_and_nothing_begun(bench: Bench, planner: object, action: str) -> None:
+def test_a_dead_attempt_of_lakeward_is_rolled_back_and_nothing_begun(
+    bench: Bench, planner: object, action: str
+) -> None:
     """The plan stays, and is told as pending; a second time there is nothing to roll back. Keeps 2 of
     services/compaction/run/recovery."""
     before = everything(bench.base)
@@ -60,7 +62,7 @@ def test_a_dead_attempt_of_ours_is_rolled_back_and_nothing_begun(bench: Bench, p
     recovery = bench.compactor().recover()
     assert [each.action.pending for each in recovery.rolled_back] == [action]
     (waiting,) = recovery.pending
-    assert (waiting.work.is_ours, waiting.is_inflight, waiting.liveness.life) == (True, False, Life.ABSENT)
+    assert (waiting.work.is_own, waiting.is_inflight, waiting.liveness.life) == (True, False, Life.ABSENT)
     left = set(everything(bench.base)) - set(before)
     assert left == {f".hoodie/timeline/{waiting.work.instant}.{action}.requested"}
     assert Count.ROLLED_BACK_ATTEMPT in bench.watcher.counts
@@ -70,7 +72,7 @@ def test_a_dead_attempt_of_ours_is_rolled_back_and_nothing_begun(bench: Bench, p
     check_readable(bench.base)
 
 
-def test_a_living_attempt_of_ours_goes_on(bench: Bench) -> None:
+def test_a_living_attempt_of_lakeward_goes_on(bench: Bench) -> None:
     """Its process is not known to be dead, and its heartbeat is fresh. Keeps 1 of services/compaction/run/recovery."""
     die_while_merging(bench, FULL)
     before = everything(bench.base)
@@ -87,7 +89,7 @@ def test_an_attempt_of_another_engine_stays(pending_bench: Bench) -> None:
     before = everything(pending_bench.base)
     recovery = pending_bench.compactor().recover()
     assert recovery.rolled_back == ()
-    assert [(waiting.work.instant, waiting.work.is_ours) for waiting in recovery.pending] == [(PENDING, False)]
+    assert [(waiting.work.instant, waiting.work.is_own) for waiting in recovery.pending] == [(PENDING, False)]
     assert everything(pending_bench.base) == before
 
 

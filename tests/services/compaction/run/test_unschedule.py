@@ -61,7 +61,7 @@ def refuse(bench: Bench, instant: str, why: str, *, foreign: bool = False) -> No
 @pytest.mark.parametrize(
     ("planner", "action"), [(FULL, ServiceAction.COMPACTION), (LOG, ServiceAction.LOG_COMPACTION)], ids=["full", "log"]
 )
-def test_a_plan_of_ours_goes_without_a_trace(bench: Bench, planner: object, action: ServiceAction) -> None:
+def test_a_plan_of_lakeward_goes_without_a_trace(bench: Bench, planner: object, action: ServiceAction) -> None:
     """The table is as it was before the plan, and its groups can be planned again."""
     before = everything(bench.base)
     instant = schedule(bench, planner)

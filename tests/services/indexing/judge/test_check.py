@@ -23,7 +23,7 @@ from tests.write.writing import COLUMNS, new_table, write
 
 STORAGE = LocalStorage()
 ROWS = 20_000
-STATED = CheckSize(error_rate=0.001, confidence=0.99)
+CHECK_SIZE = CheckSize(error_rate=0.001, confidence=0.99)
 EVERYTHING = CheckSize(0.001, 0.99, everything=True)
 
 
@@ -103,7 +103,7 @@ def test_each_fault_is_named(large: Path) -> None:
     sound = checked(large, TableIndex.of(right))
     assert sound.entries is not None and (sound.wrong, sound.faults, sound.is_complete) == (0, (), True)
     assert (sound.rows.checked, sound.entries.checked, sound.rows.excluded_rate) == (ROWS, ROWS, 0.0)
-    assert not checked(large, TableIndex.of(right), STATED).is_complete
+    assert not checked(large, TableIndex.of(right), CHECK_SIZE).is_complete
 
 
 def test_a_bound_leaves_parts_for_another_time(large: Path) -> None:

@@ -40,8 +40,8 @@ class CheckedLife(Life):
             return Moment(snapshot, open_index(STORAGE, snapshot, IndexType.METADATA, clock=SkippingClock()))
 
         found = check_index(STORAGE, moment_now, EVERYTHING)
-        assert found.faults == (), "\n".join(self.told)
-        assert found.rows.checked == len(self.rows) and found.is_complete, "\n".join(self.told)
+        assert found.faults == (), "\n".join(self.shown)
+        assert found.rows.checked == len(self.rows) and found.is_complete, "\n".join(self.shown)
         snapshot, index = (lambda moment: (moment.snapshot, moment.index))(moment_now())
         compared = compare_indexes(
             STORAGE,
@@ -51,7 +51,7 @@ class CheckedLife(Life):
             draw_keys(STORAGE, snapshot, number=100, absent=5, seed=0),
             clock=SkippingClock(),
         )
-        assert (compared.first.false_locations, compared.first.missed) == (0, 0), "\n".join(self.told)
+        assert (compared.first.false_locations, compared.first.missed) == (0, 0), "\n".join(self.shown)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
@@ -63,7 +63,7 @@ def test_a_right_index_has_no_fault(tmp_path: Path, seed: int) -> None:
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     base = new_table(tmp_path / "t", version=version, table_type=table_type, indexes=indexes, has_metadata_table=True)
     life = CheckedLife(chance, base, table_type, True, index)
-    life.told.append(f"seed {seed}: version {version} {table_type}")
+    life.shown.append(f"seed {seed}: version {version} {table_type}")
     acts = [life.upsert] * 5 + [life.delete] * 2 + [life.compact, life.compact_logs, life.clean, life.archive]
     acts += [life.insert, life.die, life.die]
     life.upsert()

@@ -67,25 +67,25 @@ def test_what_a_commit_writes_for_it(table: Path) -> None:
             found = read_bloom_filter(file, file_name=path.name)
         assert found is not None
         filters.append(len(found[1]))
-    told = cost(table, IndexType.BLOOM)
-    assert (told.commit_bytes, told.commits) == (sum(filters) // 2, 2)
+    shown = cost(table, IndexType.BLOOM)
+    assert (shown.commit_bytes, shown.commits) == (sum(filters) // 2, 2)
 
     logs = [*table.glob(".hoodie/metadata/record_index/.*.log.*")]
-    told = cost(table, IndexType.METADATA)
+    shown = cost(table, IndexType.METADATA)
     written = sum(path.stat().st_size for path in logs if "_00000000000000" not in path.name and path.suffix != ".crc")
-    assert told.commits == 3 and told.commit_bytes is not None
-    assert told.commit_bytes * 3 == pytest.approx(written, rel=0.35), "the log of the build is empty, but for its head"
+    assert shown.commits == 3 and shown.commit_bytes is not None
+    assert shown.commit_bytes * 3 == pytest.approx(written, rel=0.35), "the log of the build is empty, but for its head"
 
     deltas = list(table.glob(".hoodie/.lakeward/index/record/data/*.hfile"))
-    told = cost(table, IndexType.RECORD)
-    assert told.commits >= 1 and told.commit_bytes is not None
-    assert told.commit_bytes <= max(path.stat().st_size for path in deltas)
+    shown = cost(table, IndexType.RECORD)
+    assert shown.commits >= 1 and shown.commit_bytes is not None
+    assert shown.commit_bytes <= max(path.stat().st_size for path in deltas)
     built, *later = sorted((path.stem.rpartition("_")[2], path.stat().st_size) for path in deltas)
     assert [instant for instant, _ in later if instant == built[0]] == [], "what was built is one file"
-    assert (told.commits, told.commit_bytes) == (2, round(sum(size for _, size in later) / 2))
-    assert told.commit_entries == 1, "each of both commits changed the place of one key, or wrote it over in place"
-    told = cost(table, IndexType.POSTGRES)
-    assert (told.commit_bytes, told.commits, told.commit_entries) == (125, 4, 2)
+    assert (shown.commits, shown.commit_bytes) == (2, round(sum(size for _, size in later) / 2))
+    assert shown.commit_entries == 1, "each of both commits changed the place of one key, or wrote it over in place"
+    shown = cost(table, IndexType.POSTGRES)
+    assert (shown.commit_bytes, shown.commits, shown.commit_entries) == (125, 4, 2)
 
 
 def test_before_any_commit(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_what_is_there_is_not_read_again(base: Path) -> None:
     assert read_by(base) == ["a", "b", "d"]
 
 
-class Told:
+class Reported:
     """A dispatcher that says that it does two tasks at once, and does none."""
 
     engine, name, is_ready, is_on_this_machine, parallelism = Engine.LOCAL, "none", True, False, 2
@@ -93,12 +93,12 @@ class Told:
 def test_the_rate_is_shared(base: Path) -> None:
     """Keeps 2 of services/indexing/run/build_work: tasks that run at the same time have a part of the rate each; and
     where checkpoints are gone that tasks made, that is no complete build."""
-    told = Told()
+    shown = Reported()
     asked: list[int] = []
 
-    def choose(size: int) -> Told:
+    def choose(size: int) -> Reported:
         asked.append(size)
-        return told
+        return shown
 
     snapshot = scan(base)
     state = state_now(base, snapshot)
@@ -111,19 +111,19 @@ def test_the_rate_is_shared(base: Path) -> None:
     )
     with pytest.raises(NotFound, match="Checkpoints of the build are gone"):
         make_missing(STORAGE, snapshot, state, work)
-    assert asked == [state.bytes] and len(told.specs) == 3
-    assert {(spec.bytes_per_second, spec.memory_bytes) for spec in told.specs} == {(50, 5)}
+    assert asked == [state.bytes] and len(shown.specs) == 3
+    assert {(spec.bytes_per_second, spec.memory_bytes) for spec in shown.specs} == {(50, 5)}
     with pytest.raises(TryLater, match="files go while they are read"):
         build_index(STORAGE, opener(MemoryEntries(is_global=True)), lambda: scan(base), work)
 
 
-def test_what_is_told_meanwhile(base: Path) -> None:
+def test_what_is_shown_meanwhile(base: Path) -> None:
     """How far it is is told when it begins, now and then, and at the end."""
-    told: list[int] = []
+    shown: list[int] = []
     clock = SettableClock()
 
     def on_state(state: BuildState) -> None:
-        told.append(len(state.made))
+        shown.append(len(state.made))
         clock.time += 6.0
 
     def on_group(done: int, of: int) -> None:
@@ -134,9 +134,9 @@ def test_what_is_told_meanwhile(base: Path) -> None:
     work = in_process(base, on_state=on_state, on_group=on_group, on_read=read.append, clock=clock)
     snapshot = scan(base)
     make_missing(STORAGE, snapshot, state_now(base, snapshot), work)
-    assert told == [0, 1, 2, 3, 3]
+    assert shown == [0, 1, 2, 3, 3]
     assert read[0] == 0 and read == sorted(read)
     assert read[-1] == sum(slice_.base_bytes + slice_.log_bytes for slice_ in snapshot.latest_slices)
     make_missing(STORAGE, snapshot, state_now(base, snapshot), work)
-    assert told == [0, 1, 2, 3, 3, 3]
+    assert shown == [0, 1, 2, 3, 3, 3]
     assert isinstance(in_process(base).clock, SystemClock)

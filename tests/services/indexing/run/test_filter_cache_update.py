@@ -46,7 +46,7 @@ def live(snapshot: TableSnapshot, *, with_logs: bool = False) -> list[DataFile]:
     return data_files(snapshot, with_logs=with_logs)
 
 
-def told(keys: FileKeys) -> tuple[KeyRange | None, str | None, bytes]:
+def notes(keys: FileKeys) -> tuple[KeyRange | None, str | None, bytes]:
     filter_ = keys.filter
     return keys.range, None if filter_ is None else filter_.type_code, b"" if filter_ is None else bytes(filter_.data)
 
@@ -60,11 +60,11 @@ def check_whole(snapshot: TableSnapshot, *, may_be_broken: bool = False) -> Filt
     assert len(held) == len(files)
     for file, keys in zip(files, cache.keys_of(held), strict=True):
         try:
-            found = told(keys.read(STORAGE))
+            found = notes(keys.read(STORAGE))
         except BrokenFile:
             assert may_be_broken
         else:
-            assert found == told(read_file_keys(STORAGE, snapshot, file))
+            assert found == notes(read_file_keys(STORAGE, snapshot, file))
     return cache
 
 
@@ -124,7 +124,7 @@ def test_what_an_update_reads(table: Path) -> None:
     assert rebuilt(snapshot).read == len(live(snapshot)) == 2
     before = cache_files(table)
     change = updated(snapshot)
-    assert (change.covered, change.read, change.gone, change.told) == (2, 0, 0, ())
+    assert (change.covered, change.read, change.gone, change.notes) == (2, 0, 0, ())
     assert cache_files(table) == before
     with pytest.raises(Refused, match="has a cache of filters already"):
         build_filter_cache(STORAGE, snapshot, with_logs=False, on_file=quiet)
@@ -146,7 +146,7 @@ def test_what_an_update_reads(table: Path) -> None:
     check_whole(snapshot)
 
 
-def test_what_is_broken_is_told_and_read_anew(table: Path) -> None:
+def test_what_is_broken_is_shown_and_read_again(table: Path) -> None:
     """The entries of a file, a filter that is to be taken over, a file that is lost, the manifest; and a base file
     whose footer cannot be read is left out."""
     snapshot = scan(table)
@@ -154,7 +154,7 @@ def test_what_is_broken_is_told_and_read_anew(table: Path) -> None:
     (entries,) = (path for path in cache_files(table) if path.suffix == ".keys")
     entries.write_bytes(entries.read_bytes()[:-1])
     change = updated(snapshot)
-    assert change.read == 2 and "is broken" in change.told[0]
+    assert change.read == 2 and "is broken" in change.notes[0]
     check_whole(snapshot)
 
     (filters,) = (path for path in cache_files(table) if path.suffix == ".keys" and path != entries)
@@ -169,17 +169,17 @@ def test_what_is_broken_is_told_and_read_anew(table: Path) -> None:
     for lost in cache_files(table):
         if lost.suffix == ".keys":
             lost.unlink()
-    assert "It is not there." in updated(snapshot).told[0]
+    assert "It is not there." in updated(snapshot).notes[0]
     check_whole(snapshot)
     newest = max(path for path in cache_files(table) if path.suffix == ".json")
     newest.write_text("{}")
-    assert "The manifest" in updated(snapshot).told[0]
+    assert "The manifest" in updated(snapshot).notes[0]
     check_whole(snapshot)
 
     base = table / live(snapshot)[0].path
     base.write_bytes(b"PAR1" + b"\0" * (base.stat().st_size - 4))
     change = rebuilt(snapshot)
-    assert change.covered == len(live(snapshot)) - 1 and base.name in change.told[0]
+    assert change.covered == len(live(snapshot)) - 1 and base.name in change.notes[0]
 
 
 def test_one_that_is_out_of_use(table: Path) -> None:

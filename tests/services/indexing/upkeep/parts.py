@@ -17,7 +17,7 @@ from tests.write.own_record_index import STORAGE
 URL = "postgresql://lakeward:secret@database/lakeward"
 
 
-class Telling(InProcessDispatcher):
+class Reporting(InProcessDispatcher):
     """It tells what it was given."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ def memory_of(bench: Bench) -> IndexMemory:
     return found
 
 
-def tasks_of(bench: Bench, run: Callable[[Any, int], object], *, there: Telling, here: Telling) -> IndexTasks:
+def tasks_of(bench: Bench, run: Callable[[Any, int], object], *, there: Reporting, here: Reporting) -> IndexTasks:
     """Tasks that all are `run`, on these two engines."""
     options = SimpleNamespace(timezone=None, listing=None)
     table: Any = SimpleNamespace(options=options, guard=lambda: None)

@@ -83,8 +83,8 @@ def test_a_build_that_died(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     write(died.base, [("k3", 2, "c", "y"), ("k4", 2, "d", "x")])
     died.serving.run(3700.0, step=10.0)
     assert died.serving.index_memory().builds == {IndexType.RECORD: BuildProgress(2, 4, found.newest_at)}
-    told = died.serving.index_memory().builds[IndexType.RECORD].told(died.serving.clock.now())
-    assert told.startswith("A build has read 2 of 4 file groups, the last one 1 h ")
+    shown = died.serving.index_memory().builds[IndexType.RECORD].describe(died.serving.clock.now())
+    assert shown.startswith("A build has read 2 of 4 file groups, the last one 1 h ")
 
 
 def test_a_build_that_goes_on(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
 from tests.our_reader import scan
-from tests.services.indexing.upkeep.parts import Telling, indexed, memory_of, tasks_of
+from tests.services.indexing.upkeep.parts import Reporting, indexed, memory_of, tasks_of
 from tests.services.indexing.upkeep.test_updates import Kept
 from tests.write.own_record_index import STORAGE, plant
 
@@ -73,11 +73,11 @@ def test_a_record_index_that_is_wrong(tmp_path: Path, place: str) -> None:
     location = f'location = "{options.location}"' if options.location else ""
     config.write_text(f"[defaults.index.record]\n{location}\n")
     assert run(["index", "rebuild", str(kept.base), "--type", "record", "--config", str(config)]) == 0
-    anew = kept.serving.clock.now()
+    again = kept.serving.clock.now()
     kept.write(("k5", 5, "p", "x"))
     kept.serving.run(60.0, step=10.0)
     assert (kept.index.out_of_use, kept.index.wrong) == ("", 0)
-    assert kept.index.checked_at is None or kept.index.checked_at > anew, "a round may have ended since"
+    assert kept.index.checked_at is None or kept.index.checked_at > again, "a round may have ended since"
     open_index(STORAGE, scan(kept.base), IndexType.RECORD, clock=clock, record=options)
     kept.serving.run(ROUND, step=10.0)
     assert kept.index.checked_at is not None and kept.index.wrong == 0
@@ -98,7 +98,7 @@ def test_a_check_that_fails_keeps_no_other_one_back(tmp_path: Path, error: Lakew
         return IndexChecked(5, 0, 0.0)
 
     def check() -> Checks:
-        tasks = tasks_of(bench, run_check, there=Telling(), here=Telling())
+        tasks = tasks_of(bench, run_check, there=Reporting(), here=Reporting())
         return check_indexes(indexed(bench), tasks, table_bytes=0)
 
     done = check()

@@ -26,7 +26,7 @@ from lakeward.state.index_entries import open_entries
 from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
 from tests.our_reader import scan
-from tests.services.indexing.upkeep.parts import Telling, indexed, memory_of, tasks_of
+from tests.services.indexing.upkeep.parts import Reporting, indexed, memory_of, tasks_of
 from tests.services.indexing.upkeep.test_updates import Kept, raising
 from tests.write.own_record_index import STORAGE, plant
 from tests.write.writing import write
@@ -220,7 +220,7 @@ def test_where_it_runs(tmp_path: Path, shadow: IndexType) -> None:
     base, memory = str(bench.path), memory_of(bench)
     choice = publish_choice(STORAGE, base, Tee(), Tee(primary=IndexType.SIMPLE, shadow=shadow))
     memory.tee = TeeStatus(choice, Staleness(1, 10, 99.0), UpdateDecision(UpdateReason.AGE))
-    there, here = Telling(), Telling()
+    there, here = Reporting(), Reporting()
     tasks = tasks_of(bench, lambda spec, attempt: TeeCompared((WRONG,), ("k1: no",)), there=there, here=here)
     done = compare_tee(indexed(bench), tasks, left=[])
     assert (done.commits, done.keys, done.wrong, done.reasons) == (1, 9, 2, ["k1: no"])
@@ -228,8 +228,8 @@ def test_where_it_runs(tmp_path: Path, shadow: IndexType) -> None:
     used, unused = (here, there) if shadow is IndexType.POSTGRES else (there, here)
     ((spec,), nothing) = (used.specs, unused.specs)
     assert nothing == [] and "secret" not in repr(spec)
-    told: TeeSpec = spec
-    assert told.primary.open_entries is None and bool(told.shadow.open_entries) == (shadow is IndexType.POSTGRES)
+    shown: TeeSpec = spec
+    assert shown.primary.open_entries is None and bool(shown.shadow.open_entries) == (shadow is IndexType.POSTGRES)
 
 
 @pytest.mark.services

@@ -179,11 +179,11 @@ def test_one_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert kept.covered() == (1, 2)
     assert kept.index.update is not None and kept.index.update.reason is UpdateReason.OUT_OF_USE
     rebuilt(scan(kept.base))
-    anew = kept.serving.clock.now()
+    again = kept.serving.clock.now()
     kept.insert("k3")
     kept.serving.run(90.0)
     assert (kept.index.out_of_use, kept.index.wrong, kept.covered()) == ("", 0, (3, 3))
-    assert kept.index.checked_at is None or kept.index.checked_at > anew
+    assert kept.index.checked_at is None or kept.index.checked_at > again
 
 
 def test_one_whose_manifest_cannot_be_read(tmp_path: Path) -> None:

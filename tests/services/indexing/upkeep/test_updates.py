@@ -44,7 +44,7 @@ from tests.index.builds import in_process
 from tests.index.following import places, truth
 from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.our_reader import scan
-from tests.services.indexing.upkeep.parts import URL, Telling, tasks_of
+from tests.services.indexing.upkeep.parts import URL, Reporting, tasks_of
 from tests.write.own_record_index import FIRST, STORAGE, built, located, write_by
 from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, new_table, write
@@ -155,7 +155,7 @@ def test_a_table_of_version_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert serving.sample("lakeward_plans_total", table="orders", result="failed") in (None, 0.0)
 
 
-def test_writers_that_tell_the_index_themselves(kept: Kept) -> None:
+def test_writers_that_report_the_index_themselves(kept: Kept) -> None:
     """It lacks nothing of theirs, and once a bucket has eight files of commits they are merged, and not again."""
     for number in range(4, 12):
         write_by(kept.base, [(f"k{number}", number, "p", "v")], clock=kept.serving.clock)
@@ -232,7 +232,7 @@ def test_one_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardE
     """Keeps 2 of services/indexing/upkeep/updates, and Keeps 1 of services/indexing/upkeep/tasks: the address of the
     store goes to a task of this machine alone, and is not told."""
     bench = Bench(tmp_path)
-    there, here = Telling(), Telling()
+    there, here = Reporting(), Reporting()
 
     def run(spec: IndexSpec, attempt: int) -> IndexUpdated:
         if spec.type is IndexType.RECORD:
@@ -252,8 +252,8 @@ def test_one_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardE
 def test_specs_and_results_load_no_kernels() -> None:
     """The daemon's process, which sends the one and takes the other in, has none."""
     values = pickle.dumps((IndexSpec(IndexType.RECORD, None, ListingSource.STORAGE), IndexUpdated(1, True)))
-    told = f"import pickle, sys; pickle.loads({values!r}); print(sorted({{'numba', 'llvmlite'}} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    shown = f"import pickle, sys; pickle.loads({values!r}); print(sorted({{'numba', 'llvmlite'}} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
 
 

@@ -66,9 +66,9 @@ def test_they_count_by_completion_and_pending_ones_by_request():
     assert count_delta_commits(timeline(delta(1), delta(4, 7), pending(3), compaction(5), delta(8), pending(9))) == 3
 
 
-def limit(*found: Instant | Sequence[Instant], ours: Sequence[int] = ()) -> int:
+def limit(*found: Instant | Sequence[Instant], own: Sequence[int] = ()) -> int:
     shown = timeline(*found)
-    by_writers = {each.time for each in shown.completed if each.action == "commit"} - {at(minute) for minute in ours}
+    by_writers = {each.time for each in shown.completed if each.action == "commit"} - {at(minute) for minute in own}
     return writers_limit(shown, by_writers)
 
 
@@ -92,9 +92,9 @@ def test_two_that_came_later_raise_it():
     assert limit(once, deltas(51, 24), compaction(99)) == 24
 
 
-def test_what_we_compacted_tells_nothing():
+def test_what_we_compacted_says_nothing():
     """Keeps 2 of services/metadata/plan/due_before_writers: it would lower the limit each time, down to one."""
-    assert limit(compaction(0), deltas(1, 3), compaction(10), deltas(11, 10), compaction(30), ours=[10]) == 10
+    assert limit(compaction(0), deltas(1, 3), compaction(10), deltas(11, 10), compaction(30), own=[10]) == 10
 
 
 def due_from(limit: int) -> int:

@@ -74,7 +74,7 @@ def test_nothing_is_due_where_no_log_came_since(table: MetadataFiles):
     assert (found.is_due, found.slices, found.delta_commits) == (False, (), 0)
 
 
-def test_a_commit_that_is_undecided_stands_against_it(table: MetadataFiles):
+def test_a_commit_that_is_undecided_prevents_it(table: MetadataFiles):
     """It is complete in the metadata table and pending on the table; once it is complete there, no more."""
     everywhere(table, "01", "02")
     table.data("01.deltacommit.requested", "01.deltacommit.inflight")
@@ -103,7 +103,7 @@ def test_a_service_of_the_metadata_table_that_is_pending(table: MetadataFiles, a
     assert obstacles(table) == [f"pending-metadata-{action}"]
 
 
-def test_what_is_pending_is_told_by_its_file(table: MetadataFiles):
+def test_what_is_pending_is_shown_by_its_file(table: MetadataFiles):
     """The name is for an operator who has to find it."""
     everywhere(table, "01", "02")
     table.plan("03")

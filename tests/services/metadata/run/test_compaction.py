@@ -246,7 +246,7 @@ def test_a_log_that_completed_before_our_instant(base: Path):
     assert metadata_leftovers(base) == []
 
 
-def test_a_log_of_ours_that_was_taken_away(base: Path):
+def test_a_log_of_lakeward_that_was_taken_away(base: Path):
     """A rollback beside us removed it: what we merged must not come back."""
     (slice_,) = scan_metadata(base).slices["files"]
 
@@ -280,8 +280,8 @@ def test_who_is_faster_wins(base: Path):
     done: list[object] = []
     with pytest.raises(AttemptLost, match="was compacted at"):
         compact_metadata(base, first, processes, writers_stopped=False)
-    (theirs,) = done
-    assert compactions(base)[-1] == theirs.instant  # type: ignore[attr-defined]
+    (hudis,) = done
+    assert compactions(base)[-1] == hudis.instant  # type: ignore[attr-defined]
     assert metadata_leftovers(base) == []
 
 
@@ -332,7 +332,7 @@ def killed_while_publishing(base: Path, processes: ScriptedProcesses) -> str:
     return instant
 
 
-def test_a_plan_of_ours_that_is_being_published_is_waited_for(base: Path):
+def test_a_plan_of_lakeward_that_is_being_published_is_waited_for(base: Path):
     """The process waits as long as the heartbeat lives."""
     processes = ScriptedProcesses()
     killed_while_publishing(base, processes)
@@ -342,7 +342,7 @@ def test_a_plan_of_ours_that_is_being_published_is_waited_for(base: Path):
     assert everything(base) == before
 
 
-def test_a_plan_of_another_engine_is_theirs(base: Path):
+def test_a_plan_of_another_engine_is_hudis(base: Path):
     """It is neither rolled back nor compacted beside, also when its process is gone. Keeps 1 of
     services/metadata/run/recovery."""
     processes = ScriptedProcesses()

@@ -120,7 +120,7 @@ def test_each_plan_is_read_once(table: Path):
     assert scan(table, cache=cache) == first
 
 
-def test_what_stands_against_it_is_told_and_passes(table: Path):
+def test_what_prevents_it_is_shown_and_passes(table: Path):
     """A plan that is a Hudi writer's to finish; nothing was changed. Keeps 2 of services/metadata/run/early_service."""
     (requested, *_) = (table / METADATA_TIMELINE).glob("*.compaction.requested")
     (table / METADATA_TIMELINE / f"{NOW}.compaction.requested").write_bytes(requested.read_bytes())
@@ -130,7 +130,7 @@ def test_what_stands_against_it_is_told_and_passes(table: Path):
     assert counts.found == [Count.METADATA_LEFT]
 
 
-def test_a_storage_that_fails_is_told_too(table: Path):
+def test_a_storage_that_fails_is_shown_too(table: Path):
     """It fails at each call that the scan makes, and at the first that would take the lock."""
     clean = FaultyStorage()
     service(shutil.copytree(table, table.parent / "trial", copy_function=shutil.copy2), clean, after=1)

@@ -117,7 +117,7 @@ def stopped_before_a_deletion(base: Path, processes: ScriptedProcesses, number: 
     return instant
 
 
-def test_a_clean_of_ours_that_was_interrupted_is_ended(base: Path):
+def test_a_clean_of_lakeward_that_was_interrupted_is_ended(base: Path):
     """The next run ends it under its own instant."""
     expected, dead, before = records(base), older_files(base), files(base)
     processes = ScriptedProcesses()
@@ -195,7 +195,7 @@ def test_files_that_readers_read_again_are_not_deleted(base: Path):
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
-def test_a_clean_of_another_engine_is_theirs(base: Path, is_empty: bool):
+def test_a_clean_of_another_engine_is_hudis(base: Path, is_empty: bool):
     """It is not ended by us, and none is made beside it."""
     processes = ScriptedProcesses()
     instant = stopped_before_a_deletion(base, processes, 0)
@@ -216,29 +216,29 @@ def test_what_is_under_way_is_waited_for(base: Path):
         clean_metadata(base, LocalStorage())
     (base / METADATA_TIMELINE / "20991231235959999.rollback.requested").unlink()
 
-    make_pending(base, ours=False)
+    make_pending(base, own=False)
     with pytest.raises(TryLater, match="pending-metadata-compaction"):
         clean_metadata(base, LocalStorage())
     assert files(base) == {path for path in before if f".{HFILE}" in path or ".log." in path}
 
 
-def make_pending(base: Path, *, ours: bool) -> str:
+def make_pending(base: Path, *, own: bool) -> str:
     """The newest compaction was not completed. Returns its instant."""
     newest = [i for i in timeline(base, METADATA_TIMELINE) if i.action == "commit"][-1]
     (base / METADATA_TIMELINE / newest.file_name).unlink()
-    if not ours:
+    if not own:
         path = base / METADATA_TIMELINE / f"{newest.time}.compaction.requested"
         plan = read_compaction_plan(path.read_bytes(), file=path.name, extension=HFILE)
         path.write_bytes(write_compaction_plan(CompactionPlan(plan.operations), extension=HFILE))
     return newest.time
 
 
-def test_a_compaction_of_ours_that_died_does_not_stand_against_it(base: Path):
+def test_a_compaction_of_lakeward_that_died_does_not_stand_against_it(base: Path):
     """It is rolled back before anything is chosen, and not left to a Hudi writer who may never come."""
     a_delta_commit(base, seconds=2.0)
     assert compact_metadata(base, LocalStorage()) is not None
     expected, before = records(base), files(base)
-    instant = make_pending(base, ours=True)
+    instant = make_pending(base, own=True)
     done = clean_metadata(base, LocalStorage())
     assert done is not None
     assert not list(base.rglob(f"*{instant}*.{HFILE}")) and files(base) < before

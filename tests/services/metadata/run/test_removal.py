@@ -181,18 +181,18 @@ def test_a_write_to_the_metadata_table_alone_counts_too(base: Path):
 
 
 @pytest.mark.parametrize(
-    ("file", "partition", "told"),
+    ("file", "partition", "shown"),
     [
         ("timeline/20270101000000000.indexing.requested", None, "pending-indexing"),
         ("timeline/20270101000000000.restore.inflight", "column_stats", "pending-restore"),
         ("metadata/.hoodie/timeline/20270101000000000.compaction.requested", "column_stats", "metadata-compaction"),
     ],
 )
-def test_what_would_fail_without_it_is_a_refusal(base: Path, file: str, partition: str | None, told: str):
+def test_what_would_fail_without_it_is_a_refusal(base: Path, file: str, partition: str | None, shown: str):
     """An instant that is pending and names its files."""
     (base / ".hoodie" / file).write_bytes(b"x")
     before = everything(base)
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=shown):
         remove(base, partition)
     assert everything(base) == before
 
@@ -258,15 +258,15 @@ def test_in_an_object_store_it_is_deleted_under_the_lock(golden: Path, tmp_path:
     objects = Objects()
     storage = MemoryObjects(objects)
     location = bring(copy_of(golden, tmp_path / "local"), storage, "s3://lake/orders")
-    anew = f"{location}/.hoodie/metadata/files/anew"
+    again = f"{location}/.hoodie/metadata/files/anew"
 
     def build(write: str) -> None:
         if write.startswith("replace") and not storage.list(f"{location}/.hoodie/metadata"):
-            objects.put(anew, b"x")
+            objects.put(again, b"x")
 
     storage.before = build
     remove_metadata(storage, location, None, lock=LOCK, clock=SystemClock(), processes=Processes())
-    assert storage.read(anew) == b"x"
+    assert storage.read(again) == b"x"
 
 
 def test_nothing_is_removed_without_the_lock(base: Path):

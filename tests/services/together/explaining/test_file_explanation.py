@@ -28,12 +28,12 @@ from tests.synthetic_table import minute
 
 CASES = Path(__file__).with_name("file.cases")
 START = parse_instant_time(minute(0), UTC) / 1000
-OURS = {"file", "stray", "cleaned", "cleaning", "set", "rolled", "committed"}
+OWN = {"file", "stray", "cleaned", "cleaning", "set", "rolled", "committed"}
 
 
-def told(case: Case) -> str:
+def shown(case: Case) -> str:
     lines = [line.split() for line in case.table.splitlines()]
-    table = read_table("\n".join(line for line in case.table.splitlines() if line.split()[0] not in OURS))
+    table = read_table("\n".join(line for line in case.table.splitlines() if line.split()[0] not in OWN))
     facts: dict[str, Any] = {"cleans": [], "planned_deletions": {}, "rolled_back": {}, "committed": []}
     strays, asked = [], []
     for words in lines:
@@ -74,13 +74,13 @@ def told(case: Case) -> str:
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
     """Keeps 1 of services/together/explaining/file_explanation: the rule that the case is named for."""
-    assert told(case) == case.expected
+    assert shown(case) == case.expected
 
 
 def test_cases_are_written_as_the_code_would_write_them() -> None:
     """The file of cases is exactly what LAKEWARD_REWRITE_CASES=1 makes of it, so a rewrite shows only what changed."""
     head, cases = read_cases(CASES)
-    blocks = [f"== {case.rule}\n{case.table}\n----\n{told(case)}\n" for case in cases]
+    blocks = [f"== {case.rule}\n{case.table}\n----\n{shown(case)}\n" for case in cases]
     written = "\n".join([head.rstrip("\n") + "\n", *blocks])
     if "LAKEWARD_REWRITE_CASES" in os.environ:
         CASES.write_text(written)
@@ -98,12 +98,12 @@ def test_each_reason_to_stay_has_its_sentence() -> None:
     def sentences(**changes: Any) -> str:
         return "\n".join(explain_in_sentences(replace(found, **changes), now=START, zone=None))
 
-    told = [
+    shown = [
         sentences(keepers=(Keeper(reason, "1", consumer="c"),))
         for reason in KeepReason
         if reason is not KeepReason.NEWEST
     ]
-    told.append(sentences(keepers=(Keeper(KeepReason.CONSUMER, consumer="c", read_up_to="9"),)))
-    assert len(set(told)) == len(KeepReason)
+    shown.append(sentences(keepers=(Keeper(KeepReason.CONSUMER, consumer="c", read_up_to="9"),)))
+    assert len(set(shown)) == len(KeepReason)
     verdicts = {sentences(verdict=verdict, keepers=(), dead_by=()).split("\n", 1)[1] for verdict in (*FileState, *Gone)}
     assert len(verdicts) >= len(FileState) + len(Gone) - 2  # the superseded ones differ by what keeps them

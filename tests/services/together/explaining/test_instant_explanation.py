@@ -35,6 +35,6 @@ savepoint 10 a@10"""
 def test_what_an_instant_holds_back(time: int, says: str, keeps_silent_of: str) -> None:
     """Only the oldest of what is pending is said to hold them, and only the instant of a savepoint."""
     snapshot = read_table(TABLE).snapshot()
-    told = instant_in_sentences(explain_instant(minute(time), snapshot, InstantFacts()), snapshot, now=0.0)
-    text = " ".join(told)
+    shown = instant_in_sentences(explain_instant(minute(time), snapshot, InstantFacts()), snapshot, now=0.0)
+    text = " ".join(shown)
     assert says in text and keeps_silent_of not in text

@@ -177,9 +177,9 @@ def _limits(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) ->
         if any(is_before(instant, commit.time) for commit in commits):
             why = f"{path} is of no completed instant, and would count as committed."
             yield Limit(KeptFor.UNCOMMITTED_FILES, _last_before(commits, instant), why)
-    told = max((clean.earliest_retained for clean in facts.cleans if clean.is_completed), default="")
-    if told and (goes_on := _first(commits, lambda commit: not is_before(commit.time, told))) is not None:
-        yield Limit(KeptFor.CLEAN, goes_on.time, f"The next clean goes on from {told}.")
+    cleaned_to = max((clean.earliest_retained for clean in facts.cleans if clean.is_completed), default="")
+    if cleaned_to and (goes_on := _first(commits, lambda commit: not is_before(commit.time, cleaned_to))) is not None:
+        yield Limit(KeptFor.CLEAN, goes_on.time, f"The next clean goes on from {cleaned_to}.")
     if facts.is_merge_on_read:
         yield from _for_compaction_trigger(timeline, options.delta_commits)
 

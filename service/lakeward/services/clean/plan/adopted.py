@@ -27,7 +27,7 @@ from math import ceil
 
 from lakeward.format.timeline.instant import comparable_time, parse_instant_time
 from lakeward.services.clean.plan.policy import HUDI_NAMES, CleanPolicy, CleanPolicyKind
-from lakeward.table.timeline.cleans import StatedRetention
+from lakeward.table.timeline.cleans import CleanRetention
 from lakeward.table.timeline.timeline import Timeline
 
 RETAINED = "lakeward.retained"
@@ -52,36 +52,36 @@ class AdoptedRetention:
         return {RETAINED: f"{self.policy.kind} {self.policy.retain}"}
 
 
-def adopt_retention(stated: StatedRetention | None, timeline: Timeline, *, zone: tzinfo | None) -> AdoptedRetention:
+def adopt_retention(found: CleanRetention | None, timeline: Timeline, *, zone: tzinfo | None) -> AdoptedRetention:
     """What a clean keeps where an operator did not choose.
 
     Args:
-        stated: the newest clean that says anything: another engine's, or one of Lakeward's that was made by this
+        found: the newest clean that says anything: another engine's, or one of Lakeward's that was made by this
         rule.
         zone: of the table's instants; hours cannot be counted where it is not known.
     """
-    if stated is None:
+    if found is None:
         return AdoptedRetention(CleanPolicy(), "it is Hudi's default")
-    by = f"clean {stated.instant} of the table's writers"
-    if stated.adopted:
-        kind, _, number = stated.adopted.partition(" ")
+    by = f"clean {found.instant} of the table's writers"
+    if found.adopted:
+        kind, _, number = found.adopted.partition(" ")
         policy = CleanPolicy(CleanPolicyKind(kind), int(number))
         return AdoptedRetention(policy, "the table's writers kept so much, by an earlier clean", True)
-    if stated.policy == HUDI_NAMES[CleanPolicyKind.VERSIONS]:
+    if found.policy == HUDI_NAMES[CleanPolicyKind.VERSIONS]:
         return AdoptedRetention(None, f"{by} kept file versions, and does not say how many: {_SAY_IT}")
     times = [comparable_time(each.time) for each in timeline.completed_writes]
-    earliest = comparable_time(stated.earliest_retained) if stated.earliest_retained else ""
+    earliest = comparable_time(found.earliest_retained) if found.earliest_retained else ""
     if earliest not in times:
         return AdoptedRetention(None, f"{by} names no commit of the active timeline that it kept: {_SAY_IT}")
     first = times.index(earliest)
-    if stated.policy == HUDI_NAMES[CleanPolicyKind.COMMITS]:
-        last = comparable_time(stated.last_completed)
+    if found.policy == HUDI_NAMES[CleanPolicyKind.COMMITS]:
+        last = comparable_time(found.last_completed)
         kept = sum(time <= last for time in times[first:])
         return _at_least_default(kept, by)
-    if stated.policy != HUDI_NAMES[CleanPolicyKind.HOURS] or zone is None or first == 0:
+    if found.policy != HUDI_NAMES[CleanPolicyKind.HOURS] or zone is None or first == 0:
         return AdoptedRetention(None, f"it is unknown how many hours {by} kept: {_SAY_IT}")
     before = timeline.completed_writes[first - 1].time
-    milliseconds = parse_instant_time(stated.instant, zone) - parse_instant_time(before, zone)
+    milliseconds = parse_instant_time(found.instant, zone) - parse_instant_time(before, zone)
     hours = max(1, ceil(milliseconds / 3_600_000))
     return AdoptedRetention(CleanPolicy(CleanPolicyKind.HOURS, hours), f"{by} kept {hours} h at most", True)
 

@@ -48,7 +48,7 @@ def find_overdue(
     excluded: Collection[GroupId] = (),
     reader_window: float = 0.0,
     watermarks: Sequence[Watermark] = (),
-    standing: Mapping[str, QuarantinedRun] | None = None,
+    left_in_place: Mapping[str, QuarantinedRun] | None = None,
 ) -> tuple[SliceDecision, ...]:
     """The slices that could have gone for `after` commits, this one included; the rest as for `plan_clean`."""
     match policy.kind:
@@ -68,7 +68,7 @@ def find_overdue(
         excluded=excluded,
         reader_window=reader_window,
         watermarks=watermarks,
-        standing=standing or {},
+        left_in_place=left_in_place or {},
     )
     if policy.kind is CleanPolicyKind.VERSIONS and after > 1:
         return _pushed_out_before(snapshot, outcome, after)

@@ -57,7 +57,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import QuarantinedRun
 from lakeward.table.snapshot import TableSnapshot
 
-_NONE_STANDING: Mapping[str, QuarantinedRun] = {}
+_NONE_IN_PLACE: Mapping[str, QuarantinedRun] = {}
 _NEWEST = (Keeper(KeepReason.NEWEST),)
 _PROOF = (DeadReason.NOT_NEWEST, DeadReason.NOT_PLANNED, DeadReason.NOT_SAVEPOINTED, DeadReason.NOT_READ)
 """What is true of every dead slice, beside what the policy says."""
@@ -73,7 +73,7 @@ def plan_clean(
     reader_window: float = 0.0,
     watermarks: Sequence[Watermark] = (),
     excluded: Collection[GroupId] = (),
-    standing: Mapping[str, QuarantinedRun] = _NONE_STANDING,
+    left_in_place: Mapping[str, QuarantinedRun] = _NONE_IN_PLACE,
 ) -> CleanOutcome:
     """What is dead on the table, and what stays for which reason.
 
@@ -84,12 +84,12 @@ def plan_clean(
         reader_window: seconds for which a query may run; 0, as with Hudi: none is waited for.
         watermarks: how far the incremental consumers have read.
         excluded: do not look at these file groups.
-        standing: what earlier cleans took away and is still in its place, by path.
+        left_in_place: what earlier cleans took away and is still in its place, by path.
     """
     commits = snapshot.timeline.completed_writes
     earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
     readers = _readers(snapshot, now, reader_window, watermarks)
-    cleaner = _Cleaner(snapshot, policy, earliest, readers, standing)
+    cleaner = _Cleaner(snapshot, policy, earliest, readers, left_in_place)
     replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
     frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
     asked = [
@@ -214,7 +214,7 @@ class _Cleaner:
         policy: CleanPolicy,
         earliest: Instant | None,
         readers: ReaderProtection,
-        standing: Mapping[str, QuarantinedRun],
+        left_in_place: Mapping[str, QuarantinedRun],
     ) -> None:
         self._policy = policy
         self._readers = readers
@@ -225,7 +225,7 @@ class _Cleaner:
         self._clustered = snapshot.pending_clusterings
         self._holds = _planned(snapshot)
         self._savepointed = _savepointed(snapshot)
-        self._standing = standing
+        self._left_in_place = left_in_place
         # Values that thousands of slices share, by the instant that superseded them.
         self._by_newer: dict[str, tuple[Keeper, ...]] = {}
         self._by_reader: dict[str, tuple[Keeper, ...]] = {}
@@ -263,7 +263,7 @@ class _Cleaner:
                 continue
             if holds or pinned:
                 keepers = (*keepers, *_held(slice_, holds), *_pinned(slice_, pinned))
-            if self._standing and not keepers and verdict is not DeadReason.REPLACED:
+            if self._left_in_place and not keepers and verdict is not DeadReason.REPLACED:
                 keepers = self._taken_away(slice_)
             yield SliceDecision(slice_, keepers, () if keepers else dead_by)
 
@@ -346,7 +346,7 @@ class _Cleaner:
         return holds
 
     def _taken_away(self, slice_: FileSlice) -> tuple[Keeper, ...]:
-        runs = [self._standing.get(file.path) for file in slice_.files]
+        runs = [self._left_in_place.get(file.path) for file in slice_.files]
         found = {run.run: run for run in runs if run is not None}
         if None in runs:
             return ()

@@ -36,7 +36,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import TableConfig, load_table_config, timeline_folder
-from lakeward.table.timeline.cleans import UNDOES, RetentionCache, find_stated_retention
+from lakeward.table.timeline.cleans import UNDOES, RetentionCache, find_clean_retention
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import load_timeline
 from lakeward.table.timeline.timeline_reader import TimelineReader, WrittenCache
@@ -111,10 +111,10 @@ def find_retention(
     """How much is kept, and why."""
     if options.policy is not None:
         return AdoptedRetention(options.policy, "it was asked for")
-    stated = find_stated_retention(
+    newest = find_clean_retention(
         storage, snapshot.base_path, snapshot.config, snapshot.timeline, adopted_key=RETAINED, cache=cache
     )
-    return adopt_retention(stated, snapshot.timeline, zone=snapshot.zone.zone)
+    return adopt_retention(newest, snapshot.timeline, zone=snapshot.zone.zone)
 
 
 class CleanChoice:
@@ -150,7 +150,7 @@ class CleanChoice:
             excluded=excluded,
             reader_window=self._options.reader_window,
             watermarks=self._known_watermarks(snapshot),
-            standing=load_quarantine(self._storage, self._base_path).standing(),
+            left_in_place=load_quarantine(self._storage, self._base_path).left_in_place(),
         )
 
     def plan(
@@ -243,5 +243,5 @@ def choose_overdue(
         excluded=excluded,
         reader_window=options.reader_window,
         watermarks=read_watermarks(options.consumers, snapshot.config, clock=clock),
-        standing=quarantine.standing(),
+        left_in_place=quarantine.left_in_place(),
     )

@@ -100,18 +100,18 @@ class CleanRun:
                 since=now,
                 keep_until=self.kept_until,
             )
-        self._tell_deleted(0)
+        self._report_deleted(0)
         for first in range(0, len(paths), DELETIONS_A_BATCH):
             table.guard()
-            self.attempt.check_ours()
+            self.attempt.check_held()
             self._check_still_dead()
             batch = paths[first : first + DELETIONS_A_BATCH]
             removal.take(batch)
             table.observer.step(f"{self.name}: files deleted: {first + len(batch)} of {len(paths)}")
-            self._tell_deleted(first + len(batch))
+            self._report_deleted(first + len(batch))
         self._seconds = table.clock.monotonic() - started
 
-    def _tell_deleted(self, files: int) -> None:
+    def _report_deleted(self, files: int) -> None:
         self._table.observer.deleted(DeletedSoFar(self.attempt.instant, files, len(self._deleted)))
 
     def await_writers(self) -> None:
@@ -126,7 +126,7 @@ class CleanRun:
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, attempt = self._table, self.attempt
         snapshot = table.snapshot(only=(), service=TableService.CLEANING)
-        attempt.check_ours()
+        attempt.check_held()
         if table.options.writers_stopped:
             check_writers_stopped(
                 self._claimed.snapshot.timeline, snapshot.timeline, own=attempt.instant, meanwhile=f"{self.name} ran"

@@ -196,7 +196,7 @@ class Cleaner:
         table = self._table
         snapshot = table.snapshot(only=(), service=TableService.CLEANING)
         check_readable_by_writers(snapshot)
-        table.watch_ours()
+        table.watch_own()
         with table.locked() as _:
             table.sweep(snapshot)
         cleans: list[FinishedClean] = []
@@ -347,7 +347,7 @@ class Cleaner:
         judged = table.liveness(instant.time)
         if judged.life is Life.ALIVE:
             return f"a process is carrying it out; its heartbeat is {judged.age_seconds:.0f} s old"
-        if judged.life is not Life.ABSENT or table.options.writers_stopped or self._is_ours(snapshot, instant.time):
+        if judged.life is not Life.ABSENT or table.options.writers_stopped or self._is_own(snapshot, instant.time):
             return None
         names = [each.file_name for each in timeline.instants if each.time == instant.time]
         quiet = table.clock.now() - max(timeline.modified[name] for name in names)
@@ -355,7 +355,7 @@ class Cleaner:
             return f"another engine planned it, and began or planned it {max(0.0, quiet):.0f} s ago"
         return None
 
-    def _is_ours(self, snapshot: TableSnapshot, instant: str) -> bool:
+    def _is_own(self, snapshot: TableSnapshot, instant: str) -> bool:
         files = self._table.attempt(snapshot, instant, ServiceAction.CLEAN).files
         return PLANNED_BY in read_extra_metadata(self._table.storage.read(files.requested), file=files.requested)
 

@@ -63,18 +63,18 @@ def purge_quarantine(
         for run, reason in due(load_quarantine(storage, base_path)):
             if run.run in pending:
                 continue
-            standing = _standing(table, run) if run.in_place else []
+            in_place = _files_in_place(table, run) if run.in_place else []
             fence()
             if begin_purge(storage, base_path, run):
-                begun.append((run, reason, standing))
-    for run, _, standing in begun:
+                begun.append((run, reason, in_place))
+    for run, _, in_place in begun:
         table.guard()
-        purge(storage, base_path, run, standing)
+        purge(storage, base_path, run, in_place)
         table.observer.step(f"quarantine of {run.run} purged, files: {len(run.files)}")
     return tuple(PurgedRun(run.run, reason, len(run.files), run.bytes) for run, reason, _ in begun)
 
 
-def _standing(table: ServicedTable, run: QuarantinedRun) -> list[str]:
+def _files_in_place(table: ServicedTable, run: QuarantinedRun) -> list[str]:
     """Paths of the files that stand in their places and that nothing needs."""
     if run.kind is QuarantineKind.ORPHANS:
         return still_orphans(table, run.files)

@@ -115,7 +115,7 @@ class UndoRun:
         table, started, files = self._table, self._table.clock.monotonic(), self._undo.files
         for first in range(0, len(files), _FILES_A_BATCH):
             table.guard()
-            self.attempt.check_ours()
+            self.attempt.check_held()
             batch = files[first : first + _FILES_A_BATCH]
             bring_back(table.storage, table.base_path, self._undo.run, batch)
             table.observer.step(f"{self.name} brought files back: {first + len(batch)} of {len(files)}")
@@ -132,7 +132,7 @@ class UndoRun:
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, attempt = self._table, self.attempt
         snapshot = table.snapshot(only=(), service=TableService.CLEANING)
-        attempt.check_ours()
+        attempt.check_held()
         undo_plan(table, snapshot, self._undo.run, undoing=attempt.instant)
         self._check_in_place()
         if table.options.writers_stopped:

@@ -196,7 +196,7 @@ class Compactor:
 
     def _recover(self) -> Recovery:
         self._table.snapshot()  # a refused table is not even locked
-        self._table.watch_ours()
+        self._table.watch_own()
         with self._table.locked() as fence:
             return recover(self._table, self._table.snapshot(only=()), fence=fence)
 
@@ -286,7 +286,7 @@ class Compactor:
         """Nothing of a log compaction can be carried out any more: roll back, and unschedule a plan of Lakeward."""
         table = self._table
         with table.locked(to_roll_back=True) as fence:
-            claim.attempt.check_ours()
+            claim.attempt.check_held()
             if not settle(table, claim.attempt, groups_of(claim.plan), check_intent=lambda: None, fence=fence):
                 claim.attempt.files.check_uncompleted()
             if PLANNED_BY in claim.plan.extra_metadata:

@@ -127,7 +127,7 @@ def schedule(
     with table.measured(Phase.SCHEDULE):
         for _ in range(LOOKS_MAX):
             if _timeline_if_it_stands(table, preview, in_gap=in_gap) is None:
-                preview = _choose_anew(table, planner, preview.checked, in_gap=in_gap)
+                preview = _choose_again(table, planner, preview.checked, in_gap=in_gap)
             try:
                 preview = _hold_against_table(table, planner, preview)
             except Conflict:
@@ -145,7 +145,7 @@ def schedule(
         with table.locked() as fence:
             if in_gap:
                 let_unseen_writes_appear(table)
-            preview = _choose_anew(table, planner, preview.checked, in_gap=in_gap)
+            preview = _choose_again(table, planner, preview.checked, in_gap=in_gap)
             preview = _hold_against_table(table, planner, preview)
             plans = _encode(table, preview, planned_by)
             return _request(table, preview, plans, preview.snapshot.timeline, fence), preview
@@ -159,7 +159,7 @@ def _timeline_if_it_stands(table: ServicedTable, preview: Preview, *, in_gap: bo
     return timeline if preview.groups.isdisjoint(groups_at_work(table, preview.snapshot, timeline)) else None
 
 
-def _choose_anew(table: ServicedTable, planner: Planner, checked: CheckedLogs, *, in_gap: bool) -> Preview:
+def _choose_again(table: ServicedTable, planner: Planner, checked: CheckedLogs, *, in_gap: bool) -> Preview:
     snapshot = table.snapshot()
     excluded = groups_at_work(table, snapshot, snapshot.timeline) if in_gap else {}
     excluded |= {group_id: why for group_id, why in checked.excluded.items() if why is not Reason.WRITE_AT_WORK}

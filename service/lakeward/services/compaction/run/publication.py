@@ -330,7 +330,7 @@ class CompactionService:
         changed, or that a long write holds back."""
         claim, by_group = self._claim, self._by_group()
         snapshot = self._table.snapshot(only=frozenset(self.groups))
-        self.attempt.check_ours()
+        self.attempt.check_held()
         kept = self._yielding.let_through(_still_right(self._table, claim, snapshot), snapshot.timeline)
         if kept is None:
             return Unpublished.HELD_BACK

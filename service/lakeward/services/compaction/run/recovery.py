@@ -75,7 +75,7 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
             table.observer.step(f"{label(work.action)} {work.instant}: rolled forward what its process had stated")
             table.sweep(snapshot)
             continue
-        if liveness.life is not Life.ALIVE and _is_attempt_of_ours(attempt, work, liveness):
+        if liveness.life is not Life.ALIVE and _is_own_attempt(attempt, work, liveness):
             roll_back_dead(table, attempt, work, liveness, fence=fence)
             rolled_back.append(RolledBack(work.instant, work.action))
             liveness = table.liveness(work.instant)
@@ -83,13 +83,13 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
     return Recovery(tuple(rolled_back), tuple(waiting))
 
 
-def _is_attempt_of_ours(attempt: Attempt, work: PendingWork, liveness: Liveness) -> bool:
+def _is_own_attempt(attempt: Attempt, work: PendingWork, liveness: Liveness) -> bool:
     """An attempt of Lakeward has a heartbeat that says so, from before its `.inflight` exists until after that is
     gone.
     """
     if liveness.owner is not None:
         return True
-    return work.action is ServiceAction.LOG_COMPACTION and work.is_ours and attempt.files.is_inflight()
+    return work.action is ServiceAction.LOG_COMPACTION and work.is_own and attempt.files.is_inflight()
 
 
 def _fits() -> None:

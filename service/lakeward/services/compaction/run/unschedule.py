@@ -115,10 +115,10 @@ def _judge(table: ServicedTable, instant: str, *, foreign: bool) -> _Judged | St
         return StillScheduled(instant, why, Hindrance.GONE)
     attempt = table.attempt(snapshot, instant, work.action)
     liveness = table.liveness(instant)
-    if not work.is_ours and not foreign:
+    if not work.is_own and not foreign:
         why = "another engine planned it, which may be about to carry it out"
         return StillScheduled(instant, why, Hindrance.FOREIGN)
-    if not work.is_ours and (why_young := _may_be_begun(table, snapshot, work)) is not None:
+    if not work.is_own and (why_young := _may_be_begun(table, snapshot, work)) is not None:
         return StillScheduled(instant, why_young, Hindrance.FOREIGN)
     if liveness.life is Life.ALIVE:
         why = f"a process is carrying it out; the heartbeat is {liveness.age_seconds:.0f} s old"

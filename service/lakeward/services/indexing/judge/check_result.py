@@ -92,7 +92,7 @@ class IndexCheck:
         return self.rows.wrong + (self.entries.wrong if self.entries is not None else 0)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What is wrong, as the end of a sentence, with one key for all."""
         entries = self.entries
         of_entries = "" if entries is None else f" and {entries.wrong:,} of {entries.checked:,} entries"

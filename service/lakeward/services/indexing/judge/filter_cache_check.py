@@ -47,7 +47,7 @@ class FilterCacheCheck:
         return self.checked == self.of and not self.broken
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What is wrong, as the end of a sentence, with one file for all."""
         first = self.wrong[0]
         return f"{len(self.wrong):,} of {self.checked:,} entries were found wrong, such as {first.path}: {first.what}."

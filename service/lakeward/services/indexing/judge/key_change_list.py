@@ -46,7 +46,7 @@ class ChangesOfCommit:
     action: str
     there: int
     gone: int
-    read_anew: int
+    read_again: int
     """File groups that are reported as they are now, since files of the commit are gone."""
     changes: tuple[KeyChange, ...]
     """The first ones."""
@@ -85,7 +85,7 @@ def changes_between(
             why=f"There are {found.count:,} since then, and what each says is held in memory.",
             remedy="Ask for fewer at once with --from and --to.",
         )
-    reader, told = KeyReader(storage, snapshot), []
+    reader, listed = KeyReader(storage, snapshot), []
     for done, chosen in enumerate(choose_changes(wanted, TableFiles.of(snapshot), frozenset())):
         on_commit(done, len(wanted))
         there = gone = 0
@@ -97,12 +97,12 @@ def changes_between(
                 changes += _named(batch.slice(0, kept - len(changes)))
         kept -= len(changes)
         commit = chosen.commit
-        told.append(
+        listed.append(
             ChangesOfCommit(
-                commit.instant, commit.completed, commit.action, there, gone, len(chosen.anew), tuple(changes)
+                commit.instant, commit.completed, commit.action, there, gone, len(chosen.read_again), tuple(changes)
             )
         )
-    return tuple(told)
+    return tuple(listed)
 
 
 def _completion(snapshot: TableSnapshot, given: str) -> str:

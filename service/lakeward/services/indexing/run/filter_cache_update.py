@@ -33,7 +33,7 @@ from lakeward.index.bloom.data_files import DataFile, data_files
 from lakeward.index.bloom.file_keys import FileKeys, read_file_keys
 from lakeward.index.bloom.filter_cache import FilterCache
 from lakeward.index.index_type import IndexType
-from lakeward.index.key_changes.table_commits import check_tells_commits
+from lakeward.index.key_changes.table_commits import check_commits_are_known
 from lakeward.protocol.index.filter_cache_writer import FilterCacheWriter, create_filter_cache
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.storage.storage import Storage
@@ -60,7 +60,7 @@ class CacheChange:
     bytes: int
     commits: int
     """Commits of whose files any was read."""
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What was broken: files of the cache, whose entries were read again, and of the table, which are left out; so are
     logs that cannot be known."""
 
@@ -95,7 +95,7 @@ def rebuild_filter_cache(
     Args:
         with_logs: the cache is to have logs, too; None: as the one that is there.
     """
-    check_tells_commits(snapshot)
+    check_commits_are_known(snapshot)
     folder = cache_folder(snapshot.base_path)
     read = create_filter_cache(storage, folder, with_logs=bool(with_logs))
     filling = _Filling(storage, snapshot, FilterCacheWriter(storage, folder, read, file_bytes=file_bytes))
@@ -111,14 +111,14 @@ def update_filter_cache(
     storage: Storage, snapshot: TableSnapshot, *, on_file: OnFile, file_bytes: int = FILE_BYTES
 ) -> CacheChange:
     """Raises `Refused` where there is none, and what `rebuild_filter_cache` does."""
-    check_tells_commits(snapshot)
+    check_commits_are_known(snapshot)
     folder = cache_folder(snapshot.base_path)
     try:
         cache = FilterCache.of(storage, folder)
     except BrokenFile as error:
         change = rebuild_filter_cache(storage, snapshot, on_file=on_file, file_bytes=file_bytes)
         unknown = "Whether it had logs is not known, and it has none now."
-        return replace(change, told=(_sentence(error), unknown, *change.told))
+        return replace(change, notes=(_sentence(error), unknown, *change.notes))
     if cache is None:
         raise Refused(
             "The table has no cache of filters.",
@@ -134,7 +134,7 @@ def update_filter_cache(
     replaced = files_to_replace({file: counts[file] for file in whole})
 
     filling = _Filling(storage, snapshot, FilterCacheWriter(storage, folder, cache.manifest, file_bytes=file_bytes))
-    filling.told += map(_sentence, cache.broken.values())
+    filling.notes += map(_sentence, cache.broken.values())
     missing = [file for file in live if file not in held]
     moved = [file for file in held if in_file[file] in replaced]
     for file, cached in zip(moved, cache.keys_of([held[file] for file in moved]), strict=True):
@@ -159,14 +159,14 @@ class _Filling:
         self._files: list[DataFile] = []
         self._unread: list[DataFile] = []
         self.covered = 0
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
     def copy(self, file: DataFile, cached: CachedKeys) -> bool:
         """Take over what the cache has in another file; False where that is broken, or gone."""
         try:
             keys = cached.read(self._storage)
         except BrokenFile as error:
-            self.told.append(_sentence(error))
+            self.notes.append(_sentence(error))
             return False
         except NotFound:
             return False
@@ -195,7 +195,7 @@ class _Filling:
             len(manifest.files),
             manifest.size_bytes,
             commits=len({file.instant for file in self._files}),
-            told=tuple(dict.fromkeys(self.told)),
+            notes=tuple(dict.fromkeys(self.notes)),
         )
 
     def _keys_of(self, file: DataFile) -> FileKeys | LakewardError | None:
@@ -214,7 +214,7 @@ class _Filling:
             return
         self._unread.append(file)
         if keys is not None:
-            self.told.append(_sentence(keys))
+            self.notes.append(_sentence(keys))
 
     def _add(self, file: DataFile, keys: FileKeys) -> None:
         self._writer.add(file.path, file.size, keys)

@@ -55,7 +55,7 @@ class IndexUpdate:
 
     commits: tuple[str, ...] = ()
     """The instants that were indexed, in order of completion."""
-    read_anew: int = 0
+    read_again: int = 0
     """File groups of which all keys were read, because files of their commits were gone, or commits were undone."""
     through: str | None = None
     """The index has all that completed up to then, what its own writers put in as well; None where nothing has."""
@@ -83,7 +83,7 @@ def update_index(
     stays. `TryLater` where cleans are always faster.
     """
     done: list[str] = []
-    anew = 0
+    again = 0
     failed = 0
     while True:
         snapshot = take()
@@ -98,7 +98,7 @@ def update_index(
                 then = index if not _has_later(snapshot, indexed, chosen) else open_index(_before(snapshot, chosen))
                 _index_commit(storage, index, then, reader, chosen)
                 done.append(chosen.commit.instant)
-                anew += len(chosen.anew)
+                again += len(chosen.read_again)
         except NotFound as gone:
             failed += 1
             if failed == SNAPSHOTS:
@@ -112,7 +112,7 @@ def update_index(
             newest = newest_change(snapshot.timeline)
             through = [indexed for indexed in (index.indexed().through,) if indexed is not None]
             through += [] if newest is None else [newest.completed]
-            return IndexUpdate(tuple(done), anew, max(through, key=comparable_time, default=None))
+            return IndexUpdate(tuple(done), again, max(through, key=comparable_time, default=None))
 
 
 def _has_later(snapshot: TableSnapshot, indexed: Indexed, chosen: CommitChanges) -> bool:
@@ -136,12 +136,12 @@ def _index_commit(
         index_then: the index as of the moment before the commit completed.
     """
     commit = chosen.commit
-    index.update(commit.instant, told_changes(storage, index_then, reader, chosen), completed=commit.completed)
+    index.update(commit.instant, changes_to_apply(storage, index_then, reader, chosen), completed=commit.completed)
     for undone in sorted(commit.undone.instants if commit.undone is not None else ()):
         index.rollback(undone)
 
 
-def told_changes(
+def changes_to_apply(
     storage: Storage, index: WritableIndex, reader: KeyReader, chosen: CommitChanges
 ) -> Iterator[pa.RecordBatch]:
     """The changes as an index takes them: without those that are none to it. While they are read, it is looked into."""
@@ -150,9 +150,9 @@ def told_changes(
         return _located_in(storage, index, groups)
 
     for batch in reader.changes(chosen, is_global=index.is_global, located=located):
-        told = _told(storage, index, batch, chosen.commit.instant)
-        if told.num_rows:
-            yield told
+        effective = _effective(storage, index, batch, chosen.commit.instant)
+        if effective.num_rows:
+            yield effective
 
 
 def _located_in(storage: Storage, index: WritableIndex, groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:
@@ -166,7 +166,7 @@ def _located_in(storage: Storage, index: WritableIndex, groups: frozenset[GroupI
                 yield found
 
 
-def _told(storage: Storage, index: WritableIndex, changes: pa.RecordBatch, instant: str) -> pa.RecordBatch:
+def _effective(storage: Storage, index: WritableIndex, changes: pa.RecordBatch, instant: str) -> pa.RecordBatch:
     """The changes as the index takes them: in `LOCATIONS`, without those that are none to it."""
     is_there = changes.column(IS_THERE)
     gone = changes.filter(pc.invert(is_there))

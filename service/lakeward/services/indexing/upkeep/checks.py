@@ -86,7 +86,7 @@ def check_indexes(table: IndexCare, tasks: IndexTasks, *, table_bytes: int) -> C
             continue
         now = table.clock.now()
         if outcome.wrong and table.may_write:
-            why = f"At {format_iso_time(now)} {outcome.told}"
+            why = f"At {format_iso_time(now)} {outcome.summary}"
             take_out_of_use(table.storage, table.base_path, index.type, why, spec.index.record)
         found = _with_check(index, outcome, now)
         memory.indexes = tuple(found if each.type is index.type else each for each in memory.indexes)

@@ -91,7 +91,7 @@ def is_comparison_due(tee: TeeStatus | None) -> bool:
     return tee is not None and tee.due is not None and tee.due.reason.is_due
 
 
-def told_comparison(tee: TeeStatus) -> str:
+def describe_comparison(tee: TeeStatus) -> str:
     """A few words for what is to be compared."""
     lacks = f"{tee.behind.commits:,} commit{'' if tee.behind.commits == 1 else 's'}"
     return f"The index {tee.shadow_name} is to be compared with the index {tee.tee.primary} for {lacks}"

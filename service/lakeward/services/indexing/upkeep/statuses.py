@@ -36,7 +36,7 @@ from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.snapshot import TableSnapshot
 
 _STORE_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
-_UNTOLD = (BrokenFile, Refused, Unsupported)
+_UNREADABLE = (BrokenFile, Refused, Unsupported)
 
 
 def find_indexes(table: IndexCare, snapshot: TableSnapshot) -> tuple[IndexStatus, ...]:
@@ -75,7 +75,7 @@ class _Look:
         folder = self.table.settings.record.options.folder(self.snapshot.base_path)
         try:
             found = find_manifest(self.table.storage, folder)
-        except _UNTOLD as error:
+        except _UNREADABLE as error:
             yield replace(index, behind=None, load=None, problem=problem_of(error).text)
             return
         if found is not None:
@@ -98,7 +98,7 @@ class _Look:
         index = self._known(IndexType.BLOOM)
         try:
             found = find_coverage(self.table.storage, self.snapshot, clock=self.table.clock)
-        except _UNTOLD as error:
+        except _UNREADABLE as error:
             yield replace(index, behind=None, coverage=None, problem=problem_of(error).text)
             return
         if found is not None:
@@ -122,7 +122,7 @@ class _Look:
             return
         try:
             behind = staleness(self.table.storage, self.snapshot, indexed, clock=self.table.clock)
-        except _UNTOLD as error:
+        except _UNREADABLE as error:
             yield replace(index, behind=None, problem=problem_of(error).text)
             return
         yield replace(index, behind=behind, behind_at=self.table.clock.now(), problem="")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakeward.services.indexing.judge.check_result import IndexCheck
     from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck
 
-TOLD: Final = 3
+NAMED_MAX: Final = 3
 """So many findings are listed in an event."""
 
 
@@ -72,7 +72,7 @@ class IndexUpdated:
     """Commits of the table that were taken in."""
     is_tidied: bool
     """Something was settled, forgotten or merged."""
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What was found broken meanwhile, in sentences: the first ones."""
 
 
@@ -85,7 +85,7 @@ class IndexChecked:
     wrong: int = 0
     excluded_rate: float | None = None
     """The share that fewer are wrong than, with the confidence of the check, where none was."""
-    told: str = ""
+    summary: str = ""
     """What is wrong, as the end of a sentence; empty where nothing is."""
     faults: tuple[str, ...] = ()
     """The first ones, and what was found broken; `lakeward index verify` names more."""
@@ -98,8 +98,8 @@ class IndexChecked:
             sum(each.checked for each in drawn),
             check.wrong,
             None if check.wrong else max(rates, default=None),
-            check.told if check.wrong else "",
-            tuple(f"{fault.key}: {fault.what}" for fault in check.faults[:TOLD]),
+            check.summary if check.wrong else "",
+            tuple(f"{fault.key}: {fault.what}" for fault in check.faults[:NAMED_MAX]),
         )
 
     @classmethod
@@ -110,8 +110,8 @@ class IndexChecked:
             check.checked,
             wrong,
             None if wrong or not check.checked else excluded_rate(check.checked, check.of, confidence),
-            check.told if wrong else "",
-            tuple(faults[:TOLD]),
+            check.summary if wrong else "",
+            tuple(faults[:NAMED_MAX]),
         )
 
 

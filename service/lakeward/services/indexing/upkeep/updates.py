@@ -62,7 +62,7 @@ def _against(index: IndexStatus, table: IndexCare) -> UpdateReason | None:
     return UpdateReason.OUT_OF_USE if index.out_of_use else None
 
 
-def told_due(indexes: Iterable[IndexStatus]) -> list[str]:
+def describe_due(indexes: Iterable[IndexStatus]) -> list[str]:
     """A few words for each index that is to be brought up to date."""
     found = []
     for index in indexes:
@@ -87,7 +87,7 @@ def update_indexes(indexes: Iterable[IndexStatus], tasks: IndexTasks) -> Updates
         if isinstance(outcome, IndexUpdated):
             done.commits += outcome.commits
             done.is_tidied = done.is_tidied or outcome.is_tidied
-            done.reasons += [f"{index.name}: {each}" for each in outcome.told]
+            done.reasons += [f"{index.name}: {each}" for each in outcome.notes]
             continue
         done.left.append(index.type)
         if not isinstance(outcome, TryLater):

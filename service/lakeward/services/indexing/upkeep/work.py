@@ -22,7 +22,7 @@ from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
 from lakeward.services.indexing.run.filter_cache_update import update_filter_cache
 from lakeward.services.indexing.run.index_build import OpenOwnIndex, update_and_tidy
 from lakeward.services.indexing.upkeep.tasks import (
-    TOLD,
+    NAMED_MAX,
     IndexChecked,
     IndexCheckSpec,
     IndexSpec,
@@ -40,7 +40,7 @@ def update(location: str, spec: IndexSpec) -> IndexUpdated:
     storage, base_path = open_storage(location)
     if spec.type is IndexType.BLOOM:
         change = update_filter_cache(storage, _taken(storage, base_path, spec), on_file=lambda done, of: None)
-        return IndexUpdated(change.commits, bool(change.gone or change.told), change.told[:TOLD])
+        return IndexUpdated(change.commits, bool(change.gone or change.notes), change.notes[:NAMED_MAX])
     with _own_opener(storage, base_path, spec) as opens:
         done = update_and_tidy(storage, opens, lambda: _taken(storage, base_path, spec))
     return IndexUpdated(len(done.commits), done.is_tidied)
@@ -75,7 +75,7 @@ def compare(location: str, spec: TeeSpec) -> TeeCompared:
     differences = (
         f"{each.key}: {spec.primary.type} says {_places(each.first)}, {spec.shadow.type} says {_places(each.second)}; "
         + (f"its row is in {_places(each.rows)}" if each.rows else "no row of it was found")
-        for each in found.differences[:TOLD]
+        for each in found.differences[:NAMED_MAX]
     )
     return TeeCompared(found.commits, tuple(differences))
 

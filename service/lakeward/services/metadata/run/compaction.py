@@ -161,7 +161,7 @@ class MetadataCompactor:
 
     def _claim(self, delta_commits_min: int) -> _Claim | None:
         table = self._table
-        table.watch_ours()
+        table.watch_own()
         with table.locked() as fence:
             now = snapshot_with_metadata(table)
             if recover_metadata(table, now, fence=fence):
@@ -284,7 +284,7 @@ class _CompactionService:
     def publication(self, fence: Fence) -> Publication | Unpublished:
         table, claim = self._table, self._claim
         now = snapshot_with_metadata(table)
-        self.attempt.check_ours()
+        self.attempt.check_held()
         _check_still_right(claim, now.table)
         if not table.options.writers_stopped and self._is_held_back(now):
             return Unpublished.HELD_BACK

@@ -96,7 +96,7 @@ class MetadataCleaner:
         now = snapshot_with_metadata(table)
         if find_pending_clean(now.table) is None and not dead_slices(table, now).slices:
             return None  # as most of the time; no writer waits for a lock then
-        table.watch_ours()
+        table.watch_own()
         with table.locked() as fence:
             now = snapshot_with_metadata(table)
             if recover_metadata(table, now, fence=fence):

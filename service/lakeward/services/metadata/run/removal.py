@@ -72,7 +72,7 @@ class Removal:
     """Folders below the base path; those that an interrupted removal left come last."""
     files: int
     size_bytes: int
-    is_built_anew: bool
+    is_rebuilt: bool
     """Whether a Hudi writer rebuilds it: of version 10 there is none."""
 
     @property
@@ -273,7 +273,7 @@ def _removal(storage: Storage, base_path: str, config: TableConfig, partition: s
         folders=tuple(path.removeprefix(f"{base_path}/") for path in found),
         files=len(sizes),
         size_bytes=sum(sizes),
-        is_built_anew=config.version.is_released,
+        is_rebuilt=config.version.is_released,
     )
 
 

@@ -43,7 +43,7 @@ def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecisi
     facts = RollbackFacts(
         beats={time: judge_of.beat(places, time) for time in written},
         rollbacks={
-            instant.time: PendingRollback(snapshot.rollback_targets.get(instant.time), is_ours(table, instant.time))
+            instant.time: PendingRollback(snapshot.rollback_targets.get(instant.time), is_own(table, instant.time))
             for instant in snapshot.timeline.pending
             if instant.action == "rollback"
         },
@@ -86,7 +86,7 @@ def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:
         )
 
 
-def is_ours(table: ServicedTable, rollback: str) -> bool:
+def is_own(table: ServicedTable, rollback: str) -> bool:
     """Whether a process of Lakeward began this rollback."""
     storage, base_path = table.storage, table.base_path
     line = read_if_there(storage, heartbeat_path(base_path, rollback))

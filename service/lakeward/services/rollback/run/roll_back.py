@@ -84,7 +84,7 @@ from lakeward.protocol.pending.stuck_services import heartbeat_places
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import TimelineFiles, UndoAction, WriteAction
-from lakeward.services.rollback.run.failed_writes import is_ours, judge, judge_quiet, watch_writers
+from lakeward.services.rollback.run.failed_writes import is_own, judge, judge_quiet, watch_writers
 from lakeward.services.rollback.run.takeover import take_over, tidy
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.listing_source import find_table_partitions
@@ -213,14 +213,14 @@ def _check_fits(table: ServicedTable, snapshot: TableSnapshot, instant: str, int
     staged = join(attempt_folder(table.base_path, instant, intent.attempt), COMMIT_FILE)
     layout = snapshot.config.layout
     groups = read_commit_metadata(table.storage.read(staged), file=staged, layout=layout).file_groups
-    stated = parse_instant(intent.completed, layout)
-    since = stated.completion_time if stated is not None else None
+    intended = parse_instant(intent.completed, layout)
+    since = intended.completion_time if intended is not None else None
     contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
     for each in snapshot.timeline.completed_writes:
         if each.completion_time is None or since is None or not is_before(since, each.completion_time):
             continue
-        theirs = read_commit_metadata(contents.read(each.file_name), file=each.file_name, layout=layout)
-        if met := groups & theirs.file_groups:
+        written = read_commit_metadata(contents.read(each.file_name), file=each.file_name, layout=layout)
+        if met := groups & written.file_groups:
             raise Conflict(
                 f"{instant} was about to be published when its process died, and fits the table no more.",
                 why=f"{each.file_name} wrote to {min(met)[1]} since.",
@@ -318,10 +318,10 @@ def preview(table: ServicedTable, decision: RollbackDecision) -> PlannedRollback
     return _plan(table, _snapshot(table), decision)
 
 
-def is_ours_to_end(table: ServicedTable, decision: RollbackDecision) -> bool:
+def may_be_ended(table: ServicedTable, decision: RollbackDecision) -> bool:
     """Whether it is about a write of Lakeward whose process died, or about a rollback that one began."""
     if decision.step is Step.END_ROLLBACK:
-        return is_ours(table, decision.instant)
+        return is_own(table, decision.instant)
     return decision.step is Step.ROLL_BACK and table.liveness(decision.instant).owner is not None
 
 

@@ -115,11 +115,11 @@ def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float,
     if instant.planned_groups:
         yield f"Its plan holds {instant.planned_groups:,} file groups: no clean takes what it reads."
     if facts.files:
-        told = (
+        parts = (
             f"{number:,} {verdict}{f' of {format_size(size)}' if size else ''}"
             for verdict, (number, size) in sorted(instant.verdicts.items())
         )
-        yield f"It wrote {len(facts.files):,} file{'' if len(facts.files) == 1 else 's'}: {', '.join(told)}."
+        yield f"It wrote {len(facts.files):,} file{'' if len(facts.files) == 1 else 's'}: {', '.join(parts)}."
     if facts.merged_by is not None:
         yield f"Its file groups were merged by: {facts.merged_by}."
     if facts.decision is not None:

@@ -36,7 +36,7 @@ from lakeward.format.timeline.instant import Instant, State, comparable_time, is
 from lakeward.services.clean.plan.undo_plan import UndoPlan
 from lakeward.services.savepoint.savepoint_plan import why_cleaned, why_file_gone
 from lakeward.table.file_system_view import FileSystemView, GroupId
-from lakeward.table.timeline.cleans import Clean, standing
+from lakeward.table.timeline.cleans import Clean, not_undone
 from lakeward.table.timeline.savepoints import Savepoint
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
@@ -181,7 +181,7 @@ def choose_undos(
         return ()
     except Refused as error:
         missing = error
-    for clean in reversed(standing(cleans)):
+    for clean in reversed(not_undone(cleans)):
         if is_before(clean.instant, target.time):
             break
         if not any(clean.deleted.values()):

@@ -54,15 +54,15 @@ def test_what_a_clean_set_aside_is_used(table: Path, tmp_path: Path) -> None:
     (cleaned,) = clean(table, LocalStorage(), keep_seconds=HOUR).cleans
     assert read_rows(table) != read_rows(expected)
     before = everything(table)
-    told = preview_restore(serviced_table(str(table), LocalStorage(), ScriptedProcesses()), target)
+    shown = preview_restore(serviced_table(str(table), LocalStorage(), ScriptedProcesses()), target)
     assert everything(table) == before
-    assert told.brought_back == (BroughtBack(cleaned.instant, taken - 1, size),)
+    assert shown.brought_back == (BroughtBack(cleaned.instant, taken - 1, size),)
     assert go_back(table, newest).planned.brought_back == ()
     assert everything(table) == before
 
     done = go_back(table, target)
 
-    assert done.planned == told
+    assert done.planned == shown
     assert data_files(table) == data_files(expected)
     assert read_rows(table) == read_rows(expected)
     assert load_quarantine(LocalStorage(), str(table)).runs == ()

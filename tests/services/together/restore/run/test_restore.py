@@ -88,9 +88,9 @@ def test_nothing_of_what_came_after_is_left(base: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(base, tmp_path / "expected"))
     expected = without(copy, THIRD, LAST, PENDING)
     before = everything(base)
-    told = preview_restore(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), SECOND)
+    shown = preview_restore(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), SECOND)
     assert everything(base) == before
-    assert [(each.instant, each.is_completed, bool(each.updated or each.deleted)) for each in told.undone] == [
+    assert [(each.instant, each.is_completed, bool(each.updated or each.deleted)) for each in shown.undone] == [
         (PENDING, False, False),
         (LAST, True, True),
         (THIRD, True, True),
@@ -98,7 +98,7 @@ def test_nothing_of_what_came_after_is_left(base: Path, tmp_path: Path) -> None:
 
     done = go_back(base, SECOND)
 
-    assert done.planned == told
+    assert done.planned == shown
     assert but_restores(base) == everything(expected)
     assert read_rows(base) == read_rows(expected)
     (completed,) = (base / DATA_TIMELINE).glob("*_*.restore")

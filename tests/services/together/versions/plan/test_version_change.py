@@ -70,7 +70,7 @@ def test_what_cannot_be_upgraded_is_refused(table: TableConfig, metadata: TableC
     assert why in str(refused.value.why)
 
 
-def test_the_way_to_hudi_is_told() -> None:
+def test_the_way_to_hudi_is_shown() -> None:
     """Up by a write, down by its procedure; and there are versions that this release does not know."""
     with pytest.raises(Refused, match=r"hoodie\.write\.table\.version=9"):
         upgrade(config(8), target=9)

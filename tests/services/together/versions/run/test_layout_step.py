@@ -137,12 +137,12 @@ def test_a_table_becomes_sorted_and_lives_on(case: str, tmp_path: Path) -> None:
     groups = {(each.partition_path, each.file_id) for each in scan(table.base).file_groups}
     last = [StepKind.VERIFICATION, StepKind.PROPERTIES]
 
-    told = Conversion(table.base, clock=table.clock).preview()
+    shown = Conversion(table.base, clock=table.clock).preview()
     assert (everything(table.base), properties_of(table.base)) == (found, before)
     conversion = Conversion(table.base, clock=table.clock)
     done = conversion.run()
-    assert [step.kind for step in done.steps] == [step.kind for step in told.steps] == [*steps, *last]
-    assert done.steps[: len(steps)] == told.steps[: len(steps)]
+    assert [step.kind for step in done.steps] == [step.kind for step in shown.steps] == [*steps, *last]
+    assert done.steps[: len(steps)] == shown.steps[: len(steps)]
     files = base_files(table.base)
     assert all(is_sorted(file) for file in files)
     assert {str(file.relative_to(table.base)) for file in files} <= {*conversion.read}
@@ -208,11 +208,11 @@ def test_base_files_are_sorted_a_commit_at_a_time(tmp_path: Path) -> None:
     table = copied_on_write(tmp_path / "t")
     number = len(base_files(table.base))
     conversion = Conversion(table.base, clock=table.clock, sorted_at_once=1)
-    (told, *_), done = conversion.preview().steps, conversion.run().steps
+    (shown, *_), done = conversion.preview().steps, conversion.run().steps
     last = [StepKind.VERIFICATION, StepKind.PROPERTIES]
     assert number > 1 and [step.kind for step in done] == [*[StepKind.SORTING] * number, *last]
-    assert tuple(path for step in done[:-2] for path in step.subjects) == told.subjects
-    assert sum(step.bytes for step in done[:-2]) == told.bytes
+    assert tuple(path for step in done[:-2] for path in step.subjects) == shown.subjects
+    assert sum(step.bytes for step in done[:-2]) == shown.bytes
     assert len(conversion.read) == 3 * number  # the dry run has read them, too
     check_rows(table)
     check_agrees(table.base)

@@ -60,10 +60,10 @@ def test_nothing_but_properties_changes(base: Path) -> None:
     """The properties of both tables, and of these the two that the plan says; a dry run says it before and
     writes nothing, and a second run finds nothing to do."""
     before, files = properties(base), everything(base)
-    told = preview_version_change(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), 10, is_upgrade=True)
+    shown = preview_version_change(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), 10, is_upgrade=True)
     assert (properties(base), everything(base)) == (before, files)
 
-    assert change(base) == told
+    assert change(base) == shown
     of_metadata, of_table = (
         {"hoodie.table.version": "10", "hoodie.meta.fields.mode": mode} for mode in ("NONE", "ALL")
     )

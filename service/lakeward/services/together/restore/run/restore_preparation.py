@@ -46,7 +46,7 @@ from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline.cleans import Clean, read_cleans, standing
+from lakeward.table.timeline.cleans import Clean, not_undone, read_cleans
 from lakeward.table.timeline.savepoints import read_savepoints
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
@@ -244,7 +244,7 @@ def _bring_back(
             plan.times,
             then.without(plan.times, written),
             then.content.replaced,
-            standing(cleans),
+            not_undone(cleans),
             savepoint,
             then.sizes,
             timeline,

@@ -64,7 +64,7 @@ SORTED_AT_ONCE = 64 * 1024**3
 """Bytes of base files that one commit takes the place of: what is lost where the process dies over it."""
 
 _OTHERWISE = "it uses the layout that the table had when it began"
-_TELL_SECONDS = 2.0
+_REPORT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +102,23 @@ class KnownOrders:
             self._work.check_order,
             [OrderCheck(table.base_path, each.path) for each in files],
             description="reading the keys of base files",
-            on_progress=self._tell(),
+            on_progress=self._report(),
         )
         raise_first([each.error for each in outcomes if isinstance(each, Failure)])
         found = [each.result for each in outcomes if not isinstance(each, Failure)]
         self.by_file |= dict(zip(files, found, strict=True))
 
-    def _tell(self) -> Callable[[Progress], None]:
+    def _report(self) -> Callable[[Progress], None]:
         table, said = self._table, self._table.clock.monotonic()
 
-        def tell(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             nonlocal said
             table.guard()
-            if (now := table.clock.monotonic()) - said >= _TELL_SECONDS:
+            if (now := table.clock.monotonic()) - said >= _REPORT_SECONDS:
                 said = now
                 table.observer.step(f"base files read: {progress.finished} of {progress.total}")
 
-        return tell
+        return report
 
 
 def preview_layout_change(table: ServicedTable, target: Layout, work: LayoutWork) -> LayoutChange:
