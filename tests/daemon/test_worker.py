@@ -20,7 +20,7 @@ from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.worker import Worker
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
-from lakeward.protocol.job_kind import RETIRED, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import Count, Observer, Silent
 from lakeward.protocol.transition import ServiceAction
@@ -80,7 +80,7 @@ class Bench:
 
 def test_every_kind_of_job_is_carried_out_and_ranked() -> None:
     """Keeps of daemon/scheduling/job_traits. But for those that only the store's old rows still name."""
-    assert module._SERVICES.keys() == TRAITS.keys() == set(JobKind) - RETIRED
+    assert module._SERVICES.keys() == TRAITS.keys() == set(JobKind)
 
 
 class Counts(Silent):
@@ -258,7 +258,7 @@ def test_a_table_about_whose_writers_nothing_was_said_is_not_written(tmp_path: P
     locks = bench.table.locks.model_copy(update={"writers": None})
     bench.table = replace(bench.table, settings=settings.model_copy(update={"locks": locks}))
     before = bench.files()
-    for service in set(JobKind) - RETIRED - {JobKind.INDEX, JobKind.VERIFICATION}:
+    for service in set(JobKind) - {JobKind.INDEX, JobKind.VERIFICATION}:
         with pytest.raises(Refused, match="other writers"):
             bench.run(service)
     assert bench.files() == before

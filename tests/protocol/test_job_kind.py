@@ -18,5 +18,4 @@ def test_values_never_change_their_meaning() -> None:
         "METADATA_CLEAN": "metadata-clean",
         "METADATA_COMPACTION": "metadata-compaction",
         "VERIFICATION": "verification",
-        "METADATA_SERVICE": "metadata-service",
     }

@@ -378,7 +378,8 @@ class SimulatedProcesses(Processes):
 
     def new_owner(self) -> Owner:
         attempt = self._world.random.randrange(MAX_ATTEMPT) + 1
-        return Owner(attempt, self._process.host, "boot", "ns", self._process.pid, self._process.started)
+        process = self._process
+        return Owner(attempt, process.host, "boot", "ns", process.pid, process.started, None, "")
 
     def is_provably_dead(self, owner: Owner) -> bool:
         if owner.attempt in self._given_up:

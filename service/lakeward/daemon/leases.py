@@ -214,7 +214,7 @@ class Leases:
         return free, held_by, is_watching
 
     def _shown(self, daemon: DaemonRecord) -> str:
-        """Its name in the store where its row is of the release before and does not say its process."""
+        """Its name in the store where its row does not say its process."""
         owner = None if daemon.process is None else parse_owner(daemon.process.encode())
         if owner is None:
             return daemon.holder

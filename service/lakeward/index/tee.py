@@ -148,10 +148,8 @@ def _document(tee: Tee) -> Mapping[str, Any]:
 
 
 def _tee(number: int, document: Mapping[str, Any]) -> Tee:
-    named = ("through", "is_cut_over", "compared", "wrong", "clean", "by")
+    named = ("through", "is_cut_over", "compared", "wrong", "keys", "keys_wrong", "clean", "by")
     said = {name: document[name] for name in named}
-    # The first manifests of these counted commits alone.
-    said |= {name: document.get(name, 0) for name in ("keys", "keys_wrong")}
     primary, shadow = (None if (of := document[name]) is None else IndexType(of) for name in ("primary", "shadow"))
     last = document["last_wrong"]
     return Tee(number, primary, shadow, last_wrong=None if last is None else ComparedCommit(**last), **said)

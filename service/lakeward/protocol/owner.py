@@ -7,14 +7,10 @@ boot, so after a step of one second every live process looks like another one.) 
 counts as alive; but for an attempt of this very process that ended without being able to remove what it held, which its
 process would hold for ever.
 
-A line of the release before says the start by the wall clock only. Then a process that is there may be another one with
-the same id, and counts as alive; unless it is we, who write the ticks into every line: the process that wrote that line
-is gone.
-
 Touches: the process table.
 Keeps:   1. a live process is never called dead, whatever its clock is set to, and whether it runs, sleeps or is
             stopped; a dead one may be called alive (elsewhere, or unreadable);
-         2. a line of the release before is understood, and no difference of wall-clock times proves anything.
+         2. no difference of wall-clock times proves anything.
 See:     docs/decisions/0017-what-clocks-prove.md
 """
 
@@ -43,11 +39,11 @@ class Owner:
     pid_namespace: str
     pid: int
     started: float
-    """When the process started, seconds since the epoch: for people, and for the release before."""
-    start_ticks: int | None = None
-    """When the process started, in the kernel's ticks since boot; tells a reused process id apart. None in lines of the
-    release before, and where the kernel does not say."""
-    time_namespace: str = ""
+    """When the process started, seconds since the epoch: for people."""
+    start_ticks: int | None
+    """When the process started, in the kernel's ticks since boot; tells a reused process id apart. None where the
+    kernel does not say."""
+    time_namespace: str
     """The namespace in which the ticks were read; in another one they may be counted from another moment."""
 
     @property
@@ -98,9 +94,8 @@ class Processes:
             return not _answers(owner.pid)
         if found.has_ended:
             return True
-        if owner.start_ticks is None:
-            return owner.pid == os.getpid()
-        return owner.time_namespace == _namespace("time") and owner.start_ticks != found.start_ticks
+        is_comparable = owner.start_ticks is not None and owner.time_namespace == _namespace("time")
+        return is_comparable and owner.start_ticks != found.start_ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +137,10 @@ def parse_owner(line: bytes) -> Owner | None:
     """The owner in a heartbeat or lock file; None when another program wrote it, or we did and it is torn."""
     try:
         fields = orjson.loads(line)
-        ticks = fields.get("start_ticks")
+        ticks = fields["start_ticks"]
         return Owner(
             **{name: kind(fields[name]) for name, kind in _FIELDS.items()},
             start_ticks=None if ticks is None else int(ticks),
-            time_namespace=str(fields.get("time_namespace", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
@@ -159,6 +153,7 @@ _FIELDS: dict[str, type] = {
     "pid_namespace": str,
     "pid": int,
     "started": float,
+    "time_namespace": str,
 }
 
 

@@ -206,7 +206,7 @@ class DaemonRecord:
     beat_at: float = 0.0
     """Set by the store."""
     process: str | None = None
-    """The process of the daemon, as a line of `protocol/owner.py`; None in rows of the release before."""
+    """The process of the daemon, as a line of `protocol/owner.py`; None where a row does not say it."""
 
 
 class ControlKind(StrEnum):

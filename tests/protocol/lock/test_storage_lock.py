@@ -473,7 +473,7 @@ def test_the_audit_is_kept_where_it_is_on(place: Place) -> None:
 
 def test_what_it_says_is_read_back() -> None:
     """What the lock says is read back with the process, which Hudi skips, and without it."""
-    process = Owner(1, "host", "boot", "ns", 7, 3.5)
+    process = Owner(1, "host", "boot", "ns", 7, 3.5, 9, "time")
     for given in (LockFile(False, 1795233779625, STRANGER, process), LockFile(True, 0, STRANGER)):
         assert parse_lock_file(given.to_json(), path="x") == given
 

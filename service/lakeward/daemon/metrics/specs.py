@@ -19,7 +19,7 @@ from enum import StrEnum
 
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import ServiceStatus, SparkState, TableStatus
-from lakeward.protocol.job_kind import RETIRED, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.services.metric import (
     JobChecks,
     JobCounter,
@@ -584,7 +584,7 @@ def _table_states(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:
 
 def _running(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:
     services = [job.service for job in status.running]
-    return {(service.value,): float(services.count(service)) for service in JobKind if service not in RETIRED}
+    return {(service.value,): float(services.count(service)) for service in JobKind}
 
 
 def _spark_states(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:

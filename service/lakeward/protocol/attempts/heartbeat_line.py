@@ -21,7 +21,7 @@ import orjson
 from lakeward.protocol.owner import Owner, parse_owner
 from lakeward.storage.storage import join
 
-# The names on disk keep their meaning: processes of the release before read them, too.
+# The names on disk keep their meaning: processes of other releases read them, too.
 _PUBLISHING = "publishing"
 _METADATA = "metadata"
 _ROLLING_BACK = "undoing"
