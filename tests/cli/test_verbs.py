@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,13 +12,12 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from typer.core import TyperCommand
 from typer.main import get_command
 
 from deploy.command_page import HAS_ALL
 from lakeward.cli.main import run
 from lakeward.cli.verb_group import Verb
-from lakeward.cli.verb_help import shared_by_panel
+from lakeward.cli.verb_help import read_stored, shared_by_panel
 from lakeward.cli.verbs import PANELS, app
 
 
@@ -34,11 +32,12 @@ def all_verbs(
 
 
 @pytest.mark.parametrize("words, verb", [pytest.param(*each, id=each[0]) for each in all_verbs()])
-def test_a_verb_is_what_the_list_says(words: str, verb: Verb) -> None:
-    """Keeps of cli/verbs: each verb is where the list says, and its help begins with the sentence of the list."""
+def test_a_verb_is_where_the_list_says(words: str, verb: Verb) -> None:
+    """Keeps of cli/verbs."""
     module, _, name = verb.place.partition(":")
-    documented = inspect.getdoc(getattr(import_module(module), name))
-    assert verb.help == TyperCommand(words, help=documented).get_short_help_str(sys.maxsize)
+    documented = inspect.getdoc(getattr(import_module(f"lakeward.cli.{module}"), name)) or ""
+    listed = verb.help or read_stored()["verbs"][words]["help"]
+    assert listed and documented.startswith(listed)
 
 
 def command_of(words: str) -> Any:

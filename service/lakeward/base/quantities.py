@@ -70,6 +70,11 @@ def format_number(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def format_count(number: int, noun: str) -> str:
+    """`1 file`, `12,345 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_share(share: float) -> str:
     """A part of a whole as `41%`, a small one as `0.065%`; what is short of the whole is not 100%."""
     if share < 0.1:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
-from lakeward.base.quantities import format_iso_time, format_size
+from lakeward.base.quantities import format_count, format_iso_time, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.plan_command import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
@@ -269,7 +269,7 @@ def render_storage(
     console.print(f"Storage: {', '.join(texts) or 'nothing'}.", highlight=False)
     dead = tuple(clean.dead)
     files, size = sum(len(each.file_names) for each in dead), format_size(sum(each.bytes for each in dead))
-    goes = f"would take {files:,} file{'' if files == 1 else 's'} of {size}" if dead else "would take nothing"
+    goes = f"would take {format_count(files, 'file')} of {size}" if dead else "would take nothing"
     console.print(f"A clean {goes}; `lakeward clean --dry-run` says which, and what keeps the rest.", highlight=False)
     if archiving is not None and archiving.blocked_by is not None:
         console.print(

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_instant, format_size
+from lakeward.base.quantities import format_count, format_instant, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import WIDE_CELLS, Column, NameCell, Rendered, id_cell, new_table
@@ -56,9 +56,10 @@ def _head(report: dict[str, Any], console: Console) -> None:
         "record key": ", ".join(table["record_key_fields"]) or "none",
         "partitioned by": ", ".join(table["partition_fields"]) or "nothing",
         "instant times": f"{zone['zone'] or 'unknown zone'} ({zone['why']})",
-        "holds": f"{_count(totals['partitions'], 'partition')}, {_count(totals['file_groups'], 'file group')}: "
-        f"{_count(totals['base_files'], 'base file')} of {format_size(totals['base_bytes'])}, "
-        f"{_count(totals['log_files'], 'log')} of {format_size(totals['log_bytes'])}",
+        "holds": f"{format_count(totals['partitions'], 'partition')}, "
+        f"{format_count(totals['file_groups'], 'file group')}: "
+        f"{format_count(totals['base_files'], 'base file')} of {format_size(totals['base_bytes'])}, "
+        f"{format_count(totals['log_files'], 'log')} of {format_size(totals['log_bytes'])}",
     }
     if totals["change_logs"]:
         rows["holds"] += f", {totals['change_logs']} of changes of {format_size(totals['change_log_bytes'])}"
@@ -66,10 +67,10 @@ def _head(report: dict[str, Any], console: Console) -> None:
     if len(states) > 1:
         rows["storage"] = ", ".join(states)
     if backlog["log_files"]:
-        rows["to merge"] = f"{_count(backlog['log_files'], 'log')} of {format_size(backlog['log_bytes'])}"
+        rows["to merge"] = f"{format_count(backlog['log_files'], 'log')} of {format_size(backlog['log_bytes'])}"
         if backlog["superseded_log_files"]:
             rows["to merge"] += (
-                f", beside {_count(backlog['superseded_log_files'], 'superseded log')} of "
+                f", beside {format_count(backlog['superseded_log_files'], 'superseded log')} of "
                 f"{format_size(backlog['superseded_log_bytes'])}"
             )
     if zone["evidence"]:
@@ -78,7 +79,7 @@ def _head(report: dict[str, Any], console: Console) -> None:
         )
         rows["offset by"] = ", ".join(parts)
     if table["index_type"]:
-        buckets = f", {_count(table['buckets'], 'bucket')} a partition" if table["buckets"] else ""
+        buckets = f", {format_count(table['buckets'], 'bucket')} a partition" if table["buckets"] else ""
         rows["index"] = f"{table['index_type']}{buckets}, asked of all writers"
     if table["metadata_partitions"]:
         rows["metadata table"] = ", ".join(table["metadata_partitions"])
@@ -100,7 +101,7 @@ def _timeline(report: dict[str, Any], console: Console) -> None:
     view = new_table(dict.fromkeys(columns, Column.FIXED), title=title)
     for instant in shown:
         groups = planned.get((instant["time"], instant["action"]))
-        state = instant["state"] if groups is None else f"{instant['state']}, {_count(groups, 'file group')}"
+        state = instant["state"] if groups is None else f"{instant['state']}, {format_count(groups, 'file group')}"
         style = "" if instant["state"] == "completed" else "yellow"
         view.add_row(
             instant["time"], instant["action"], state, format_instant(instant["completion_time"] or ""), style=style
@@ -184,7 +185,7 @@ def _notes(report: dict[str, Any], console: Console) -> None:
     )
     for label, count, noun, what in counts:
         if count:
-            console.print(f"[dim]{label:<9}[/] {_count(count, noun)} {what}")
+            console.print(f"[dim]{label:<9}[/] {format_count(count, noun)} {what}")
 
 
 def _refusals(report: dict[str, Any], console: Console) -> None:
@@ -195,7 +196,7 @@ def _refusals(report: dict[str, Any], console: Console) -> None:
     if not refusals:
         console.print("\n[green]Nothing prevents servicing this table.[/]")
         return
-    console.print(f"\n[red]{_count(len(refusals), 'reason')} why this table is not serviced:[/]")
+    console.print(f"\n[red]{format_count(len(refusals), 'reason')} why this table is not serviced:[/]")
     for refusal in refusals:
         console.print(f"  [bold]{refusal['id']}[/]  {escape(refusal['subject'])}")
         console.print(Text(f"    {refusal['why']} {refusal['remedy']}"))
@@ -213,9 +214,11 @@ def _services(services: dict[str, dict[str, list[str]]], console: Console) -> No
 
 def _left_out(console: Console, *, frozen: int, others: int) -> None:
     are = "is" if frozen == 1 else "are"
-    console.print(f"\n[yellow]{_count(frozen, 'file group')} {are} left out of compactions: frozen, as said above.[/]")
+    console.print(
+        f"\n[yellow]{format_count(frozen, 'file group')} {are} left out of compactions: frozen, as said above.[/]"
+    )
     if others:
-        console.print(f"[green]Nothing prevents compacting the {_count(others, 'other file group')}.[/]")
+        console.print(f"[green]Nothing prevents compacting the {format_count(others, 'other file group')}.[/]")
     else:
         console.print("The table has no others.")
 
@@ -226,7 +229,3 @@ def _log_bytes(group: dict[str, Any]) -> int:
 
 def _title(name: str, *, shown: int, total: int) -> str:
     return name if shown == total else f"{name} ({shown} of {total})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

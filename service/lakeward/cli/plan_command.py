@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_size
+from lakeward.base.quantities import format_count, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.plan_options import PlanArguments
@@ -153,7 +153,7 @@ def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool = Fal
 
 def _unmerged(predicted: dict[str, float]) -> str:
     logs, size = int(predicted["log_files"]), format_size(predicted["log_bytes"])
-    said = f"Readers merge {logs:,} log{'' if logs == 1 else 's'} of {size}"
+    said = f"Readers merge {format_count(logs, 'log')} of {size}"
     if not (superseded := int(predicted["superseded_log_files"])):
         return f"{said}."
     return f"{said}; {superseded:,} superseded of {format_size(predicted['superseded_log_bytes'])} lie beside them."

@@ -36,15 +36,19 @@ from lakeward.table.listing_source import listing_source
 
 
 @contextmanager
-def serviced_table(opened: ConfiguredTable, locks: LockSettings) -> Iterator[ServicedTable]:
-    """One attempt of this process at the table."""
+def serviced_table(opened: ConfiguredTable, options: LockSettings | CompactionOptions) -> Iterator[ServicedTable]:
+    """One attempt of this process at the table.
+
+    Args:
+        options: those of the whole attempt, or the locks beside which the configuration says the others.
+    """
     clock = SystemClock()
     with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
         view.step(f"reading {opened.base_path}")
         yield ServicedTable.for_one_attempt(
             opened.storage,
             opened.base_path,
-            compaction_options(opened, locks),
+            options if isinstance(options, CompactionOptions) else compaction_options(opened, options),
             clock=clock,
             processes=Processes(),
             observer=view,

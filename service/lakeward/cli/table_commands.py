@@ -24,9 +24,6 @@ from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERIN
 from lakeward.write.input.files import read_schema, schema_like
 from lakeward.write.keys.key_generator import key_generator
 
-FOOTERS_MAX = 1000
-"""Base files whose rows are counted for a message."""
-
 
 class NewTableType(StrEnum):
     MOR = "mor"

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
 from inspect import Parameter, Signature, signature
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
@@ -38,7 +39,7 @@ from typer.main import get_command, get_group
 
 from lakeward.base.errors import Cancelled, UsageError
 from lakeward.cli.result import NOTHING_EXIT, DebugOption, ExitCodeOption, JsonOption, Result, Show, print_json
-from lakeward.cli.verb_help import help_of, stored_verb, write_example, write_help
+from lakeward.cli.verb_help import help_of, read_stored, stored_verb, write_example, write_help
 
 _RETIRED = {
     "--local": ("--engine", "Write --engine local."),
@@ -58,16 +59,16 @@ class Verb:
     """What is known of a verb, or of a group of verbs, before it is loaded."""
 
     name: str
-    help: str
-    """The first sentence of its help; all of it for a group."""
     place: str = ""
-    """`module:function`; a group has none."""
-    verbs: tuple[Verb, ...] = ()
-    """The verbs of a group."""
+    """`module:function`, below `lakeward.cli`; a group has none."""
     example: str = ""
     """What is written behind its name, in the example of its help."""
     has_exit_code: bool = False
     """It takes --exit-code."""
+    help: str = ""
+    """The help of a group; that of a verb is stored (`verb_help`)."""
+    verbs: tuple[Verb, ...] = ()
+    """The verbs of a group."""
     now: str = ""
     """The new name, with its arguments: this one takes any words and ends with an error, whose reason is `help`."""
 
@@ -119,25 +120,29 @@ class VerbGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List each verb with the whole first sentence of its help; the library would cut it where the line ends."""
-        listed = self._listed()
+        listed = self._listed(ctx)
         for panel, verbs in self.panels.items():
             named = [verb.name for verb in verbs if not verb.now]
             with formatter.section(panel):
                 formatter.write_dl([(name, listed[name].get_short_help_str(sys.maxsize)) for name in named])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        loading, self.commands = self.commands, self._listed()
+        loading, self.commands = self.commands, self._listed(ctx)
         try:
             return super().shell_complete(ctx, incomplete)
         finally:
             self.commands = loading
 
-    def _listed(self) -> dict[str, TyperCommand]:
+    def _listed(self, ctx: Any) -> dict[str, TyperCommand]:
         """The verbs as lists show them, none of them loaded."""
+        stored, path = read_stored()["verbs"], ctx.command_path.split()[1:]
         return {
-            verb.name: TyperCommand(verb.name, help=verb.help, hidden=bool(verb.now))
-            for verbs in self.panels.values()
-            for verb in verbs
+            verb.name: TyperCommand(
+                verb.name,
+                help=verb.help or stored[" ".join((*path, verb.name))]["help"],
+                hidden=bool(verb.now),
+            )
+            for verb in chain.from_iterable(self.panels.values())
         }
 
     def make_context(self, *words: Any, **named: Any) -> Any:
@@ -193,7 +198,7 @@ def _command_of(verb: Verb) -> Any:
     module, _, function = verb.place.partition(":")
     alone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     alone.command(verb.name, cls=VerbCommand, epilog=verb.example)(
-        as_command(getattr(import_module(module), function), has_exit_code=verb.has_exit_code)
+        as_command(getattr(import_module(f"lakeward.cli.{module}"), function), has_exit_code=verb.has_exit_code)
     )
     return get_command(alone)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_size
+from lakeward.base.quantities import format_count, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
@@ -76,7 +76,7 @@ def render_verification(report: CheckReport, console: Console) -> None:
     for note in report.notes:
         console.print(Text(note))
     count = len(report.problems)
-    console.print(f"{count} problem{'' if count == 1 else 's'} found." if count else "No problem found.")
+    console.print(f"{format_count(count, 'problem')} found." if count else "No problem found.")
 
 
 def _line(check: Check, problems: int) -> str:

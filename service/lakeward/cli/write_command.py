@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.base.errors import UsageError
-from lakeward.base.quantities import format_instant, format_size, parse_memory, parse_size
+from lakeward.base.quantities import format_count, format_instant, format_size, parse_memory, parse_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.own_index import own_index
 from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
@@ -243,11 +243,11 @@ def _written_lines(report: WriteReport) -> Iterator[str]:
     ]
     groups = sum(len(file_ids) for file_ids in report.replaced.values())
     if groups:
-        done.append(f"{_count(groups, 'file group')} replaced")
+        done.append(f"{format_count(groups, 'file group')} replaced")
     yield (
         f"{report.operation} {report.instant} complete at {format_instant(report.completion_time)}: "
-        f"{', '.join(done) or 'no rows'}; {_count(report.files, 'file')} of {format_size(report.size_bytes)} "
-        f"in {_count(len(report.partitions), 'partition')}."
+        f"{', '.join(done) or 'no rows'}; {format_count(report.files, 'file')} of {format_size(report.size_bytes)} "
+        f"in {format_count(len(report.partitions), 'partition')}."
     )
     if report.bloom_error_rates:
         yield (bounded_filters(report.bloom_error_rates))
@@ -279,9 +279,9 @@ def _assigned_lines(assignment: Assignment) -> Iterator[str]:
         yield ("Would write nothing.")
     for target in assignment.targets:
         where = f"partition '{target.partition_path}'" if target.partition_path else "the table"
-        yield (f"Would {_DOES[target.kind]} {target.file_id} in {where}: {_count(rows[target.index], 'row')}")
+        yield (f"Would {_DOES[target.kind]} {target.file_id} in {where}: {format_count(rows[target.index], 'row')}")
     for path, file_ids in sorted(assignment.replaced.items()):
-        yield (f"Would replace {_count(len(file_ids), 'file group')} in partition '{path}'")
+        yield (f"Would replace {format_count(len(file_ids), 'file group')} in partition '{path}'")
 
 
 _DOES = {HandleKind.CREATE: "begin", HandleKind.MERGE: "rewrite", HandleKind.APPEND: "append to"}
@@ -302,7 +302,3 @@ def assigned_as_json(assignment: Assignment) -> dict[str, Any]:
         ],
         "replaced": {path: list(file_ids) for path, file_ids in sorted(assignment.replaced.items())},
     }
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
@@ -147,4 +148,4 @@ def _said(index_type: IndexType | None, verb: str) -> IndexType:
 
 
 def _commits_line(commits: tuple[str, ...]) -> str:
-    return f"{len(commits):,} commit{'' if len(commits) == 1 else 's'} taken in."
+    return f"{format_count(len(commits), 'commit')} taken in."

@@ -17,7 +17,7 @@ import typer
 
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import Cancelled
-from lakeward.base.quantities import format_size, parse_size
+from lakeward.base.quantities import format_count, format_size, parse_size
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.cli.options.values import parse_option
@@ -126,7 +126,7 @@ def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:
 
 def describe_state(state: BuildState, rule: EngineRule) -> str:
     number, size = len(state.missing), state.bytes_missing
-    sentence = f"Would read the keys of {number:,} file group{'' if number == 1 else 's'}, of {format_size(size)}, "
+    sentence = f"Would read the keys of {format_count(number, 'file group')}, of {format_size(size)}, "
     sentence += f"{describe_engine(size, rule)}."
     if state.made:
         sentence += f" What {len(state.made):,} others hold is there from a build that was stopped."

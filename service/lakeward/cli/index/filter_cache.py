@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakeward.base.quantities import format_size
+from lakeward.base.quantities import format_count, format_size
 from lakeward.cli.index.group import dropped, work_watched
 from lakeward.cli.result import Result
 from lakeward.index.bloom.cache_manifest import cache_folder
@@ -62,7 +62,7 @@ def drop_cache(opened: ConfiguredTable, *, dry_run: bool) -> Result:
 
 
 def _changed(opened: ConfiguredTable, change: CacheChange) -> Result:
-    files = f"{change.files:,} file{'' if change.files == 1 else 's'}"
+    files = format_count(change.files, "file")
     return Result(
         document={
             "base_path": opened.base_path,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_duration, format_size
+from lakeward.base.quantities import format_count, format_duration, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.own_index import DatabaseOption, listed_in_database, listed_in_folder
 from lakeward.cli.index.view import render_tee, tee_as_json
@@ -100,5 +100,5 @@ def _covers(index: ListedIndex) -> str:
 def _behind(index: ListedIndex) -> str:
     if not index.behind_commits:
         return "" if index.behind_commits is None else "nothing"
-    commits = f"{index.behind_commits:,} commit{'' if index.behind_commits == 1 else 's'}"
+    commits = format_count(index.behind_commits, "commit")
     return f"{commits}, {format_size(index.behind_bytes)}, {format_duration(index.behind_seconds)}"

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.base.quantities import format_share
+from lakeward.base.quantities import format_count, format_share
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.group import (
     KeysFileOption,
@@ -229,7 +229,7 @@ def render_looked_up(asked: IndexType, keys: pa.Array, found: pa.Table, console:
         console.print(table)
     for key in missing.to_pylist():
         console.print(Text(shown(f"{key}: not found by the {asked} index.")))
-    console.print(f"{len(keys) - len(missing):,} of {len(keys):,} key{'' if len(keys) == 1 else 's'} found.")
+    console.print(f"{len(keys) - len(missing):,} of {format_count(len(keys), 'key')} found.")
 
 
 def not_found(keys: pa.Array, found: pa.Table) -> pa.Array:

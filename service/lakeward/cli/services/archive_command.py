@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_duration
+from lakeward.base.quantities import format_count, format_duration
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_pairs
@@ -138,9 +138,10 @@ def archived_as_json(report: ArchiveReport) -> dict[str, Any]:
 
 def render_archived(report: ArchiveReport, console: Console) -> None:
     if report.archived:
+        number = format_count(len(report.archived), "instant")
         first, last = report.archived[0].time, report.archived[-1].time
         console.print(
-            f"Archived {_count(len(report.archived))}, {first} to {last}, in {format_duration(report.seconds)}.",
+            f"Archived {number}, {first} to {last}, in {format_duration(report.seconds)}.",
             highlight=False,
         )
         if not report.plan.is_due:
@@ -161,11 +162,12 @@ def render_archive(plan: ArchivePlan, console: Console) -> None:
         return
     for instant in plan.archived:
         console.print(f"{instant.time} {instant.action}", highlight=False)
-    would = f"{_count(len(plan.archived))} would go" if plan.archived else "Nothing would go"
+    would = f"{format_count(len(plan.archived), 'instant')} would go" if plan.archived else "Nothing would go"
     console.print(f"{would}; {plan.commits} completed commits are on the timeline.", highlight=False)
     if plan.leftovers:
         console.print(
-            f"The archive has {_count(plan.leftovers)} of these already: an archiver died over them.", highlight=False
+            f"The archive has {format_count(plan.leftovers, 'instant')} of these already: an archiver died over them.",
+            highlight=False,
         )
     _render_limits(plan, console)
 
@@ -179,10 +181,6 @@ def _render_limits(plan: ArchivePlan, console: Console) -> None:
 
 def _on_timeline(plan: ArchivePlan) -> str:
     return f"The active timeline has {plan.commits} completed commits, of up to {plan.options.commits_max}."
-
-
-def _count(instants: int) -> str:
-    return f"{instants} instant{'' if instants == 1 else 's'}"
 
 
 def _instants_as_json(plan: ArchivePlan | ArchiveReport) -> list[dict[str, Any]]:

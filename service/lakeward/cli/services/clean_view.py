@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from lakeward.base.quantities import format_duration, format_instant, format_iso_time, format_size, format_time
+from lakeward.base.quantities import (
+    format_count,
+    format_duration,
+    format_instant,
+    format_iso_time,
+    format_size,
+    format_time,
+)
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, NameCell, Rendered, new_table
 from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision
@@ -83,9 +90,9 @@ def render_clean(outcome: CleanOutcome, console: Console) -> None:
         for partition in sorted(goes.keys() | stays.keys()):
             table.add_row(
                 NameCell(partition or "(none)"),
-                _count(_files(goes.get(partition, ())), "file"),
+                format_count(_files(goes.get(partition, ())), "file"),
                 format_size(_bytes(goes.get(partition, ()))),
-                _count(_files(stays.get(partition, ())), "file"),
+                format_count(_files(stays.get(partition, ())), "file"),
                 format_size(_bytes(stays.get(partition, ()))),
             )
         console.print(table)
@@ -116,7 +123,7 @@ def _promise(outcome: CleanOutcome) -> str:
     if policy.kind is CleanPolicyKind.HOURS:
         return f"By hours, {policy.retain}: nothing was committed within them, so all stays, as with Hudi."
     if outcome.commits <= policy.retain or outcome.oldest_pending is None:
-        done = f"{_count(outcome.commits, 'commit')} {'has' if outcome.commits == 1 else 'have'} completed"
+        done = f"{format_count(outcome.commits, 'commit')} {'has' if outcome.commits == 1 else 'have'} completed"
         return f"By commits, {policy.retain}: {done}, no more than are kept, so all stays."
     return (
         f"By commits, {policy.retain}: {outcome.oldest_pending} is pending, and no commit before it has completed, so "
@@ -194,7 +201,8 @@ def _slice(decision: SliceDecision) -> dict[str, Any]:
 
 def _sum(decisions: Iterable[SliceDecision]) -> str:
     decisions = tuple(decisions)
-    return f"{_count(_files(decisions), 'file')} of {_count(len(decisions), 'slice')}, {format_size(_bytes(decisions))}"
+    files = format_count(_files(decisions), "file")
+    return f"{files} of {format_count(len(decisions), 'slice')}, {format_size(_bytes(decisions))}"
 
 
 def _files(decisions: Iterable[SliceDecision]) -> int:
@@ -203,10 +211,6 @@ def _files(decisions: Iterable[SliceDecision]) -> int:
 
 def _bytes(decisions: Iterable[SliceDecision]) -> int:
     return sum(each.bytes for each in decisions)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[str, Any]:
@@ -237,7 +241,7 @@ def purged_as_json(purged: Iterable[PurgedRun]) -> list[dict[str, Any]]:
 
 def render_purged(purged: Iterable[PurgedRun], console: Console) -> None:
     for each in purged:
-        files = f"{each.files:,} file{'' if each.files == 1 else 's'}, {format_size(each.bytes)}"
+        files = f"{format_count(each.files, 'file')}, {format_size(each.bytes)}"
         console.print(f"Quarantine of {each.run} purged: {files}; {PURGED_BECAUSE[each.reason]}.", highlight=False)
 
 
@@ -260,7 +264,7 @@ def _headline(clean: FinishedClean) -> str:
     went = "deleted" if clean.kept_until is None else f"set aside until {format_time(clean.kept_until)}"
     if clean.undoes is not None:
         went = f"of clean {clean.undoes} brought back"
-    files = f"{clean.files:,} file{'' if clean.files == 1 else 's'} of {format_size(clean.bytes)} {went}"
+    files = f"{format_count(clean.files, 'file')} of {format_size(clean.bytes)} {went}"
     since = f" The table can be read as of {clean.earliest_retained} and after." if clean.earliest_retained else ""
     return (
         f"[bold]Clean {clean.instant}[/bold]{pending}: {files}, {format_duration(clean.seconds)}, completed at "

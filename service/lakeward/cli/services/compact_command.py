@@ -17,7 +17,14 @@ from rich.markup import escape
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LakewardError, VerificationFailed
-from lakeward.base.quantities import format_duration, format_instant, format_size, parse_duration, parse_memory
+from lakeward.base.quantities import (
+    format_count,
+    format_duration,
+    format_instant,
+    format_size,
+    parse_duration,
+    parse_memory,
+)
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
 from lakeward.cli.options.engine import EngineArguments
@@ -26,17 +33,14 @@ from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_command import decision_as_json, preview_result
-from lakeward.cli.progress import open_view
 from lakeward.cli.result import DryRunOption, Result
-from lakeward.cli.serviced import compaction_options, interruptible
+from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.codec import Codec
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult
-from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Engine
-from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
@@ -126,21 +130,10 @@ def compact(
     try:
         with (
             engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines,
-            open_view(Terminal(stderr=True), clock) as view,
-            interruptible() as guard,
+            serviced_table(opened, options) as serviced,
         ):
             if not dry_run:
                 engines.check()
-            view.step(f"reading {opened.base_path}")
-            serviced = ServicedTable.for_one_attempt(
-                opened.storage,
-                opened.base_path,
-                options,
-                clock=clock,
-                processes=Processes(),
-                observer=view,
-                guard=guard,
-            )
             compactor = Compactor(
                 serviced,
                 planner=plan.over(configured),
@@ -225,9 +218,10 @@ def _headline(plan: CompactedPlan) -> str:
         return f"[bold]{name} {plan.instant}[/bold]{pending}: nothing of it could be carried out any more."
     where = f" {_PLACES[plan.engine]}" if plan.engine is not None else ""
     rows = sum(operation.counts.rows for operation in plan.operations)
+    slices = format_count(len(plan.operations), "file slice")
     has_logs = any(operation.kind is OperationKind.LOG for operation in plan.operations)
     return (
-        f"[bold]{name} {plan.instant}[/bold]{pending}: {_count(len(plan.operations), 'file slice')}, {rows:,} rows, "
+        f"[bold]{name} {plan.instant}[/bold]{pending}: {slices}, {rows:,} rows, "
         f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, "
         f"{format_duration(plan.seconds)}{where}, committed at {format_instant(plan.completion_time)}. "
         f"A query reads {format_size(plan.read_bytes_after)} of these slices "
@@ -248,11 +242,7 @@ def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
         counts[decision.reason] = counts.get(decision.reason, 0) + 1
     if counts:
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
-        console.print(f"Excluded: {_count(len(left), 'file group')} ({reasons}).", highlight=False)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+        console.print(f"Excluded: {format_count(len(left), 'file group')} ({reasons}).", highlight=False)
 
 
 def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:

@@ -16,14 +16,12 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.options.lock import LockArguments
-from lakeward.cli.progress import open_view
 from lakeward.cli.result import DryRunOption, Result
-from lakeward.cli.serviced import compaction_options, interruptible, judge_of
+from lakeward.cli.serviced import compaction_options, judge_of, serviced_table
 from lakeward.cli.services.metadata_view import metadata_done_as_json, metadata_headlines
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.dead_slices import file_names
 from lakeward.services.metadata.plan.due_before_writers import MetadataService
 from lakeward.services.metadata.run.indexing_abort import abort_indexing as abort
@@ -151,11 +149,7 @@ def _service(
     dry_run: bool,
 ) -> Result:
     """Clean the metadata table, or compact it; with `dry_run` say what would be done."""
-    clock = SystemClock()
-    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
-        serviced = ServicedTable.for_one_attempt(
-            opened.storage, opened.base_path, options, clock=clock, processes=Processes(), observer=view, guard=guard
-        )
+    with serviced_table(opened, options) as serviced:
         services = MetadataServices(serviced)
         work = services.preview(only) if dry_run else None
         done = None if dry_run else services.run(only)

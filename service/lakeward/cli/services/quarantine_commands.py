@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import (
+    format_count,
     format_duration,
     format_iso_time,
     format_size,
@@ -168,7 +169,7 @@ def restored_as_json(restored: RestoredRun) -> dict[str, Any]:
 
 
 def render_restored(restored: RestoredRun, console: Terminal) -> None:
-    files = f"{restored.files:,} file{'' if restored.files == 1 else 's'}, {format_size(restored.bytes)}"
+    files = f"{format_count(restored.files, 'file')}, {format_size(restored.bytes)}"
     undone = restored.undone
     since = "" if undone is None else f" The table can be read as of {undone.plan.earliest.time} and after."
     if restored.is_preview:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.base.errors import Cancelled, UsageError
-from lakeward.base.quantities import format_instant, format_size
+from lakeward.base.quantities import format_count, format_instant, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
@@ -23,7 +23,7 @@ from lakeward.services.together.restore.run.restore import Restored, preview_res
 from lakeward.services.together.restore.run.restore import restore as restore_table
 
 if TYPE_CHECKING:
-    from lakeward.services.together.restore.run.restore_preparation import PlannedRestore, Undone
+    from lakeward.services.together.restore.run.restore_preparation import BroughtBack, PlannedRestore, Undone
 
 
 def restore(
@@ -73,7 +73,7 @@ def _restored_lines(done: Restored) -> Iterator[str]:
         yield (f"The table is at {planned.target} already. Nothing to restore.")
         return
     for each in planned.brought_back:
-        yield (f"Clean {each.clean} was undone first: {_count(each.files)} of {format_size(each.bytes)} came back.")
+        yield (f"Clean {each.clean} was undone first: {_size(each)} came back.")
     yield (f"Restored to {_moment(planned.target)} by restore {done.restore}.")
     for undone in planned.undone:
         yield (f"  {_line(undone)}")
@@ -90,10 +90,10 @@ def _preview_lines(planned: PlannedRestore) -> Iterator[str]:
         yield (f"The table is at {planned.target} already. Nothing to restore.")
         return
     for each in planned.brought_back:
-        yield (f"Would undo clean {each.clean} first: {_count(each.files)} of {format_size(each.bytes)} come back.")
-    files = sum(len(names) for each in planned.undone for names in each.files.values())
+        yield (f"Would undo clean {each.clean} first: {_size(each)} come back.")
+    files = format_count(sum(len(names) for each in planned.undone for names in each.files.values()), "file")
     size = format_size(sum(each.bytes for each in planned.undone))
-    yield (f"Would restore to {_moment(planned.target)}: {_count(files)} of {size} would be lost, in this order:")
+    yield (f"Would restore to {_moment(planned.target)}: {files} of {size} would be lost, in this order:")
     for undone in planned.undone:
         yield (f"  {_line(undone)}")
         for path, names in undone.files.items():
@@ -108,15 +108,15 @@ def _preview_lines(planned: PlannedRestore) -> Iterator[str]:
 
 
 def _line(each: Undone) -> str:
-    what = f"{each.action} {each.instant}: {_count(sum(len(names) for names in each.files.values()))}"
+    what = f"{each.action} {each.instant}: {format_count(sum(len(names) for names in each.files.values()), 'file')}"
     if not each.is_completed:
         return f"{what}, not completed"
     rows = f"{each.inserted} rows inserted, {each.updated} updated, {each.deleted} deleted"
     return f"{what}, {each.operation.lower() or 'unknown operation'}, {rows}"
 
 
-def _count(files: int) -> str:
-    return f"{files} file{'' if files == 1 else 's'}"
+def _size(clean: BroughtBack) -> str:
+    return f"{format_count(clean.files, 'file')} of {format_size(clean.bytes)}"
 
 
 def _moment(instant: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.base.errors import Cancelled
-from lakeward.base.quantities import format_time
+from lakeward.base.quantities import format_count, format_time
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
@@ -90,7 +90,7 @@ def _rolled_back_lines(done: Sequence[RolledBackWrite]) -> Iterator[str]:
         yield (_NOTHING)
     for each in done:
         plan = each.planned.plan
-        files = _files(sum(len(names) for names in plan.files.values()))
+        files = format_count(sum(len(names) for names in plan.files.values()), "file")
         why = each.planned.decision.why
         match each.planned.decision.step:
             case Step.RELEASE:
@@ -117,7 +117,7 @@ def _planned_lines(planned: Sequence[PlannedRollback]) -> Iterator[str]:
         yield (_NOTHING)
     for each in planned:
         plan, decision = each.plan, each.decision
-        files = _files(sum(len(names) for names in plan.files.values()))
+        files = format_count(sum(len(names) for names in plan.files.values()), "file")
         would = _WOULD.get(decision.step, "Would roll back {}").format(f"{plan.action} {plan.instant}")
         yield (f"{would}, because {decision.why}: {files}.")
         for partition_path, names in plan.files.items():
@@ -137,10 +137,6 @@ def _left_lines(left: Sequence[RollbackDecision]) -> Iterator[str]:
     for each in left:
         until = "" if each.until is None else f" (at {format_time(each.until)}, unless something of it changes)"
         yield (f"Left: {each.action} {each.instant}: {each.why}{until}.")
-
-
-def _files(number: int) -> str:
-    return f"{number} file{'' if number == 1 else 's'}"
 
 
 def _planned_json(planned: PlannedRollback) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_duration, format_size, format_time
+from lakeward.base.quantities import format_count, format_duration, format_size, format_time
 from lakeward.cli.configured_table import OpenedTable, ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result, shown
@@ -50,7 +50,7 @@ def create(
         else:
             saved = create_savepoint(serviced, instant, user=user or getuser(), comment=comment)
     does = "Would make" if dry_run else "Made"
-    files = f"{saved.files} file{'' if saved.files == 1 else 's'}"
+    files = format_count(saved.files, "file")
     return Result(
         document={
             "savepoint": saved.instant,

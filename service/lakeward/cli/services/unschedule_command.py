@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
+from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
@@ -67,7 +68,7 @@ def unschedule(
     if isinstance(ended, StillScheduled):
         raise _stays(ended, next((work for work in pending if work.instant == chosen), None))
     would = "Would unschedule" if dry_run else "Unscheduled"
-    groups = f"{len(ended.groups)} file group{'' if len(ended.groups) == 1 else 's'}"
+    groups = format_count(len(ended.groups), "file group")
     attempt = (
         f"{', and roll back' if dry_run else ', and rolled back'} an attempt that died"
         if ended.attempt_rolled_back

@@ -27,7 +27,7 @@ from urllib.parse import quote, unquote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lakeward.base import quantities
-from lakeward.base.quantities import format_number, format_share, format_size, format_time
+from lakeward.base.quantities import format_count, format_number, format_share, format_size, format_time
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import (
@@ -123,7 +123,7 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     elif table.outlook.refused:
         found.append(f"refused: {', '.join(label_service(service) for service in table.outlook.refused)}")
     if table.backlog is not None and (number := table.backlog.damaged_files):
-        found.append(f"{number} damaged file{'' if number == 1 else 's'}")
+        found.append(format_count(number, "damaged file"))
     for service in load_services():
         if service.kind in table.remembered:
             found += service.concerns(table.remembered[service.kind])
@@ -133,7 +133,7 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
         found.append("not polled for two intervals")
     if table.outlook.parked_groups and table.state is not TableState.PARKED:
         number = len(table.outlook.parked_groups)
-        found.append(f"{number} file group{'' if number == 1 else 's'} parked")
+        found.append(f"{format_count(number, 'file group')} parked")
     last = table.last_job
     if last is not None and last.result in _BAD_ENDS and table.state is not TableState.REFUSED:
         found.append(f"last {label_service(last.service)}: {END_SIGNS[last.result].word}")

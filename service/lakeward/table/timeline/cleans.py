@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from lakeward.base.errors import NotFound
+from lakeward.base.quantities import format_count
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.clean_plan import read_earliest_retained, read_retention
 from lakeward.format.timeline.instant import Instant, State, comparable_time
@@ -49,7 +50,7 @@ class Clean:
         if not self.is_completed:
             return f"It is going to delete what its plan names; any cleaner ends it.{since}"
         undone = f" It undid clean {self.undoes}." if self.undoes else ""
-        return f"It deleted {number:,} file{'' if number == 1 else 's'}.{since}{undone}"
+        return f"It deleted {format_count(number, 'file')}.{since}{undone}"
 
 
 def not_undone(cleans: Iterable[Clean]) -> tuple[Clean, ...]:

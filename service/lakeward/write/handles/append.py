@@ -8,6 +8,9 @@ behind the rows. A delete by the operation has no ordering value, so it wins ove
 brings the value of its row along, where the table uses event time. Positions in base files are left out, as by Hudi
 wherever it has not read the base file.
 
+What passes is counted into digests, by which the files are judged that it was written to, and its keys go into the
+record index.
+
 Touches: the files, where `engine/task/operation_output` says, which are read back, and that of their keys.
 Keeps:   1. records come in the order of their keys, rows and deletes each;
          2. a result is returned only for files that read back as what they were given;
@@ -26,9 +29,11 @@ Source:  HoodieAppendHandle (Hudi 1.2 and its master of August 2026), HoodieNati
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO
+
+import pyarrow as pa
 
 from lakeward.engine.task.native_log_output import NativeLogFile, NativeLogForm, NativeLogOutput
 from lakeward.engine.task.operation_output import open_operation_output, output_path
@@ -43,20 +48,70 @@ from lakeward.format.log.native_log.footer import NativeLogFooter
 from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.projection import project
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
-from lakeward.merge.rules.ordering_type import ordering_columns
+from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.logs.block_deletes import read_deletes
 from lakeward.read.logs.log_scan import read_heads
 from lakeward.storage.storage import Storage
-from lakeward.write.handles.appended_records import AppendedRecords
+from lakeward.write.handles.deletes import tombstones_of
 from lakeward.write.handles.incoming_rows import IncomingRows
-from lakeward.write.handles.key_changes import open_key_changes
+from lakeward.write.handles.key_changes import KeyChangesFile, open_key_changes
 from lakeward.write.handles.stats import appended_stat
+from lakeward.write.handles.table_rows import TableRows
+from lakeward.write.keyed_rows import RECORD_KEY
 from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
 
 _VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
 _REMEDY = "Correct the row in the input, and write again."
+
+
+class AppendedRecords:
+    """Iterate once."""
+
+    def __init__(
+        self, context: WriteContext, target: WriteTarget, coming: Iterable[IncomingRows], keys: KeyChangesFile | None
+    ) -> None:
+        """
+        Args:
+            coming: folded, so that each key is there once.
+        """
+        self._context = context
+        self._target = target
+        self._coming = coming
+        self._keys = keys
+        self._rows = TableRows(context, target, with_file_name=True)
+        self.schema = self._rows.schema
+        """The table's, with its meta columns."""
+        self.ordering_type = ordering_type(context.rules, self.schema)
+        self.digests = RecordDigests(self.ordering_type)
+        """What has passed, where the write verifies."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch | Tombstones]:
+        """Rows and deletes, each in the order of their keys; of one batch that came the rows first. Raises
+        `Unsupported` for what no log can hold."""
+        for came in self._coming:
+            kept, gone = came.rows().batch, came.deletes().batch
+            if kept.num_rows:
+                yield self._of_rows(kept)
+            if gone.num_rows:
+                yield self._of_deletes(gone)
+
+    def _of_rows(self, kept: pa.RecordBatch) -> pa.RecordBatch:
+        rows = self._rows.of(kept)
+        if self._context.verify:
+            self.digests.rows.update(rows)
+        if self._keys is not None and (self._target.counts_as_updates or self._context.notes_updates):
+            self._keys.add(kept.column(RECORD_KEY), self._target.file_id)
+        return rows
+
+    def _of_deletes(self, gone: pa.RecordBatch) -> Tombstones:
+        deletes = tombstones_of(gone, self._context, self.ordering_type)
+        if self._context.verify:
+            self.digests.update_deletes(deletes)
+        if self._keys is not None:
+            self._keys.add(deletes.keys, None)
+        return deletes
 
 
 def check_logs(

@@ -13,9 +13,8 @@ from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.plan.decision import LEFT_NOTHING, SAVEPOINTED_TIMESTAMPS, SliceDecision
-from lakeward.services.clean.plan.earliest_retained import find_earliest_retained
 from lakeward.services.clean.plan.keeper import DeadReason
-from lakeward.services.clean.plan.planner import plan_clean
+from lakeward.services.clean.plan.planner import find_earliest_retained, plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import ReaderProtection, Watermark
 from lakeward.storage.local import LocalStorage
@@ -35,7 +34,7 @@ CASES = Path(__file__).with_name("clean.cases")
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """Keeps 1, 2, 3, 4, 5 and 6 of services/clean/plan/planner, and Keeps 1 of services/clean/plan/earliest_retained:
+    """Keeps 1, 2, 3, 4, 5 and 6 of services/clean/plan/planner, and Keeps 7 of services/clean/plan/planner:
     the rule that the case is named for."""
     assert format_outcome(read_table(case.table).plan()) == case.expected
 
@@ -150,7 +149,7 @@ def earliest_of(hours: int, *, ages: Three, files: Three) -> int | None:
     ],
 )
 def test_hours_without_a_zone(ages: Three, files: Three, earliest: int | None) -> None:
-    """A commit is as old as its name and its file are at least. Keeps 2 of services/clean/plan/earliest_retained."""
+    """A commit is as old as its name and its file are at least. Keeps 8 of services/clean/plan/planner."""
     assert earliest_of(24, ages=ages, files=files) == earliest
 
 

@@ -27,18 +27,31 @@ Hudi uses the plan's base instant alone, and has deleted logs that a pending com
 they were in an older slice than the plan says). It also takes what a plan reads in a replaced group, and by versions
 and hours what a clustering reads. Here these stay until the plan is done.
 
+By commits and by hours a clean has an *earliest instant*: as of it, and after it, everything can still be read. By
+commits it is never after the last commit before the oldest pending one, plans of compaction, log compaction and
+clustering counted: what is pending completes later under an instant that lies before others, and readers of what came
+since must still find it. By hours Hudi asks for nothing pending, and a pending plan itself holds what it needs.
+Commits are counted in the order in which they were requested, also those that completed late.
+
+Where the zone of the instants is not known, a commit is as old as both its name and its file are at least: the name as
+the westernmost clocks on earth show it, which is up to 26 hours too young; the file, since one of our own instants may
+be named after a commit of months ago (`table/timeline/new_time`). The files of a copy are as young as the copy.
+
 Touches: nothing.
 Keeps:   1. the newest slice of a group that readers see is never dead;
          2. nothing that a pending plan names, and no slice that a savepoint names a file of, is ever dead;
          3. a slice is dead or stays, whole;
          4. without an earliest instant nothing dies by commits or hours;
          5. what is not looked at, for its partition or because it is frozen, is not in the outcome as dead;
-         6. a slice of which every file was taken away by an earlier clean is not dead again, unless it was replaced.
-Source:  CleanPlanner (Hudi 1.2).
+         6. a slice of which every file was taken away by an earlier clean is not dead again, unless it was replaced;
+         7. the earliest instant is a completed commit of the active timeline, or there is none and nothing dies by it;
+         8. without a zone no commit is taken for older than it is.
+Source:  CleanPlanner (Hudi 1.2); CleanerUtils.getEarliestCommitToRetain (Hudi 1.2)
 """
 
 from __future__ import annotations
 
+import datetime
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -46,9 +59,14 @@ from typing import TypeVar
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.file_name import parse_any_data_file
-from lakeward.format.timeline.instant import Instant, comparable_time, is_before, parse_instant_time
+from lakeward.format.timeline.instant import (
+    Instant,
+    comparable_time,
+    format_instant_time,
+    is_before,
+    parse_instant_time,
+)
 from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
-from lakeward.services.clean.plan.earliest_retained import find_earliest_retained, oldest_pending_write
 from lakeward.services.clean.plan.keeper import DeadReason, Keeper, KeepReason
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import ReaderProtection, Watermark
@@ -56,6 +74,8 @@ from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import QuarantinedRun
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
+from lakeward.table.timeline.timezone import WESTERNMOST
 
 _NONE_IN_PLACE: Mapping[str, QuarantinedRun] = {}
 _NEWEST = (Keeper(KeepReason.NEWEST),)
@@ -118,6 +138,45 @@ def plan_clean(
         commits=len(commits),
         oldest_pending=None if oldest_pending is None else oldest_pending.time,
     )
+
+
+def find_earliest_retained(
+    timeline: Timeline, policy: CleanPolicy, *, now: float, zone: datetime.tzinfo | None
+) -> Instant | None:
+    """The earliest instant. None where the policy has none, and where there are too few commits to let anything go.
+
+    Args:
+        zone: the zone of the table's instants.
+    """
+    commits = timeline.completed_writes
+    match policy.kind:
+        case CleanPolicyKind.VERSIONS:
+            return None
+        case CleanPolicyKind.HOURS:
+            since = now - policy.milliseconds / 1000
+            return next((commit for commit in commits if _may_be_since(timeline, commit, since, zone)), None)
+        case CleanPolicyKind.COMMITS:
+            if len(commits) <= policy.retain:
+                return None
+            found = commits[len(commits) - policy.retain]
+            limit = oldest_pending_write(timeline)
+            if limit is None or comparable_time(found.time) <= comparable_time(limit.time):
+                return found
+            before = [commit for commit in commits if comparable_time(commit.time) < comparable_time(limit.time)]
+            return before[-1] if before else None
+
+
+def oldest_pending_write(timeline: Timeline) -> Instant | None:
+    """The oldest write, or plan that moves rows, that did not complete."""
+    return next((instant for instant in timeline.pending if instant.comparable_action in WRITE_ACTIONS), None)
+
+
+def _may_be_since(timeline: Timeline, write: Instant, moment: float, zone: datetime.tzinfo | None) -> bool:
+    """Whether a completed write was requested at the moment, in seconds since the epoch, or later, as far as that is
+    known."""
+    if comparable_time(write.time) >= format_instant_time(round(moment * 1000), zone or WESTERNMOST):
+        return True
+    return zone is None and timeline.modified.get(write.file_name, moment) >= moment
 
 
 def find_earliest(

@@ -7,7 +7,7 @@
 Whatever the way, queries that are running are waited for (`services/clean/plan/reader_protection.py`), which Hudi
 leaves to its users: they are to retain more commits than complete while their longest query runs.
 
-They stand apart from what they mean (`services/clean/plan/earliest_retained.py`, `services/clean/plan/planner.py`)
+They stand apart from what they mean (`services/clean/plan/planner.py`, `services/clean/plan/planner.py`)
 because `--help` lists them, and answers before anything that plans is loaded.
 
 Touches: nothing.

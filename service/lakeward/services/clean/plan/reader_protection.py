@@ -6,7 +6,7 @@
                     instant that completed after that: by these slices it finds what changed, and the rows from before
 
 Both are one rule. Each has a time, and what was superseded by an instant that completed after that time stays. By
-commits and hours a clean has one earliest instant, as of which everything can be read (`earliest_retained.py`), and
+commits and hours a clean has one earliest instant, as of which everything can be read (`planner.py`), and
 Hudi's next clean looks at nothing before it. So these two move it back, to the first instant that completed after the
 time; what was requested after a late write stays as long as what that one superseded. When archived
 instants completed is not asked: what they superseded stays while the oldest write of the timeline is held.

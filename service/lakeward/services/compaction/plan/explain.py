@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakeward.base.quantities import format_duration, format_share, format_size, write_duration
+from lakeward.base.quantities import format_count, format_duration, format_share, format_size, write_duration
 from lakeward.services.compaction.plan.decision import (
     AGAINST_LOG,
     ROWS_IN_PART,
@@ -211,4 +211,4 @@ def _trigger(numbers: Mapping[str, int | float]) -> str:
 
 def _logs(numbers: Mapping[str, int | float]) -> str:
     files = numbers["log_files"]
-    return f"{files} log{'' if files == 1 else 's'} of {format_size(numbers['log_bytes'])}"
+    return f"{format_count(int(files), 'log')} of {format_size(numbers['log_bytes'])}"

@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.base.quantities import format_count
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import CacheCoverage, find_coverage
 from lakeward.index.bloom.cache_manifest import CacheManifest
@@ -137,7 +138,7 @@ def _footers(storage: Storage, snapshot: TableSnapshot, seed: int, more: str = "
 
 def _cached(storage: Storage, snapshot: TableSnapshot, manifest: CacheManifest, has: CacheCoverage) -> ListedIndex:
     files = len(manifest.files)
-    notes = [f"A cache of {files:,} file{'' if files == 1 else 's'}"]
+    notes = [f"A cache of {format_count(files, 'file')}"]
     if manifest.with_logs:
         notes.append(f"it has {has.logs:,} of {has.of_logs:,} logs, too")
     if has.gone:

@@ -22,6 +22,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, Unsupported
+from lakeward.base.quantities import format_count
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
@@ -93,7 +94,7 @@ def is_comparison_due(tee: TeeStatus | None) -> bool:
 
 def describe_comparison(tee: TeeStatus) -> str:
     """A few words for what is to be compared."""
-    lacks = f"{tee.behind.commits:,} commit{'' if tee.behind.commits == 1 else 's'}"
+    lacks = format_count(tee.behind.commits, "commit")
     return f"The index {tee.shadow_name} is to be compared with the index {tee.tee.primary} for {lacks}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from lakeward.base.quantities import format_size
+from lakeward.base.quantities import format_count, format_size
 from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
 from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.services.archive.plan.archive_plan import ArchivePlan, Limit
@@ -119,7 +119,7 @@ def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float,
             f"{number:,} {verdict}{f' of {format_size(size)}' if size else ''}"
             for verdict, (number, size) in sorted(instant.verdicts.items())
         )
-        yield f"It wrote {len(facts.files):,} file{'' if len(facts.files) == 1 else 's'}: {', '.join(parts)}."
+        yield f"It wrote {format_count(len(facts.files), 'file')}: {', '.join(parts)}."
     if facts.merged_by is not None:
         yield f"Its file groups were merged by: {facts.merged_by}."
     if facts.decision is not None:
