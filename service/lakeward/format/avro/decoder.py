@@ -1,10 +1,10 @@
 """Decode Avro binary straight into Arrow's buffers: framed records in, columns out, no object per value.
 
-The schema is a flat program, one node per type in depth-first order (`program.py`). Records without arrays and maps, of
-which every record has one value for each node, are walked once, and their columns filled one after the other
-(`flat_records.py`). Of others the kernel here walks the program once per record with a small stack of open arrays and
-maps. It runs twice over the same records: first to check every length and to count values and bytes per node, then,
-into one heap that is exactly large enough, to fill.
+The schema is a flat program, one node per type in depth-first order (`program.py`). Records without arrays, maps and
+unions, of which every record has one value for each node, are walked once, and their columns filled one after the other
+(`flat_records.py`). Of others the kernel here walks the program once per record with a small stack of open arrays, maps
+and unions; of a union only the branch that the value has. It runs twice over the same records: first to check every
+length and to count values and bytes per node, then, into one heap that is exactly large enough, to fill.
 
 A null record puts a null into every node below it, since Arrow's children are as long as their parent; a null
 array or map does not, its children only hold what its elements hold.
@@ -17,7 +17,7 @@ Keeps:   1. nothing is read outside of a record's own bytes, and each record is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from lakeward.base.addresses import copy_bytes
 from lakeward.base.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, record, records, types
-from lakeward.format.avro.flat_records import HEAP_TO_SPARE, Numbers, walk_flat_records
+from lakeward.format.avro.flat_records import HEAP_TO_SPARE, FlatRecords, Numbers, walk_flat_records
 from lakeward.format.avro.program import (
     BAD_BOOLEAN,
     BAD_BRANCH,
@@ -46,9 +46,9 @@ from lakeward.format.avro.program import (
     LEFT_OVER,
     LONG,
     NO_UNION,
-    OK,
     RECORD,
     REPEATED,
+    UNION,
     WIDTHS,
     AvroProgram,
     BadRecord,
@@ -64,6 +64,8 @@ class Decoded:
 
     batch: pa.RecordBatch
     bytes_used: int
+    why_no_more: str | None = None
+    """What is wrong with the record behind these, or that the bytes end within it."""
 
 
 def decode_records(
@@ -86,6 +88,17 @@ def decode_records(
         if found.records == 1:
             raise TooLarge(size)
         records_max = found.records // 2
+    return _filled(found, places, size)
+
+
+def decode_unframed(program: AvroProgram, data: npt.NDArray[np.uint8], *, records_max: int) -> Decoded:
+    """Decode at most so many records, one behind the other without lengths: those that `data` holds whole."""
+    found, why = _count_until_fault(program, data, records_max, framed=False)
+    return replace(_filled(found, *_place(program, found.lengths, found.byte_lengths)), why_no_more=why)
+
+
+def _filled(found: FlatRecords | _Counted, places: Numbers, size: int) -> Decoded:
+    program = found.program
     # Arrow's memory: Arrow counts what is held apart from what was given back, and returns it to the system.
     heap = np.frombuffer(pa.allocate_buffer(size + HEAP_TO_SPARE), dtype=np.uint8)
     found.fill(places, heap)
@@ -121,7 +134,9 @@ class _Counted:
     data: npt.NDArray[np.uint8]
     records: int
     bytes_used: int
+    framed: bool
     nodes: Nodes
+    """With more values than there are, where a record behind these was counted in part."""
 
     @property
     def lengths(self) -> Numbers:
@@ -136,15 +151,27 @@ class _Counted:
         nodes["valid_at"], nodes["values_at"], nodes["bytes_at"] = places.reshape(-1, 3).T
         for offsets in nodes[np.isin(nodes["kind"], (BYTES, REPEATED))]["values_at"]:
             heap.view(np.int32)[offsets // 4] = 0
-        _run(self.data, self.records, nodes, heap)
-        for counted in ("length", "byte_length"):
-            assert np.array_equal(self.nodes[counted], nodes[counted])
+        _run(self.data, self.records, nodes, heap, framed=self.framed)
+        same = np.equal if self.framed else np.less_equal
+        assert all(same(nodes[counted], self.nodes[counted]).all() for counted in ("length", "byte_length"))
+        self.nodes[:] = nodes
 
 
 def _count(program: AvroProgram, data: npt.NDArray[np.uint8], records_max: int) -> _Counted:
+    """Raises `BadRecord`."""
+    found, why = _count_until_fault(program, data, records_max, framed=True)
+    if why is not None:
+        raise BadRecord(found.records, why)
+    return found
+
+
+def _count_until_fault(
+    program: AvroProgram, data: npt.NDArray[np.uint8], records_max: int, *, framed: bool
+) -> tuple[_Counted, str | None]:
+    """The records before the first one that is at fault, and what is wrong with that."""
     nodes = _nodes(program)
-    records, used = _run(data, records_max, nodes, None)
-    return _Counted(program, data, records, used, nodes)
+    records, used, fault = _run(data, records_max, nodes, None, framed=framed)
+    return _Counted(program, data, records, used, framed, nodes), FAULTS.get(fault)
 
 
 def _nodes(program: AvroProgram) -> Nodes:
@@ -155,18 +182,16 @@ def _nodes(program: AvroProgram) -> Nodes:
 
 
 def _run(
-    data: npt.NDArray[np.uint8], records_max: int, nodes: Nodes, heap: npt.NDArray[np.uint8] | None
-) -> tuple[int, int]:
-    """(records, bytes used) of one pass, which counts where there is no heap to fill. Raises `BadRecord`."""
+    data: npt.NDArray[np.uint8], records_max: int, nodes: Nodes, heap: npt.NDArray[np.uint8] | None, *, framed: bool
+) -> tuple[int, int, int]:
+    """(records, bytes used, fault) of one pass, which counts where there is no heap to fill."""
     result = np.zeros(3, dtype=np.int64)
     frames = np.zeros(2 * len(nodes) + 2, dtype=np.int64)
     fill = heap is not None
     heap = np.zeros(0, dtype=np.uint8) if heap is None else heap
-    _decode(data, records_max, nodes, fill, heap, heap.view(np.int32), heap.view(np.int64), frames, result)
+    _decode(data, records_max, framed, nodes, fill, heap, heap.view(np.int32), heap.view(np.int64), frames, result)
     records, used, fault = (int(value) for value in result)
-    if fault != OK:
-        raise BadRecord(records, FAULTS[fault])
-    return records, used
+    return records, used, fault
 
 
 def _place(program: AvroProgram, lengths: Numbers, byte_lengths: Numbers) -> tuple[Numbers, int]:
@@ -214,6 +239,13 @@ class _Columns:
         arrow = avro_type.arrow
         if kind == RECORD:
             return pa.Array.from_buffers(arrow, length, [validity], nulls, children=children)
+        if kind == UNION:
+            branches = values.view(np.int32).astype(np.int8)
+            offsets = np.zeros(length, dtype=np.int32)
+            for branch in range(len(children)):
+                offsets[branches == branch] = np.arange(len(children[branch]), dtype=np.int32)
+            names = [child.name for child in avro_type.children]
+            return pa.UnionArray.from_dense(pa.array(branches), pa.array(offsets), children, names)
         if kind == BOOLEAN:
             packed = pa.py_buffer(np.packbits(values, bitorder="little"))
             return pa.Array.from_buffers(arrow, length, [validity, packed], nulls)
@@ -346,17 +378,20 @@ def _fill_nulls(nodes: Any, first: Any, heap: Any, heap32: Any, heap64: Any) -> 
         below = node["end"] if kind == REPEATED else below + 1
 
 
-@kernel(TWO_I64(U8_IN, types.int64, types.int64))
-def _read_run(data: Any, at: Any, end: Any) -> Any:
-    """(elements of the next run of an array or map, 0 behind the last one; the place behind, or minus the fault)."""
+@kernel(TWO_I64(U8_IN, types.int64, types.int64, types.int64))
+def read_run(data: Any, at: Any, end: Any, beyond: Any) -> Any:
+    """(elements of the next run of an array or map, 0 behind the last one; the place behind, or minus the fault).
+
+    Behind `end` there are so many more bytes, which are not read.
+    """
     elements, at = read_number(data, at, end)
     if at >= 0 and elements < 0:
         # A negative count is followed by the run's bytes, which only serve skipping.
-        if elements < at - end:
+        if elements < at - end - beyond:
             return np.int64(0), np.int64(-BAD_LENGTH)
         elements = -elements
         _skipped, at = read_number(data, at, end)
-    if at >= 0 and (elements < 0 or elements > end - at):
+    if at >= 0 and (elements < 0 or elements > end - at + beyond):
         return np.int64(0), np.int64(-BAD_LENGTH)
     return elements, at
 
@@ -371,7 +406,7 @@ def _read_run(data: Any, at: Any, end: Any) -> Any:
         U8,  # heap
         I32,  # the same heap
         I64,  # the same heap
-        I64,  # frames: (node, elements left) of each open array
+        I64,  # frames: (node, elements left) of each open array; (branch, minus the node behind) of each open union
     )
 )
 def _decode_record(
@@ -385,8 +420,13 @@ def _decode_record(
         while open_frames > 0 and number == nodes[frames[2 * open_frames - 2]]["end"]:
             array = frames[2 * open_frames - 2]
             left = frames[2 * open_frames - 1] - 1
-            if left <= 0:
-                left, at = _read_run(data, at, end)
+            if left < 0:
+                # Behind the branch of a union that a value has: behind the union.
+                number = -frames[2 * open_frames - 1]
+                open_frames -= 1
+                continue
+            if left == 0:
+                left, at = read_run(data, at, end, 0)
                 if at < 0:
                     return at
                 if left == 0:
@@ -426,6 +466,22 @@ def _decode_record(
             open_frames += 1
             number = node["end"]
             continue
+        if kind == UNION:
+            branch, at = read_number(data, at, end)
+            if at < 0:
+                return at
+            if branch < 0 or branch >= node["size"]:
+                return np.int64(-BAD_BRANCH)
+            if fill:
+                heap32[node["values_at"] // 4 + node["length"]] = np.int32(branch)
+            node["length"] += 1
+            number += 1
+            for _ in range(branch):
+                number = nodes[number]["end"]
+            frames[2 * open_frames] = number
+            frames[2 * open_frames + 1] = -node["end"]
+            open_frames += 1
+            continue
         if kind in (LONG, INT):
             at = _read_integer(data, at, end, node, fill, heap32, heap64)
         elif kind == BYTES:
@@ -447,6 +503,7 @@ def _decode_record(
     types.void(
         U8_IN,  # data
         types.int64,  # records_max
+        types.boolean,  # framed
         _NODES,
         types.boolean,  # fill
         U8,  # heap
@@ -459,6 +516,7 @@ def _decode_record(
 def _decode(
     data: Any,
     records_max: int,
+    framed: bool,
     nodes: Any,
     fill: bool,
     heap: Any,
@@ -470,24 +528,28 @@ def _decode(
     data_end = np.int64(len(data))
     start = np.int64(0)
     records = 0
-    while records < records_max and start + 4 <= data_end:
-        record_length = (
-            (np.int64(data[start]) << np.int64(24))
-            | (np.int64(data[start + 1]) << np.int64(16))
-            | (np.int64(data[start + 2]) << np.int64(8))
-            | np.int64(data[start + 3])
-        )
-        if record_length >= np.int64(0x80000000):
-            result[0], result[2] = records, BAD_LENGTH
-            return
-        end = start + 4 + record_length
-        if end > data_end:
+    while records < records_max and (start + 4 <= data_end or not framed):
+        at = start
+        end = data_end
+        if framed:
+            record_length = (
+                (np.int64(data[start]) << np.int64(24))
+                | (np.int64(data[start + 1]) << np.int64(16))
+                | (np.int64(data[start + 2]) << np.int64(8))
+                | np.int64(data[start + 3])
+            )
+            if record_length >= np.int64(0x80000000):
+                result[2] = BAD_LENGTH
+                break
+            at = start + 4
+            end = at + record_length
+            if end > data_end:
+                break
+        at = _decode_record(data, at, end, nodes, fill, heap, heap32, heap64, frames)
+        if at < 0 or (framed and at != end):
+            result[2] = -at if at < 0 else LEFT_OVER
             break
-        at = _decode_record(data, start + 4, end, nodes, fill, heap, heap32, heap64, frames)
-        if at != end:
-            result[0], result[2] = records, -at if at < 0 else LEFT_OVER
-            return
         records += 1
-        start = end
+        start = at
     result[0] = records
     result[1] = start

@@ -21,7 +21,7 @@ from lakeward.base.kernel import TWO_I64, U8_IN, kernel, types
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 
 # Kinds of nodes, as the kernel knows them.
-BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, DECIMAL_FIXED, DECIMAL_BYTES, RECORD, REPEATED = range(10)
+BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, DECIMAL_FIXED, DECIMAL_BYTES, RECORD, REPEATED, UNION = range(11)
 _KINDS = {
     AvroKind.BOOLEAN: BOOLEAN,
     AvroKind.INT: INT,
@@ -37,6 +37,7 @@ _KINDS = {
     AvroKind.RECORD: RECORD,
     AvroKind.ARRAY: REPEATED,
     AvroKind.MAP: REPEATED,
+    AvroKind.UNION: UNION,
 }
 # Bytes per value by kind; strings, arrays and maps have offsets, one more than values.
 WIDTHS = {
@@ -50,6 +51,7 @@ WIDTHS = {
     DECIMAL_BYTES: 16,
     RECORD: 0,
     REPEATED: 4,
+    UNION: 4,
 }
 NO_UNION = -2
 
@@ -107,12 +109,12 @@ class AvroProgram:
     null_branches: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
-    """Bytes of a fixed, symbols of an enum; 0 elsewhere."""
+    """Bytes of a fixed, symbols of an enum, branches of a union; 0 elsewhere."""
 
     @property
     def is_flat(self) -> bool:
-        """No arrays and no maps: each record has one value of each node."""
-        return not (self.kinds == REPEATED).any()
+        """No arrays, maps and unions: each record has one value of each node."""
+        return not np.isin(self.kinds, (REPEATED, UNION)).any()
 
 
 def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
@@ -125,7 +127,8 @@ def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
         node = len(kinds)
         kinds.append(_KINDS[avro_type.kind])
         null_branches.append(NO_UNION if avro_type.null_branch is None else avro_type.null_branch)
-        sizes.append(avro_type.fixed_size or len(avro_type.symbols))
+        branches = len(avro_type.children) if avro_type.kind is AvroKind.UNION else 0
+        sizes.append(avro_type.fixed_size or len(avro_type.symbols) or branches)
         ends.append(0)
         for child in avro_type.children:
             add(child.type)
@@ -147,6 +150,9 @@ def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
 def read_number(data: Any, at: Any, end: Any) -> Any:
     """(value, position behind it) of a zigzag number; position -1 when cut short, -2 when it has more than 64 bits."""
     value = np.int64(0)
+    if at < end and data[at] < 128:  # as most are
+        value = np.int64(data[at])
+        return (value >> np.int64(1)) ^ -(value & np.int64(1)), np.int64(at + 1)
     for index in range(10):
         if at >= end:
             return np.int64(0), np.int64(-1)

@@ -57,6 +57,8 @@ class AvroKind(StrEnum):
     RECORD = "record"
     ARRAY = "array"
     MAP = "map"
+    UNION = "union"
+    """One of several types, null among them. No column of a table is one; ordering values of deletes are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class AvroType:
     symbols: tuple[str, ...] = ()
     """The values of an enum."""
     children: tuple[AvroField, ...] = ()
-    """The fields of a record; the `element` of an array; `key` and `value` of a map."""
+    """The fields of a record; the `element` of an array; `key` and `value` of a map; the branches of a union."""
     size: int = field(init=False, compare=False)
     """How many types it is made of, itself included, each as often as it occurs."""
 

@@ -20,19 +20,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from itertools import pairwise
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.base.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
 from lakeward.base.quantities import format_size
+from lakeward.format.avro.decoder import decode_unframed, read_run
 from lakeward.format.avro.encoder import encode_records, write_number
-from lakeward.format.avro.program import AvroProgram, compile_schema, read_number
+from lakeward.format.avro.program import AvroProgram, compile_schema
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 from lakeward.format.log.block import BlockType, LogBlock, read_content, read_content_range
 from lakeward.format.log.kryo_deletes import BadDeletes, OtherOrderingClass, read_kryo_deletes
@@ -44,23 +42,25 @@ _WINDOW_TIMES = 4
 """What is decoded of a window, and the window itself, as a multiple of it."""
 _JAVA_TIMES = 16
 """The same of Java objects, which are objects here, too."""
-_RECORD_BYTES_MIN = 4  # a key branch, a key length, a partition branch, an ordering branch
 
-# Branches of the ordering value's union, in the order of the union.
+# Branches of the ordering value's union, in the order of the union. Hudi 1.2.0 cannot read the last one, which only
+# values of several fields have, in place of the array.
 _NULL, _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _BYTES, _STRING, _DATE, _DECIMAL, _TIME, _TIMESTAMP, _ARRAY = range(13)
-_WRAPPERS: dict[int, tuple[str, pa.DataType]] = {
-    _BOOLEAN: ("BooleanWrapper", pa.bool_()),
-    _INT: ("IntWrapper", pa.int32()),
-    _LONG: ("LongWrapper", pa.int64()),
-    _FLOAT: ("FloatWrapper", pa.float32()),
-    _DOUBLE: ("DoubleWrapper", pa.float64()),
-    _BYTES: ("BytesWrapper", pa.binary()),
-    _STRING: ("StringWrapper", pa.string()),
-    _DATE: ("DateWrapper", pa.date32()),
-    _DECIMAL: ("DecimalWrapper", pa.decimal128(30, 15)),
-    _TIME: ("TimeMicrosWrapper", pa.time64("us")),
-    _TIMESTAMP: ("TimestampMicrosWrapper", pa.timestamp("us", "UTC")),
+_LOCAL_DATE = 12
+_WRAPPERS: dict[int, tuple[str, AvroType]] = {
+    _BOOLEAN: ("BooleanWrapper", AvroType(AvroKind.BOOLEAN, pa.bool_())),
+    _INT: ("IntWrapper", AvroType(AvroKind.INT, pa.int32())),
+    _LONG: ("LongWrapper", AvroType(AvroKind.LONG, pa.int64())),
+    _FLOAT: ("FloatWrapper", AvroType(AvroKind.FLOAT, pa.float32())),
+    _DOUBLE: ("DoubleWrapper", AvroType(AvroKind.DOUBLE, pa.float64())),
+    _BYTES: ("BytesWrapper", AvroType(AvroKind.BYTES, pa.binary())),
+    _STRING: ("StringWrapper", AvroType(AvroKind.STRING, pa.string())),
+    _DATE: ("DateWrapper", AvroType(AvroKind.INT, pa.date32())),
+    _DECIMAL: ("DecimalWrapper", AvroType(AvroKind.DECIMAL_BYTES, pa.decimal128(30, 15))),
+    _TIME: ("TimeMicrosWrapper", AvroType(AvroKind.LONG, pa.time64("us"))),
+    _TIMESTAMP: ("TimestampMicrosWrapper", AvroType(AvroKind.LONG, pa.timestamp("us", "UTC"))),
 }
+"""A record of one field is encoded as the field is."""
 
 _JAVA_CLASSES = {
     "Boolean": _BOOLEAN,
@@ -75,17 +75,23 @@ _JAVA_CLASSES = {
 
 _TEXT = AvroType(AvroKind.STRING, pa.string(), null_branch=0)
 _NUMBER = AvroType(AvroKind.INT, pa.int32())
-_VALUES = {
-    _BOOLEAN: AvroKind.BOOLEAN,
-    _INT: AvroKind.INT,
-    _LONG: AvroKind.LONG,
-    _FLOAT: AvroKind.FLOAT,
-    _DOUBLE: AvroKind.DOUBLE,
-    _STRING: AvroKind.STRING,
-    _DATE: AvroKind.INT,
-    _DECIMAL: AvroKind.DECIMAL_BYTES,
-}
-"""How the field of each wrapper is encoded, for those that an ordering column of Lakeward can have."""
+_WRITTEN = (_BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _STRING, _DATE, _DECIMAL)
+"""The wrappers that an ordering column of Lakeward can have."""
+
+
+def _union(*more: AvroType) -> AvroType:
+    """A union of null, the wrappers and more."""
+    branches = [AvroType(AvroKind.RECORD, pa.struct([])), *(kind for _, kind in _WRAPPERS.values()), *more]
+    children = tuple(AvroField(str(branch), kind) for branch, kind in enumerate(branches))
+    return AvroType(AvroKind.UNION, pa.dense_union([child.arrow for child in children]), children=children)
+
+
+_FIELD = AvroField("element", _union(_NUMBER))
+_FIELDS = AvroType(AvroKind.ARRAY, pa.list_(_FIELD.arrow), null_branch=0, children=(_FIELD,))
+_DELETE = compile_schema(
+    (AvroField("key", _TEXT), AvroField("partition", _TEXT), AvroField("ordering", _union(_FIELDS)))
+)
+"""How a delete is read, whatever its ordering value is."""
 
 
 def _delete_program(heads: int, branches: Sequence[int]) -> AvroProgram:
@@ -94,40 +100,12 @@ def _delete_program(heads: int, branches: Sequence[int]) -> AvroProgram:
     # Numbers of branches and lengths are encoded as ints are, and here they are the same for all: columns like others.
     kinds = [_TEXT, _TEXT, *[_NUMBER] * heads]
     for branch in branches:
-        kinds += [_NUMBER, AvroType(_VALUES[branch], _WRAPPERS[branch][1])]
+        kinds += [_NUMBER, _WRAPPERS[branch][1]]
     kinds += [_NUMBER] if heads else []
     return compile_schema(tuple(AvroField(f"c{number}", kind) for number, kind in enumerate(kinds)))
 
 
-_PROGRAMS = {branch: _delete_program(0, [branch]) for branch in _VALUES}
-
-_OK, _BROKEN, _NULL_KEY, _OTHER_WRAPPER, _NULL_FIELD, _UNEQUAL = range(6)
-
-
-class _StateField(IntEnum):
-    """Places in the numbers by which one window of a block goes on where the one before ended."""
-
-    RECORDS = 0
-    """Deletes that the window holds whole."""
-    FAULT = 1
-    FIELDS = 2
-    """How many each ordering value has, where they are several."""
-    POSITION = 3
-    """The place behind the last of these deletes."""
-    LEFT = 4
-    """Deletes that are to come before the next number of deletes."""
-    HAS_SINGLE = 5
-    """An ordering value of one field was seen."""
-    IS_DONE = 6
-
-
-_RECORDS: Final = int(_StateField.RECORDS)
-_FAULT: Final = int(_StateField.FAULT)
-_SEVERAL: Final = int(_StateField.FIELDS)
-_POSITION: Final = int(_StateField.POSITION)
-_LEFT: Final = int(_StateField.LEFT)
-_HAS_SINGLE: Final = int(_StateField.HAS_SINGLE)
-_IS_DONE: Final = int(_StateField.IS_DONE)
+_PROGRAMS = {branch: _delete_program(0, [branch]) for branch in _WRITTEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,30 +153,48 @@ def read_delete_block(
             )
         yield _java_deletes(read_content(file, block)[_HEAD_BYTES:], version, block)
         return
-    at, state, window, deletes = _HEAD_BYTES, _State(), window_bytes, 0
-    wrappers: tuple[str, ...] = ()
-    while not state.is_done:
-        data = np.frombuffer(
-            read_content_range(file, block, at, min(window, block.content_length - at)), dtype=np.uint8
-        )
-        found = _decode_deletes(data, block, state, beyond=block.content_length - at - len(data), before=deletes)
-        if found is None and state.position == 0:
+    known = _Known()
+    for deletes, batch in _windows(file, block, window_bytes, bytes_max):
+        yield _deleted_keys(batch, block, known, before=deletes)
+
+
+def _windows(
+    file: BinaryIO, block: LogBlock, window_bytes: int, bytes_max: int | None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The deletes of a block of version 3, each window of it with how many came before. Raises `BrokenFile` behind what
+    can be read."""
+    at, window, left, deletes = _HEAD_BYTES, window_bytes, 0, 0
+    while True:
+        content = read_content_range(file, block, at, min(window, block.content_length - at))
+        data = np.frombuffer(content, dtype=np.uint8)
+        beyond = block.content_length - at - len(data)
+        used, read = 0, None
+        if not left:
+            left, used = (int(number) for number in read_run(data, 0, len(data), beyond))
+            if not left and used >= 0:
+                break
+        if left and used >= 0:
+            read = decode_unframed(_DELETE, data[used:], records_max=left)
+            used += read.bytes_used
+        if read is not None and read.batch.num_rows:
+            yield deletes, read.batch
+            deletes += read.batch.num_rows
+            left -= read.batch.num_rows
+        is_cut = read is None or read.why_no_more is not None
+        if is_cut and not beyond:
+            raise _broken(
+                block, f"delete {deletes} is cut short, or holds a number out of range or a value of an unknown class"
+            )
+        if used <= 0:
             window *= 2
             if bytes_max is not None and window * _WINDOW_TIMES > bytes_max:
-                raise _too_large(
-                    block, f"Its delete {deletes} has more than {format_size(len(data))}", times=1, bytes_max=bytes_max
-                )
+                what = f"Its delete {deletes} has more than {format_size(len(data))}"
+                raise _too_large(block, what, times=1, bytes_max=bytes_max)
             continue
-        at += state.position
+        at += used
         window = window_bytes
-        if found is None:
-            continue
-        for before, here in zip(wrappers, found.wrappers, strict=False):
-            if before != here:
-                raise _mixed(block, sorted([before, here]))
-        wrappers = found.wrappers or wrappers
-        deletes += len(found.keys)
-        yield found
+    if used != len(data) or beyond:
+        raise _broken(block, f"{beyond + len(data) - used} bytes are left over behind its last delete")
 
 
 def encode_deletes(
@@ -269,11 +265,11 @@ def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
         kind = ordering.type
     branch = _branch_of(kind)
     try:
-        return branch, ordering.cast(_WRAPPERS[branch][1])
+        return branch, ordering.cast(_WRAPPERS[branch][1].arrow)
     except pa.ArrowInvalid as error:
         raise Unsupported(
             f"An ordering value of the type {kind} cannot be written into a delete block.",
-            why=f"Hudi keeps it as {_WRAPPERS[branch][1]}: {error}.",
+            why=f"Hudi keeps it as {_WRAPPERS[branch][1].arrow}: {error}.",
             remedy="Compact this file group with --type full.",
         ) from error
 
@@ -286,154 +282,136 @@ def _branch_of(kind: pa.DataType) -> int:
         return _INT
     return next(
         branch
-        for branch in _VALUES
-        if _WRAPPERS[branch][1] == kind or (branch == _DECIMAL and pa.types.is_decimal(kind))
+        for branch in _WRITTEN
+        if _WRAPPERS[branch][1].arrow == kind or (branch == _DECIMAL and pa.types.is_decimal(kind))
     )
 
 
-class _State:
-    """How far the deletes of a block are read."""
+@dataclass(slots=True)
+class _Known:
+    """What the deletes of earlier windows say of the ordering values of a block."""
 
-    def __init__(self) -> None:
-        self.numbers = np.zeros(len(_StateField), dtype=np.int64)
-
-    @property
-    def position(self) -> int:
-        """How much of the last window was read."""
-        return int(self.numbers[_StateField.POSITION])
-
-    @property
-    def is_done(self) -> bool:
-        return bool(self.numbers[_StateField.IS_DONE])
+    fields: int = 0
+    """How many each value has, `_ALONE` where they are of one field; 0 before the first one."""
+    wrappers: tuple[str, ...] = ()
 
 
-def _decode_deletes(
-    data: npt.NDArray[np.uint8], block: LogBlock, state: _State, *, beyond: int, before: int
-) -> DeletedKeys | None:
-    """The deletes that a window holds whole; None where it holds none.
+_ALONE, _NO_FIELDS = -1, -2
 
-    Args:
-        beyond: bytes of the block behind the window.
-        before: deletes of the block that were read.
+
+def _deleted_keys(batch: pa.RecordBatch, block: LogBlock, known: _Known, *, before: int) -> DeletedKeys:
     """
-    records_max = len(data) // _RECORD_BYTES_MIN
-    key_offsets = np.empty(records_max + 1, dtype=np.int32)
-    key_bytes = np.empty(len(data), dtype=np.uint8)
-    branches = np.empty(records_max, dtype=np.uint8)
-    values = np.empty(records_max, dtype=np.int64)
-    value_offsets = np.empty(records_max + 1, dtype=np.int32)
-    value_bytes = np.empty(len(data), dtype=np.uint8)
-    begun, numbers = state.numbers.copy(), state.numbers
-
-    def read(field: int) -> int:
-        out = (key_offsets, key_bytes, branches, values, value_offsets, value_bytes, numbers)
-        _read_deletes(data, beyond, field, *out)
-        return int(numbers[_StateField.FAULT])
-
-    fault = read(0)
-    count, fields = int(numbers[_StateField.RECORDS]), int(numbers[_StateField.FIELDS])
-    which = before + count
-    if fault == _NULL_KEY:
-        raise _broken(block, f"delete {which} has no key")
-    if fault == _OTHER_WRAPPER:
-        raise _unsupported(
-            block,
-            f"Delete {which} has an ordering value of an unknown class, or one of Hudi's that Hudi 1.2.0 cannot read.",
-            "Compact this table with Hudi itself.",
-        )
-    if fault == _NULL_FIELD:
-        raise _unsupported(
-            block,
-            f"Delete {which} has no value of one of several ordering fields, which Hudi 1.2.0 cannot read either.",
-            "Roll back the commit that wrote it, and delete the row by its key alone.",
-        )
-    if fault == _UNEQUAL:
-        raise _unsupported(
-            block,
-            f"Delete {which} has an ordering value of another number of fields than one before.",
-            "Compact this table with Hudi itself.",
-        )
-    if fault != _OK and not beyond:
-        raise _broken(block, f"delete {which} is cut short or holds a number out of range")
-    if not count:
-        return None
-
-    keys = pa.StringArray.from_buffers(count, _trimmed(key_offsets, count + 1), _trimmed(key_bytes, key_offsets[count]))
+    Args:
+        before: deletes of the block that were read before these.
+    """
+    keys, ordering = batch.column("key"), batch.column("ordering")
+    branches, places = np.asarray(ordering.type_codes), np.asarray(ordering.offsets)
+    is_default = branches == _NULL
+    is_default[branches == _INT] = np.asarray(ordering.field(_INT)) == 0
+    _check(keys, ordering, is_default, block, known, before)
     try:
         keys.validate(full=True)
     except pa.ArrowInvalid as invalid:
         raise _broken(block, f"a key is not UTF-8 text: {invalid}") from None
-    if not fields:
-        column = _column(branches, values, value_offsets, value_bytes, count, block)
-        if column.wrapper is None:
-            return DeletedKeys(keys, None, column.is_default, ())
-        return DeletedKeys(keys, column.values, column.is_default, (column.wrapper,))
-    columns = []
-    is_default = branches[:count] == _NULL
+    if known.fields > 0:
+        # One that has no fields has no ordering value, also where it is an `IntWrapper(0)`.
+        is_default = branches != _ARRAY
     if is_default.all():
         return DeletedKeys(keys, None, is_default, ())
-    begun[_StateField.FIELDS] = fields
-    for field in range(fields):
-        if field:
-            numbers[:] = begun
-            read(field)
-        # Arrow may keep the array that it is given, and the next field is read into the same one.
-        own = values[:count].copy()
-        columns.append(_column(branches, own, value_offsets, value_bytes, count, block, is_missing=is_default))
-    names = [str(field) for field in range(fields)]
-    ordering = pa.StructArray.from_arrays([column.values for column in columns], names, mask=pa.array(is_default))
-    wrappers = tuple(column.wrapper for column in columns if column.wrapper is not None)
-    return DeletedKeys(keys, ordering, is_default, wrappers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    values: pa.Array
-    is_default: npt.NDArray[np.bool_]
-    wrapper: str | None
-
-
-def _column(
-    branches: npt.NDArray[np.uint8],
-    values: npt.NDArray[np.int64],
-    value_offsets: npt.NDArray[np.int32],
-    value_bytes: npt.NDArray[np.uint8],
-    count: int,
-    block: LogBlock,
-    *,
-    is_missing: npt.NDArray[np.bool_] | None = None,
-) -> _Column:
-    """The values of one field, null where they are the default, or where the deletes are that have none."""
-    branches, values = branches[:count], values[:count]
-    is_default = is_missing
-    if is_default is None:
-        is_default = (branches == _NULL) | ((branches == _INT) & (values == 0))
-    branch = _only_branch(branches[~is_default], block)
-    if branch is None:
-        return _Column(pa.nulls(count), is_default, None)
-    wrapper, arrow = _WRAPPERS[branch]
-    if branch in (_BYTES, _STRING):
-        ordering = pa.Array.from_buffers(
-            arrow,
-            count,
-            [
-                pa.py_buffer(np.packbits(~is_default, bitorder="little")),
-                _trimmed(value_offsets, count + 1),
-                _trimmed(value_bytes, value_offsets[count]),
-            ],
-        )
-    elif branch == _DECIMAL:
-        ordering = _decimals(value_bytes, value_offsets[: count + 1], is_default, arrow, block)
+    wrappers: tuple[str, ...]
+    if known.fields > 0:
+        elements = ordering.field(_ARRAY).values
+        first = np.asarray(ordering.field(_ARRAY).offsets)[np.where(is_default, 0, places)]
+        kinds, inner = np.asarray(elements.type_codes), np.asarray(elements.offsets)
+        columns = [
+            _values(elements, kinds[first + field], inner[first + field], is_default, block)
+            for field in range(known.fields)
+        ]
+        names = [str(field) for field in range(known.fields)]
+        values = pa.StructArray.from_arrays([column for _, column in columns], names, mask=pa.array(is_default))
+        wrappers = tuple(wrapper for wrapper, _ in columns)
     else:
-        ordering = _numbers(values, is_default, branch, arrow)
+        wrapper, values = _values(ordering, branches, places, is_default, block)
+        wrappers = (wrapper,)
+    for one, other in zip(known.wrappers, wrappers, strict=False):
+        if one != other:
+            raise _mixed(block, sorted([one, other]))
+    known.wrappers = wrappers
+    return DeletedKeys(keys, values, is_default, wrappers)
+
+
+def _check(
+    keys: pa.StringArray,
+    ordering: pa.UnionArray,
+    is_default: npt.NDArray[np.bool_],
+    block: LogBlock,
+    known: _Known,
+    before: int,
+) -> None:
+    """Raises for the first delete without a key, or with an ordering value that cannot be compared with others."""
+    several = np.flatnonzero(np.asarray(ordering.type_codes) == _ARRAY)
+    lengths = np.asarray(ordering.field(_ARRAY).value_lengths().fill_null(0))
+    kinds, owners = np.asarray(ordering.field(_ARRAY).values.type_codes), np.repeat(several, lengths)
+    fields = np.where(is_default, 0, _ALONE)
+    fields[several] = np.where(lengths == 0, _NO_FIELDS, lengths)
+    known.fields = known.fields or int(next(iter(fields[fields != 0]), 0))
+    has_others = (fields != 0) & (fields != known.fields) | (fields == _NO_FIELDS)
+    faults = (
+        (
+            np.flatnonzero(keys.is_null()),
+            lambda which: _broken(block, f"delete {which} has no key"),
+        ),
+        (
+            owners[kinds == _LOCAL_DATE],
+            lambda which: _unsupported(
+                block,
+                f"Delete {which} has an ordering value of an unknown class, or one of Hudi's that Hudi 1.2.0 cannot "
+                "read.",
+                "Compact this table with Hudi itself.",
+            ),
+        ),
+        (
+            owners[kinds == _NULL],
+            lambda which: _unsupported(
+                block,
+                f"Delete {which} has no value of one of several ordering fields, which Hudi 1.2.0 cannot read either.",
+                "Roll back the commit that wrote it, and delete the row by its key alone.",
+            ),
+        ),
+        (
+            np.flatnonzero(has_others),
+            lambda which: _unsupported(
+                block,
+                f"Delete {which} has an ordering value of another number of fields than one before.",
+                "Compact this table with Hudi itself.",
+            ),
+        ),
+    )
+    found = [(int(deletes[0]), error) for deletes, error in faults if len(deletes)]
+    if found:
+        which, error = min(found, key=lambda each: each[0])
+        raise error(before + which)
+
+
+def _values(
+    union: pa.UnionArray,
+    branches: npt.NDArray[np.int8],
+    places: npt.NDArray[np.int32],
+    is_default: npt.NDArray[np.bool_],
+    block: LogBlock,
+) -> tuple[str, pa.Array]:
+    """(the wrapper, the values, null where they are the default) of one field of deletes of which some have a value."""
+    branch = _only_branch(branches[~is_default], block)
+    assert branch is not None
+    values = union.field(branch).take(pa.array(places, mask=is_default))
     try:
-        ordering.validate(full=True)
+        values.validate(full=True)
     except pa.ArrowInvalid as invalid:
         raise _broken(block, f"an ordering value is not of its type: {invalid}") from None
-    return _Column(ordering, is_default, wrapper)
+    return _WRAPPERS[branch][0], values
 
 
-def _only_branch(branches: npt.NDArray[np.uint8], block: LogBlock) -> int | None:
+def _only_branch(branches: npt.NDArray[np.int8], block: LogBlock) -> int | None:
     """The branch of all of these ordering values, None where there are none. Raises `Unsupported` for several."""
     present = [int(branch) for branch in np.unique(branches)]
     if len(present) > 1:
@@ -453,252 +431,18 @@ def _java_deletes(content: bytes, version: int, block: LogBlock) -> DeletedKeys:
     keys = pa.array([delete.record_key for delete in deletes], pa.string())
     is_default = np.array([delete.has_no_ordering for delete in deletes], dtype=np.bool_)
     branches = [_JAVA_CLASSES[delete.ordering_class or "Integer"] for delete in deletes]
-    branch = _only_branch(np.array(branches, dtype=np.uint8)[~is_default], block)
+    branch = _only_branch(np.array(branches, dtype=np.int8)[~is_default], block)
     if branch is None:
         return DeletedKeys(keys, None, is_default, ())
-    wrapper, arrow = _WRAPPERS[branch]
+    wrapper, kind = _WRAPPERS[branch]
     values = [None if delete.has_no_ordering else delete.ordering for delete in deletes]
     try:
-        ordering = pa.array(values, arrow)
+        ordering = pa.array(values, kind.arrow)
     except pa.ArrowInvalid as invalid:
         raise _unsupported(
             block, f"It has an ordering value that is no {wrapper}: {invalid}.", "Compact this table with Hudi itself."
         ) from None
     return DeletedKeys(keys, ordering, is_default, (wrapper,))
-
-
-def _numbers(
-    values: npt.NDArray[np.int64], is_default: npt.NDArray[np.bool_], branch: int, arrow: pa.DataType
-) -> pa.Array:
-    if branch == _BOOLEAN:
-        return pa.array(values != 0, type=arrow, mask=is_default)
-    if branch == _FLOAT:
-        return pa.array(values.astype(np.int32).view(np.float32), type=arrow, mask=is_default)
-    if branch == _DOUBLE:
-        return pa.array(values.view(np.float64), type=arrow, mask=is_default)
-    if branch in (_INT, _DATE):
-        return pa.array(values.astype(np.int32), mask=is_default).view(arrow)
-    return pa.array(values, mask=is_default).view(arrow)
-
-
-def _decimals(
-    data: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int32],
-    is_default: npt.NDArray[np.bool_],
-    arrow: pa.DataType,
-    block: LogBlock,
-) -> pa.Array:
-    """Big-endian numbers of any width as Arrow's 16 little-endian bytes, one by one: this class is rare."""
-    out = bytearray()
-    for start, end in pairwise(offsets):
-        if end - start > 16:
-            raise _broken(block, "an ordering value is a decimal of more than 16 bytes")
-        out += int.from_bytes(data[start:end].tobytes(), "big", signed=True).to_bytes(16, "little", signed=True)
-    validity = pa.py_buffer(np.packbits(~is_default, bitorder="little"))
-    return pa.Array.from_buffers(arrow, len(is_default), [validity, pa.py_buffer(out)])
-
-
-def _trimmed(values: npt.NDArray[Any], length: Any) -> pa.Buffer:
-    """The first `length` values in memory of their own: the buffers were sized for the worst case."""
-    return pa.py_buffer(values[: int(length)].copy())
-
-
-_VALUE = types.UniTuple(types.int64, 3)
-_FIELDS = types.UniTuple(types.int64, 5)
-
-
-@kernel(_VALUE(U8_IN, types.int64, types.int64, types.int64, U8, types.int64))
-def _read_value(data: Any, at: Any, end: Any, branch: Any, value_bytes: Any, value_end: Any) -> tuple[Any, Any, Any]:
-    """(the value as a number, the place behind it, the end of the value bytes); the place is -1 where it is broken."""
-    value = np.int64(0)
-    if branch == _BOOLEAN:
-        if at >= end or data[at] > 1:
-            return value, -1, value_end
-        return np.int64(data[at]), at + 1, value_end
-    if branch in (_FLOAT, _DOUBLE):
-        width = 4 if branch == _FLOAT else 8
-        if end - at < width:
-            return value, -1, value_end
-        for index in range(width):
-            value |= np.int64(data[at + index]) << np.int64(8 * index)
-        return value, at + width, value_end
-    if branch in (_BYTES, _STRING, _DECIMAL):
-        length, at = read_number(data, at, end)
-        if at < 0 or length < 0 or length > end - at:
-            return value, -1, value_end
-        for index in range(length):
-            value_bytes[value_end + index] = data[at + index]
-        return value, at + length, value_end + length
-    if branch != _NULL:
-        value, at = read_number(data, at, end)
-        if (branch in (_INT, _DATE)) and (value < -2147483648 or value > 2147483647):
-            return value, -1, value_end
-    return value, at, value_end
-
-
-@kernel(TWO_I64(U8_IN, types.int64, types.int64, types.int64))
-def _read_length(data: Any, at: Any, end: Any, beyond: Any) -> tuple[Any, Any]:
-    """(how many elements of an array follow, the place behind); the place is -1 where it is broken."""
-    left, at = read_number(data, at, end)
-    if at >= 0 and left < 0:
-        if left < at - end - beyond:
-            return 0, -1
-        left = -left
-        _skipped, at = read_number(data, at, end)
-    if left < 0:
-        return 0, -1
-    return left, at
-
-
-@kernel(_FIELDS(U8_IN, types.int64, types.int64, types.int64, U8, types.int64))
-def _read_fields(
-    data: Any, at: Any, end: Any, field: int, value_bytes: Any, value_end: Any
-) -> tuple[Any, Any, Any, Any, Any]:
-    """(how many values there are, branch and value of the one of `field`, the place behind them, the end of the value
-    bytes); the place is the fault, below 0, where they cannot be read."""
-    branch, at = read_number(data, at, end)
-    if at < 0 or branch != 1:
-        return 0, 0, 0, -_BROKEN, value_end
-    fields = np.int64(0)
-    wanted = np.int64(_NULL)
-    value = np.int64(0)
-    while True:
-        left, at = _read_length(data, at, end, 0)
-        if at < 0 or left > end - at:
-            return 0, 0, 0, -_BROKEN, value_end
-        if left == 0:
-            return fields, wanted, value, at, value_end
-        for _ in range(left):
-            branch, at = read_number(data, at, end)
-            if at < 0 or branch < 0:
-                return 0, 0, 0, -_BROKEN, value_end
-            if branch == _NULL or branch >= _ARRAY:
-                return 0, 0, 0, -_NULL_FIELD if branch == _NULL else -_OTHER_WRAPPER, value_end
-            before = value_end
-            here, at, value_end = _read_value(data, at, end, branch, value_bytes, value_end)
-            if at < 0:
-                return 0, 0, 0, -_BROKEN, value_end
-            if fields == field:
-                wanted = branch
-                value = here
-            else:
-                value_end = before
-            fields += 1
-
-
-@kernel(
-    types.void(
-        U8_IN,  # data
-        types.int64,  # beyond: bytes of the block behind the data
-        types.int64,  # field: of values of several fields, the one that is wanted
-        I32,  # key_offsets, one more than records
-        U8,  # key_bytes
-        U8,  # branches
-        I64,  # values: numbers as they are, floats as their bits
-        I32,  # value_offsets, one more than records
-        U8,  # value_bytes: text, bytes and decimals
-        I64,  # state, by `_StateField`
-    ),
-)
-def _read_deletes(
-    data: Any,
-    beyond: Any,
-    field: int,
-    key_offsets: Any,
-    key_bytes: Any,
-    branches: Any,
-    values: Any,
-    value_offsets: Any,
-    value_bytes: Any,
-    state: Any,
-) -> None:
-    """The deletes that begin and end in `data`. One that is cut short by its end has the fault `_BROKEN`, as one that
-    is broken has; where there is more of the block, that is to be read first.
-
-    Each output is long enough for a record per four bytes of `data`, and for all of its bytes. Where values have
-    several fields, those that have none count as null, also as `IntWrapper(0)`.
-    """
-    end = np.int64(len(data))
-    at = np.int64(0)
-    left = state[_LEFT]
-    record = 0
-    key_end = 0
-    value_end = 0
-    key_offsets[0] = 0
-    value_offsets[0] = 0
-    state[_FAULT] = _BROKEN
-    while True:
-        state[_RECORDS] = record
-        state[_POSITION] = at
-        state[_LEFT] = left
-        if left == 0:
-            left, at = _read_length(data, at, end, beyond)
-            if at < 0 or left > (end - at + beyond) // _RECORD_BYTES_MIN:
-                return
-            if left == 0:
-                break
-            continue
-        branch, at = read_number(data, at, end)
-        if at < 0 or branch < 0 or branch > 1:
-            return
-        if branch == 0:
-            state[_FAULT] = _NULL_KEY
-            return
-        length, at = read_number(data, at, end)
-        if at < 0 or length < 0 or length > end - at:
-            return
-        for index in range(length):
-            key_bytes[key_end + index] = data[at + index]
-        key_end += length
-        at += length
-        branch, at = read_number(data, at, end)
-        if at < 0 or branch < 0 or branch > 1:
-            return
-        if branch == 1:
-            length, at = read_number(data, at, end)
-            if at < 0 or length < 0 or length > end - at:
-                return
-            at += length
-        branch, at = read_number(data, at, end)
-        if at < 0 or branch < 0:
-            return
-        if branch > _ARRAY:
-            state[_FAULT] = _OTHER_WRAPPER
-            return
-        value = np.int64(0)
-        if branch < _ARRAY:
-            value, at, value_end = _read_value(data, at, end, branch, value_bytes, value_end)
-            if at < 0:
-                return
-            if branch != _NULL and not (branch == _INT and value == 0):
-                state[_HAS_SINGLE] = 1
-            elif state[_SEVERAL] > 0:
-                branch = np.int64(_NULL)
-        else:
-            fields, branch, value, at, value_end = _read_fields(data, at, end, field, value_bytes, value_end)
-            if at < 0:
-                state[_FAULT] = -at
-                return
-            if state[_SEVERAL] == 0:
-                for index in range(record):
-                    branches[index] = _NULL
-                state[_SEVERAL] = fields
-            if fields == 0 or fields != state[_SEVERAL]:
-                state[_FAULT] = _UNEQUAL
-                return
-        if state[_HAS_SINGLE] > 0 and state[_SEVERAL] > 0:
-            state[_FAULT] = _UNEQUAL
-            return
-        branches[record] = branch
-        values[record] = value
-        record += 1
-        left -= 1
-        key_offsets[record] = np.int32(key_end)
-        value_offsets[record] = np.int32(value_end)
-    if at == end and beyond == 0:
-        state[_POSITION] = at
-        state[_IS_DONE] = 1
-        state[_FAULT] = _OK
 
 
 def _mixed(block: LogBlock, wrappers: Sequence[str]) -> Unsupported:
