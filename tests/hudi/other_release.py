@@ -122,10 +122,10 @@ class OtherTable:
         """Hudi's procedure `run_compaction`, by the table's own settings. Returns the instant."""
         return str(self._ask("compaction", what=what, options=options))
 
-    def procedure(self, what: str, **options: str) -> None:
+    def procedure(self, what: str, **options: str) -> list[dict[str, str]]:
         """One of Hudi's, as `create_savepoint(path => '{path}', commit_time => '1')`; `{path}` is the table's,
-        `{table}` a name that the table has for that long. The options are set in the session meanwhile."""
-        self._ask("procedure", what=what, options=options)
+        `{table}` a name that it has for that long. The options are set in the session meanwhile. Returns its rows."""
+        return list(self._ask("procedure", what=what, options=options))
 
     def _ask(self, call: str, **arguments: object) -> Any:
         shape = {name: value for name, value in asdict(self.shape).items() if name != "options"}
@@ -158,11 +158,11 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
                 spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
             for option, value in options.items():
                 spark.conf.set(option, value)
-            spark.sql(f"CALL {more['what'].format(path=path, table=name)}").collect()
+            rows = spark.sql(f"CALL {more['what'].format(path=path, table=name)}").collect()
             for option in options:
                 spark.conf.unset(option)
             spark.sql(f"DROP TABLE IF EXISTS {name}")
-            return None
+            return [{column: str(value) for column, value in row.asDict().items()} for row in rows]
     raise ValueError(call)
 
 

@@ -15,10 +15,6 @@ from lakeward.format.timeline.history_file import decode_rows
 from lakeward.format.timeline.instant import Instant, State, parse_instant
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.archived import load_history
-from tests.conftest import IN_CI
-from tests.hudi.golden_version_8 import by_default
-from tests.hudi.other_release import OtherRelease
-from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
@@ -72,10 +68,6 @@ def completed(table: HudiTable) -> set[tuple[str, str]]:
     return {(each.time, each.action) for each in instants if each.state is State.COMPLETED}
 
 
-def nothing(table: HudiTable, spark: SparkSession) -> None:
-    """It stays as it was made."""
-
-
 def savepoint(table: HudiTable, spark: SparkSession) -> None:
     newest = table.completed_instants()[-1][0]
     assert lakeward("savepoint", "create", str(table.path), newest, "--writers", "stopped")[0] == 0
@@ -95,25 +87,14 @@ def replaced(table: HudiTable, spark: SparkSession) -> None:
         write(table, spark, ts)
 
 
-def replaced_and_cleaned(table: HudiTable, spark: SparkSession) -> None:
-    write(table, spark, 8, "insert_overwrite", **CLEANED)
-    for ts in range(9, 12):
-        write(table, spark, ts, **CLEANED)
-
-
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("history", "kept_for"),
-    [
-        pytest.param(nothing, None, marks=pytest.mark.wide),
-        pytest.param(savepoint, "savepoint", marks=pytest.mark.wide),
-        pytest.param(pending_compaction, "pending", marks=pytest.mark.wide),
-        (replaced, "replaced-files"),
-        pytest.param(replaced_and_cleaned, None, marks=pytest.mark.wide),  # the next test holds it, too
-    ],
+    [(savepoint, "savepoint"), (pending_compaction, "pending"), (replaced, "replaced-files")],
 )
 def test_hudi_archives_what_is_planned(
     history: Callable[[HudiTable, SparkSession], None],
-    kept_for: str | None,
+    kept_for: str,
     table: HudiTable,
     spark: SparkSession,
 ) -> None:
@@ -132,8 +113,7 @@ def test_hudi_archives_what_is_planned(
     gone = before - completed(table)
     assert {(each["instant"], each["action"]) for each in plan["archived"]} == gone, plan
     assert len(gone) > 1
-    if kept_for is not None:
-        assert kept_for in {each["reason"] for each in plan["kept"]}
+    assert kept_for in {each["reason"] for each in plan["kept"]}
 
 
 def rows_of(table: HudiTable) -> list[HistoryRow]:
@@ -173,43 +153,7 @@ def in_archive(spark: SparkSession, table: HudiTable) -> list[tuple[str, str]]:
     return sorted((str(row["commit_time"]), str(row["state_transition_time"])) for row in shown)
 
 
-@pytest.mark.parametrize(
-    "history", [replaced_and_cleaned, pytest.param(nothing, marks=pytest.mark.wide)], ids=lambda each: each.__name__
-)
-def test_hudi_lives_on_a_table_that_we_archived(
-    history: Callable[[HudiTable, SparkSession], None], table: HudiTable, spark: SparkSession, tmp_path: Path
-) -> None:
-    """The same instants go as with Hudi, and the rows of the archive are Hudi's, byte for byte. Hudi reads the table as
-    of what is archived, what came since, and its archive; upserts, cleans, and archives further into it."""
-    history(table, spark)
-    hudis = table.copy_to(tmp_path / "hudis")
-    commits = table.completed_instants()
-    before = table.snapshot(), table.as_of(commits[-2][0]), table.incremental(commits[0][1], commits[-1][1])
-    by_hudi(spark, hudis)
-    report = by_us(table)
-    assert completed(table) == completed(hudis)
-    assert rows_of(table) == rows_of(hudis)
-    assert len(rows_of(table)) == len(report["archived"]) > 3
-
-    for each in (table, hudis):
-        assert each.snapshot() == before[0]
-        assert each.as_of(commits[-2][0]) == before[1]
-    since_archived = [each.incremental(commits[0][1], commits[-1][1]) for each in (table, hudis)]
-    assert since_archived[0] == since_archived[1]
-    assert in_archive(spark, table) == in_archive(spark, hudis) != []
-
-    for ts in range(20, 23):
-        write(table, spark, ts, **CLEANED)
-        write(hudis, spark, ts, **CLEANED)
-    assert table.snapshot(with_meta=False) == hudis.snapshot(with_meta=False)
-    archived = rows_of(table)
-    by_hudi(spark, table)
-    assert rows_of(table)[: len(archived)] == archived
-    assert len(rows_of(table)) > len(archived)
-    assert table.snapshot(with_meta=False) == hudis.snapshot(with_meta=False)
-    assert_verified(table)
-
-
+@pytest.mark.turns
 def test_hudi_goes_on_where_our_archiver_died(table: HudiTable, spark: SparkSession, tmp_path: Path) -> None:
     """Between publishing and the first deletion, the instants are in both places: Hudi reads, upserts and archives.
     What is in the archive twice then, our next merge of levels makes one."""
@@ -291,42 +235,4 @@ def test_beside_a_writer_that_archives(table: HudiTable, spark: SparkSession) ->
     assert in_archive(spark, table)
     assert len(table.snapshot()) == 6
     assert all('"v":"v65"' in row for row in table.snapshot())
-    assert_verified(table)
-
-
-@pytest.mark.wide
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("metadata", ["true", "false"])
-def test_a_table_of_version_8_that_we_archived_is_upgraded(metadata: str, spark: SparkSession, tmp_path: Path) -> None:
-    """Hudi 1.0.2 reads and writes on, and 1.2.0 makes version 9 of it, reads it, and archives further."""
-    shape = by_default(**{"hoodie.metadata.enable": metadata, "hoodie.metadata.compact.max.delta.commits": "1"})
-
-    def rows(ts: int) -> str:
-        return f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, 'v{ts}' AS v FROM range(6)"
-
-    try:
-        release = OtherRelease(OLDEST_VERSION_OF_8, tmp_path / "older")
-    except HudiMissing as missing:
-        (pytest.fail if IN_CI else pytest.skip)(str(missing))
-    with release:
-        older = release.table(tmp_path / "table", shape)
-        older.write(rows(1), "insert")
-        for ts in range(2, 11):
-            older.write(rows(ts), "upsert")
-        before = older.snapshot()
-        table = HudiTable(spark, tmp_path / "table", shape)
-        assert len(by_us(table)["archived"]) > 2
-        assert older.snapshot() == before
-        older.write(rows(11), "upsert")
-        assert table.snapshot(with_meta=False) == older.snapshot()
-    archived = rows_of(table)
-    for ts in range(12, 16):
-        table.write(spark.sql(rows(ts)), "upsert")
-    assert "hoodie.table.version=9" in (table.path / ".hoodie" / "hoodie.properties").read_text().splitlines()
-    assert rows_of(table)[: len(archived)] == archived
-    assert {'"ts":15,"v":"v15"' in row for row in table.snapshot()} == {True}
-    by_hudi(spark, table)
-    assert len(rows_of(table)) > len(archived)
-    assert {'"ts":15,"v":"v15"' in row for row in table.snapshot()} == {True}
-    assert in_archive(spark, table)
     assert_verified(table)

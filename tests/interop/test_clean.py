@@ -136,26 +136,6 @@ def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: 
     verify(by_us)
 
 
-def test_hudi_goes_on_after_our_clean(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
-    """Hudi reads the same rows by the metadata table, writes, compacts both tables, and cleans further."""
-    table = copy(compacted_twice, spark, tmp_path / "table")
-    before = table.snapshot(**{"hoodie.metadata.enable": "true"})
-    report = clean(table.path, LocalStorage())
-    assert [each.files > 0 for each in report.cleans] == [True]
-    verify(table)
-    assert table.snapshot(**{"hoodie.metadata.enable": "true"}) == before
-    own = set(completed_cleans(table.path))
-
-    write(spark, table, 4, **{"hoodie.metadata.compact.max.delta.commits": "1"})
-    table.compact()
-    write(spark, table, 5, **CLEANS)
-    hudis = {name: each for name, each in completed_cleans(table.path).items() if name not in own}
-    assert hudis, "Hudi found something to clean"
-    verify(table)
-    frame = table.frame(**{"hoodie.metadata.enable": "true"})
-    assert {row["v"] for row in frame.select("v").collect()} == {"v5"}
-
-
 @pytest.mark.wide
 def test_a_clean_that_hudi_completes_a_second_time(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
     """A Hudi writer had begun to carry our clean out when we completed it. Both go on, nothing is refused, and Hudi
@@ -187,6 +167,7 @@ def test_a_clean_that_hudi_completes_a_second_time(spark: SparkSession, compacte
     assert {row["v"] for row in table.frame(**{"hoodie.metadata.enable": "true"}).select("v").collect()} == {"v8"}
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("place", ["first deletion", "half of the deletions", "metadata table's commit"])
 def test_hudi_ends_a_clean_that_we_died_over(
     spark: SparkSession, compacted_twice: Path, tmp_path: Path, place: str

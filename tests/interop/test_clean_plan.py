@@ -229,7 +229,6 @@ SHAPES: dict[str, tuple[Callable[[Story], None], TableShape]] = {
     "cleaned before": (cleaned_before, TableShape(partition_fields="part", options=COW)),
     "failed and late": (failed_and_late, TableShape()),
 }
-IN_CI = ("compacted",)
 
 
 # ------------------------------------------------------------------------------------------------ who deletes what
@@ -253,9 +252,8 @@ def planned_at(path: Path, policy: CleanPolicy) -> set[str]:
     return {join(partition, name) for partition, names in plan.files.items() for name in names}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in IN_CI else [pytest.mark.wide], id=name) for name in SHAPES]
-)
+@pytest.mark.wide
+@pytest.mark.parametrize("name", SHAPES)
 def test_hudi_deletes_what_we_would(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, name: str
 ) -> None:

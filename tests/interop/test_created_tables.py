@@ -93,18 +93,16 @@ def values(table: HudiTable, **options: str) -> dict[str, str]:
     "kind, shape, words",
     [
         ("mor", TableShape(partition_fields="part"), ["--partition", "part"]),
-        pytest.param("cow", TableShape(), [], marks=pytest.mark.wide),
-        pytest.param(
+        ("cow", TableShape(), []),
+        (
             "mor",
             TableShape(partition_fields="part", key_fields="id,day", hive_style=True),
             ["--partition", "part", "--hive-style"],
-            marks=pytest.mark.wide,
         ),
-        pytest.param(
+        (
             "mor",
             TableShape(partition_fields="part", options=INDEXES | {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}),
             ["--partition", "part", "--index", "metadata,bloom-filters"],
-            marks=pytest.mark.wide,
         ),
     ],
 )

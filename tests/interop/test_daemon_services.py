@@ -49,6 +49,7 @@ def instants(table: HudiTable, ending: str) -> list[str]:
     return sorted(path.name for path in (table.path / ".hoodie/timeline").glob(f"*_*.{ending}"))
 
 
+@pytest.mark.wide
 def test_one_pass_rolls_back_compacts_and_cleans(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
@@ -94,6 +95,7 @@ def test_one_pass_rolls_back_compacts_and_cleans(
     check_right(table)
 
 
+@pytest.mark.turns
 def test_an_index_of_lakeward_follows_hudis_writer(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

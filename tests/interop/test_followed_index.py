@@ -181,15 +181,9 @@ class Followed:
             assert shown(self.table.path, self.late, KEYS) == rows, "\n".join([*self.shown, "late"])
 
 
-def parameters() -> list[object]:
-    return [
-        pytest.param(kind, seed, marks=() if (kind, seed) == ("mor-moving", 0) else pytest.mark.wide)
-        for kind in KINDS
-        for seed in range(max(1, runs(2)))
-    ]
-
-
-@pytest.mark.parametrize(("kind", "seed"), parameters())
+@pytest.mark.wide
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(max(1, runs(2))))
 def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind: str, seed: int) -> None:
     """Writes, also of Lakeward by the record index, moves between partitions, compactions, clusterings, replaced
     groups, cleans, archiving and restores: each key is found where Hudi has its row, and nowhere else; and nothing that

@@ -152,6 +152,7 @@ def test_records_are_hudis(twins: Twins):
     assert merged[0] == merged[1]
 
 
+@pytest.mark.turns
 def test_hudi_reads_them_and_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Hudi reads the same rows with the metadata table and without it; an upsert finds its keys by the record index;
     and Hudi compacts the metadata table itself, on top of our base files."""
@@ -207,6 +208,7 @@ def test_hudi_finishes_what_we_died_over(spark: SparkSession, twins: Twins, tmp_
     assert values(table) == rows
 
 
+@pytest.mark.turns
 def test_hudi_ends_a_clean_that_we_died_over(
     spark: SparkSession, twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -263,23 +265,3 @@ def test_hudi_cleans_where_we_stopped(
     assert not deleted & data_files(table)
     assert values(table) == values(table, **WITHOUT_METADATA)
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
-
-
-def test_the_metadata_table_of_a_copy_on_write_table(spark: SparkSession, tmp_path: Path) -> None:
-    """We compact no such table, and its metadata table like any other: Hudi finds every row by it, and goes on."""
-    kind = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
-    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", options=OPTIONS | kind))
-    for first, last, value in ((0, 60, "a"), (30, 90, "b"), (0, 10, "c")):
-        upsert(spark, table, first, last, value, **LEAVES_METADATA)
-    before = values(table, **WITHOUT_METADATA)
-    assert lakeward("compact", str(table.path), "--writers", "stopped")[0] == 2
-
-    exit_code, printed = lakeward("metadata", "compact", str(table.path), "--writers", "stopped")
-
-    assert exit_code == 0 and printed["metadata_compaction"], printed
-    assert len(compactions(table)) == 1
-    assert values(table) == values(table, **WITHOUT_METADATA) == before
-    upsert(spark, table, 50, 100, "d", **LEAVES_METADATA)
-    after = values(table, **WITHOUT_METADATA)
-    assert values(table) == after != before
-    assert lakeward("verify", str(table.path))[0] == 0

@@ -19,7 +19,6 @@ from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact
 from tests.interop.lakeward_cli import lakeward as command
-from tests.runs import spread
 from tests.write.writing import write
 
 if TYPE_CHECKING:
@@ -88,8 +87,6 @@ KINDS: dict[str, Kind] = {
     "mor-buckets-complex": Kind("MERGE_ON_READ", {**BUCKETS, "key_fields": "id,part"}, METADATA),
     "cow-commit-time-hive": Kind("COPY_ON_WRITE", {**COMMIT_TIME, "hive_style": True}),
 }
-DEFAULT = (("mor-buckets", "own"), ("cow", "hudis"))
-"""CI runs one of these, the next commits the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +184,9 @@ class Turns:
                 self.rows[key] = value
 
 
-def parameters() -> list[object]:
-    pairs = [(name, first) for name in KINDS for first in ("own", "hudis")]
-    in_ci = spread(DEFAULT, least=1)
-    marks = {pair: () if pair in in_ci else pytest.mark.wide for pair in pairs}
-    return [pytest.param(*pair, marks=marks[pair], id="-".join(pair)) for pair in pairs]
-
-
-@pytest.mark.parametrize(("name", "first"), parameters())
+@pytest.mark.wide
+@pytest.mark.parametrize("first", ["own", "hudis"])
+@pytest.mark.parametrize("name", KINDS)
 def test_they_take_turns(spark: SparkSession, tmp_path: Path, name: str, first: str) -> None:
     """Upserts, late rows, deletes, whole partitions again, and compaction, commit by commit: on ten tables that we made
     and wrote to first, and on ten that Hudi did. In between each has version 10 for a moment."""

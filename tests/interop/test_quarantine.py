@@ -92,59 +92,6 @@ def verify(table: HudiTable) -> None:
         check_agrees(table.path)
 
 
-def test_hudi_sees_no_quarantine_and_goes_back_in_time_after_an_undo(
-    spark: SparkSession, made: HudiTable, tmp_path: Path
-) -> None:
-    """Cleaned: Hudi reads, lists and builds its metadata table again without a word of the quarantine, and as of the
-    second commit there is nothing. Undone: the same rows as before, by its metadata table and by listing; and then it
-    upserts, compacts, cleans what came back, and reads on."""
-    table = made.copy_to(tmp_path / "table")
-    ways = [LISTED, *([{"hoodie.metadata.enable": "true"}] if has_metadata(table) else [])]
-    second = _second_commit(table)
-    before, files = values(table, second), data_files(table.path)
-    assert before == {"v1"}
-    (cleaned,) = clean(table.path, LocalStorage(), keep_seconds=3600.0).cleans
-    taken = files - data_files(table.path)
-    assert taken
-    verify(table)
-    for way in ways:
-        assert values(table, **way) == {"v3"}
-        assert values(table, second, **way) == set()
-    jvm = spark._jvm
-    context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(spark._jsc)
-    assert not [
-        path
-        for path in jvm.org.apache.hudi.common.fs.FSUtils.getAllPartitionPaths(
-            context,
-            jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
-            .setBasePath(str(table.path))
-            .setConf(context.getStorageConf())
-            .build(),
-            False,
-        )
-        if "quarantine" in path or path not in ("part=p0", "part=p1", "p0", "p1")
-    ]
-
-    undo(table, cleaned.instant)
-    assert data_files(table.path) == files and load_quarantine(LocalStorage(), str(table.path)).runs == ()
-    verify(table)
-    for way in ways:
-        assert values(table, **way) == {"v3"}
-        assert values(table, second, **way) == before
-
-    write(spark, table, 4, **{"hoodie.metadata.compact.max.delta.commits": "1"})
-    for way in ways:
-        assert values(table, second, **way) == before
-    table.compact()
-    own = set(completed_cleans(table.path))
-    write(spark, table, 5, **CLEANS)
-    assert set(completed_cleans(table.path)) - own, "Hudi cleaned"
-    assert not taken & data_files(table.path), "it took what had come back, as if we had never been"
-    verify(table)
-    for way in ways:
-        assert values(table, **way) == {"v5"}
-
-
 def test_hudi_builds_its_metadata_table_beside_a_quarantine(
     spark: SparkSession, made: HudiTable, tmp_path: Path
 ) -> None:
@@ -192,6 +139,7 @@ def test_hudi_ends_an_undo_that_we_died_over(spark: SparkSession, made: HudiTabl
     assert values(table, second) == {"v1"}
 
 
+@pytest.mark.turns
 @pytest.mark.services
 @pytest.mark.parametrize("end", ["undone", pytest.param("purged", marks=pytest.mark.wide)])
 def test_in_an_object_store(spark: SparkSession, made: HudiTable, bucket: str, tmp_path: Path, end: str) -> None:
@@ -248,6 +196,7 @@ def _second_commit(table: HudiTable) -> str:
     return names[1].split("_")[0]
 
 
+@pytest.mark.turns
 def test_what_a_rollback_of_hudis_left_is_an_orphan_file(spark: SparkSession, made: HudiTable, tmp_path: Path) -> None:
     """The markers of a failed write are gone, so Hudi's rollback deletes none of its files: they are proved by it, go
     by the second look, and Hudi reads and writes on. Files of a write that is pending stay."""

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakeward.base.errors import LakewardError
-from lakeward.format.avro.container import read_record
 from lakeward.services.together.restore.run.restore import restore
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
-from tests.conftest import IN_CI
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
-from tests.hudi.golden_version_8 import by_default
-from tests.hudi.other_release import OtherRelease
-from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
@@ -142,26 +137,6 @@ def timeline(table: HudiTable) -> set[str]:
     return {name for name in names if ".restore" not in name and not name.startswith(".")}
 
 
-def completed_restore(table: HudiTable) -> dict[str, Any]:
-    (file,) = (table.path / ".hoodie/timeline").glob("[0-9]*_*.restore")
-    return read_record(file.read_bytes(), file=file.name)
-
-
-def what_went(table: HudiTable) -> list[tuple[str, str, frozenset[str]]]:
-    """Each instant that a restore says it rolled back, in that order, with the names of its files."""
-    record = completed_restore(table)
-    files = {
-        instant: frozenset(
-            path.rpartition("/")[2]
-            for each in rollbacks
-            for partition in each["partitionMetadata"].values()
-            for path in partition["successDeleteFiles"]
-        )
-        for instant, rollbacks in record["hoodieRestoreMetadata"].items()
-    }
-    return [(each["commitTime"], each["action"], files[each["commitTime"]]) for each in record["restoreInstantInfo"]]
-
-
 def goes_on(spark: SparkSession, shown: Reported) -> None:
     """Hudi reads, reads as of earlier, upserts, compacts, cleans, and reads again: the same on both copies."""
     answers = []
@@ -180,28 +155,6 @@ def goes_on(spark: SparkSession, shown: Reported) -> None:
     assert code == 0, printed
 
 
-@over_shapes("merge-on-read")
-def test_as_hudi_takes_it_there(shown: Reported, spark: SparkSession) -> None:
-    """The same files go, in the same order; Hudi reads the table, and goes on with it by its default settings."""
-    table = shown.table
-    before = table.files()
-    there = {name.rpartition("/")[2] for name in before}
-    code, printed = lakeward("restore", str(table.path), "--to", shown.target, "--dry-run")
-    assert (code, table.files()) == (0, before)
-
-    code, done = lakeward("restore", str(table.path), "--to", shown.target, "--writers", "stopped")
-
-    assert code == 0, done
-    assert done["rolled_back"] == printed["rolled_back"]
-    assert table.data_files() == shown.by_hudi.data_files()
-    assert timeline(table) == timeline(shown.by_hudi)
-    # Hudi also names files that its cleaner had deleted before.
-    hudis = [(instant, action, names & there) for instant, action, names in what_went(shown.by_hudi)]
-    assert what_went(table) == hudis
-    assert table.pending_instants() == ()
-    goes_on(spark, shown)
-
-
 @over_shapes()
 def test_hudi_ends_what_we_began(shown: Reported, spark: SparkSession, tmp_path: Path) -> None:
     """A process of Lakeward dies in the middle, and Hudi restores to the same savepoint: it ends our restore."""
@@ -218,6 +171,7 @@ def test_hudi_ends_what_we_began(shown: Reported, spark: SparkSession, tmp_path:
         copy.write(rows(spark, 20), "upsert")
 
 
+@pytest.mark.turns
 @over_shapes("merge-on-read")
 def test_we_end_what_hudi_began(shown: Reported, spark: SparkSession) -> None:
     """Hudi dies when it has unpublished the newest commit and deleted a file of it."""
@@ -322,48 +276,3 @@ def _comes_back_to_each(spark: SparkSession, made: Path, shape: TableShape, tmp_
         assert len(table.snapshot()) == 25
         code, printed = lakeward("verify", str(table.path), "--timezone", "UTC")
         assert code == 0, printed
-
-
-@pytest.mark.wide
-@pytest.mark.timeout(900)
-def test_a_table_of_hudi_1_0_2_goes_back_as_it_takes_it_there(spark: SparkSession, tmp_path: Path) -> None:
-    """The same files and rows as on a copy that it restores itself. It writes on, and 1.2.0 makes version 9 of it."""
-    shape = by_default(**METADATA)
-
-    def query(ts: int, first: int, last: int) -> str:
-        return (
-            f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, 'v{ts}' AS v "
-            f"FROM range({first}, {last})"
-        )
-
-    try:
-        release = OtherRelease(OLDEST_VERSION_OF_8, tmp_path / "older")
-    except HudiMissing as missing:
-        (pytest.fail if IN_CI else pytest.skip)(str(missing))
-    with release:
-        older = release.table(tmp_path / "table", shape)
-        older.write(query(1, 0, 10), "insert")
-        older.write(query(2, 0, 5), "upsert")
-        table = HudiTable(spark, tmp_path / "table", shape)
-        target, expected = table.completed_instants()[-1][0], older.snapshot()
-        older.procedure(f"create_savepoint(path => '{{path}}', commit_time => '{target}')")
-        older.write(query(3, 5, 12), "upsert")
-        older.compaction("op => 'scheduleAndExecute'")
-        older.write(query(4, 2, 9), "upsert")
-        by_hudi = older.at(table.copy_to(tmp_path / "by-hudi").path)
-        by_hudi.procedure(f"rollback_to_savepoint(path => '{{path}}', instant_time => '{target}')")
-
-        code, done = lakeward("restore", str(table.path), "--to", target, "--writers", "stopped")
-
-        assert code == 0, done
-        assert older.snapshot() == by_hudi.snapshot() == expected
-        assert table.data_files() == HudiTable(spark, by_hudi.path, shape).data_files()
-        for each in (older, by_hudi):
-            each.write(query(5, 3, 25), "upsert")
-            each.compaction("op => 'scheduleAndExecute'")
-        assert older.snapshot() == by_hudi.snapshot() != expected
-    table.write(rows(spark, 6, 3, 25), "upsert")
-    assert "hoodie.table.version=9" in (table.path / ".hoodie" / "hoodie.properties").read_text().splitlines()
-    assert len(table.snapshot()) == 25
-    code, printed = lakeward("verify", str(table.path), "--timezone", "UTC")
-    assert code == 0, printed

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -80,15 +80,6 @@ def left_alone(table: HudiTable, path: Path) -> HudiTable:
     return copy
 
 
-def roll_back_by_hudi(spark: SparkSession, table: HudiTable, instant: str) -> None:
-    client: Any = spark._jvm.org.apache.hudi  # type: ignore[union-attr]
-    builder = client.config.HoodieWriteConfig.newBuilder().withPath(str(table.path))
-    config = builder.withProps(dict(table.shape.write_options())).build()
-    writer = client.client.SparkRDDWriteClient(client.client.common.HoodieSparkEngineContext(spark._jsc), config)
-    assert writer.rollback(instant)
-    writer.close()
-
-
 def check_right(table: HudiTable) -> None:
     """The metadata table lists what is stored, and its indexes know every row."""
     exit_code, printed = lakeward("verify", "--all", str(table.path))
@@ -107,57 +98,20 @@ def check_lives_on(spark: SparkSession, table: HudiTable, twin: HudiTable) -> No
     check_right(table)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "metadata",
-        pytest.param("copy-on-write", marks=pytest.mark.wide),
-        pytest.param("plain", marks=pytest.mark.wide),
-        pytest.param("version-8", marks=pytest.mark.wide),
-    ],
-)
-def test_it_is_as_if_hudi_had_done_it(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, name: str
-):
-    """The same files are left, and the same rows; markers in lists and direct ones, both table types."""
-    table = failed(spark, tmp_path_factory, name)
-    own, hudis = left_alone(table, tmp_path / "own"), left_alone(table, tmp_path / "hudis")
-    (instant,) = table.pending_instants()
-
-    exit_code, printed = lakeward("rollback", str(own.path), "--writers", "stopped")
-    assert exit_code == 0, printed
-    roll_back_by_hudi(spark, hudis, instant)
-
-    (done,) = printed["rolled_back"]
-    assert (done["instant"], done["found_by"], len(done["files"])) == (instant, "markers", 4)
-    assert without_rollbacks(own) == without_rollbacks(hudis)
-    assert own.snapshot() == hudis.snapshot() != ()
-    check_right(own)
-    check_lives_on(spark, own, hudis)
-
-
-def without_rollbacks(table: HudiTable) -> dict[str, int]:
-    return {name: size for name, size in table.files().items() if ".rollback" not in name}
-
-
-@pytest.mark.parametrize(
-    "where",
-    ["before the table's commit", pytest.param("before the metadata table's commit", marks=pytest.mark.wide)],
-)
+@pytest.mark.wide
 def test_what_is_in_the_metadata_table_goes(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, where: str
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ):
-    """A writer died after its delta commit there, or within it, and its markers are gone: the table is as it was before
-    the write."""
+    """A writer died within its delta commit there, and its markers are gone: the table is as it was before the
+    write."""
     table = left_alone(failed(spark, tmp_path_factory, "metadata"), tmp_path / "table")
     lakeward("rollback", str(table.path), "--writers", "stopped")
     twin = table.copy_to(tmp_path / "twin")
     before, files = table.snapshot(), table.data_files()
     table.write(rows(spark, 3, 14, 6), "upsert")
     instant = fail_last_write(table.path)
-    if "metadata" in where:
-        (completed,) = (table.path / ".hoodie/metadata/.hoodie/timeline").glob(f"{instant}_*")
-        completed.unlink()
+    (completed,) = (table.path / ".hoodie/metadata/.hoodie/timeline").glob(f"{instant}_*")
+    completed.unlink()
 
     exit_code, printed = lakeward("rollback", str(table.path), instant, "--writers", "stopped")
 
@@ -178,6 +132,7 @@ def kills(base: Path) -> Iterator[tuple[str, int]]:
         yield what, next(number for number, call in writes if what in call)
 
 
+@pytest.mark.turns
 def test_hudi_ends_what_we_began(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path):
     """A process of Lakeward dies in the middle; the next write of Hudi's ends our rollback, under our instant."""
     table = failed(spark, tmp_path_factory, "eager")
@@ -221,6 +176,7 @@ def test_a_rollback_that_hudi_cannot_end_is_taken_away(
     check_right(table)
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("name", ["metadata", pytest.param("copy-on-write", marks=pytest.mark.wide)])
 def test_a_clustering_that_died(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """It died right before its commit, when its files and its part of the metadata table are there: after a rollback

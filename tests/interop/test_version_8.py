@@ -17,7 +17,6 @@ import pytest
 
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
-from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, read_savepoint_metadata
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import GOLDEN, copy_golden
@@ -27,7 +26,6 @@ from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.table import HudiTable, Rows, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.test_compaction import assert_metadata_agrees, assert_verified, our_slices
-from tests.interop.test_our_writes_of_version_8 import Three
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -75,6 +73,7 @@ def scheduled(table: OtherTable, *, by_commit_time: bool = False) -> Scheduled:
     return Scheduled(table, table.compaction("op => 'schedule'"), expected)
 
 
+@pytest.mark.wide
 def test_the_oldest_release_goes_on(indexed: Scheduled, tmp_path: Path):
     """1.0.2 reads what we made of a table of its own, by the metadata table and without it; it finds its keys by the
     record index, compacts, and reads again."""
@@ -97,19 +96,6 @@ def test_the_oldest_release_goes_on(indexed: Scheduled, tmp_path: Path):
     assert_verified(here)
 
 
-def test_our_writes_between_its_own(older: OtherRelease, spark: SparkSession, tmp_path: Path):
-    """1.0.2 finds the keys of what we wrote by the record index, and we those of what it wrote; it reads both."""
-    three = Three(spark, older, tmp_path / "table", "mor-record")
-    three.turns.create("--table-version", "8")
-    three.own("upsert", {f"k{n}": (1, f"p{n % 2}", "own") for n in range(6)})
-    three.older("upsert", {f"k{n}": (2, f"p{n % 2}", "hudis") for n in range(4, 8)})
-    three.own("upsert", {"k1": (3, "p1", "again"), "k5": (1, "p1", "late"), "k7": (3, "p1", "again")})
-    three.own("delete", {"k4": (0, "p0", "")})
-    for options in (ON, WITHOUT_METADATA):
-        three.turns.check_read(three.table.snapshot(**options))
-    assert_verified(three.turns.table)
-
-
 @pytest.mark.wide
 def test_hudi_goes_on(indexed: Scheduled, spark: SparkSession, tmp_path: Path):
     """Hudi goes on with all indexes (`goes_on`), finding keys by the record index, and by bloom filters of the metadata
@@ -123,33 +109,6 @@ def test_hudi_goes_on_with_other_tables(older: OtherRelease, spark: SparkSession
     """`goes_on`, finding keys as the writer does by itself."""
     made = scheduled(older.table(tmp_path / "made", SHAPES[shape]), by_commit_time=shape == "by commit time")
     goes_on(made, spark, tmp_path, ("BUCKET" if shape == "buckets" else "",))
-
-
-def test_a_savepoint(older: OtherRelease, tmp_path: Path):
-    """Ours names the files that 1.0.2's own names; 1.0.2 restores the table to it and deletes it."""
-    table = older.table(copy_golden("v8", tmp_path / "table"), INDEXED)
-    expected = table.snapshot(with_meta=True)
-    twin = table.at(Path(shutil.copytree(table.path, tmp_path / "twin")))
-    code, made = lakeward("savepoint", "create", str(table.path), "--writers", "stopped", "--comment", "why")
-    assert code == 0
-    instant = made["savepoint"]
-    twin.procedure(f"create_savepoint(path => '{{path}}', commit_time => '{instant}')")
-    own, hudis = (savepoint_of(each.path, instant) for each in (table, twin))
-    assert {path: set(names) for path, names in own.files.items()} == {
-        path: set(names) for path, names in hudis.files.items()
-    }
-
-    table.write(rows_of(10, 50, 20, "late"), "upsert")
-    assert table.snapshot(with_meta=True) != expected
-    table.procedure(f"rollback_to_savepoint(path => '{{path}}', instant_time => '{instant}')")
-    assert table.snapshot(with_meta=True) == expected
-    table.procedure(f"delete_savepoint(path => '{{path}}', instant_time => '{instant}')")
-    assert lakeward("savepoint", "list", str(table.path))[1]["savepoints"] == []
-
-
-def savepoint_of(table: Path, instant: str) -> SavepointMetadata:
-    (file,) = (table / ".hoodie" / "timeline").glob(f"{instant}_*.savepoint")
-    return read_savepoint_metadata(file.read_bytes(), file=file.name)
 
 
 def goes_on(made: Scheduled, spark: SparkSession, folder: Path, indexes: Sequence[str]) -> None:
