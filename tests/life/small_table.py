@@ -34,8 +34,7 @@ from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver, ArchiveReport
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy
 from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner, CleanReport
 from lakeward.services.clean.run.orphans import OrphanReport, set_orphans_aside

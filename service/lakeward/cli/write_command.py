@@ -133,8 +133,6 @@ def write(
     """Write rows into a table, as one commit that Hudi's readers and writers can continue from.
 
     The table says what its keys, partitions and merge mode are; rows are sorted by key, so that later merges need not.
-    A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
-    configuration says under locks.
     """
     takes_rows = operation is not WriteOperation.DELETE_PARTITION
     if takes_rows != bool(rows):

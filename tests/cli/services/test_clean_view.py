@@ -27,7 +27,7 @@ only p"""
 LEFT_IN_PLACE = """policy commits 1
 done commit 10 20 30 40
 group a 10 20 30 40
-standing a@10 of 25 until 90"""
+left_in_place a@10 of 25 until 90"""
 
 
 FEW = """policy commits 3

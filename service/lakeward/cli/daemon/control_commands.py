@@ -20,6 +20,7 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_time, parse_duration
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
+from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import Result
 from lakeward.config.short_name import find_by_short_name, names_of
 from lakeward.state.records import (
@@ -69,7 +70,8 @@ def pause(
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         kind, target, key = _target(store, settings, table, group, file_group, clock.now())
-        until = None if lasting is None else clock.now() + _seconds(lasting)
+        seconds = parse_option(parse_duration, "--for", lasting, None)
+        until = None if seconds is None else clock.now() + seconds
         control = ControlRecord(ControlKind.PAUSE, kind, target, reason, _who(), clock.now(), key, until)
         return _ask(store, control, done="Paused")
 
@@ -191,13 +193,6 @@ def _ask(store: Store, control: ControlRecord, *, done: str) -> Result:
         document={**with_times(control), "id": control_id},
         lines=[f"{done}: {kind} {what}{until}. A daemon sees it within seconds."],
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--for cannot be '{text}'.", why=str(error), remedy="Correct the option.") from error
 
 
 def _who() -> str:

@@ -36,7 +36,8 @@ class LockArguments:
         typer.Option(
             rich_help_panel=WRITERS_PANEL,
             metavar=STOPPED,
-            help="Confirm with 'stopped' that no other writer or table service is at work on this table now.",
+            help="Confirm with 'stopped' that no other writer or table service is at work on this table now. A verb "
+            "that writes needs this, or --lock, or what the configuration says under locks.",
         ),
     ] = None
     lock: Annotated[

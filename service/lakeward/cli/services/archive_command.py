@@ -74,8 +74,7 @@ def archive(
     """Move the oldest commits, cleans and rollbacks from the active timeline into the archive, as Hudi's writers do.
 
     Nothing goes that a savepoint, a pending instant, the cleaner, the metadata table or a reader may still need; what
-    holds the timeline is named. A verb that writes needs a statement about the table's other writers: --writers
-    stopped, or --lock, or what the configuration says under locks.
+    holds the timeline is named.
     """
     given = parse_pairs(settings, like="--set hoodie.keep.max.commits=30")
     configured = opened.table.section(ArchiveSettings).by_hudis_keys(opened.table.as_hudi_has_it)

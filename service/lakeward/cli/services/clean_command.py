@@ -7,8 +7,9 @@ Keeps:   1. a partition that matches nothing is an error;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,20 +27,19 @@ from lakeward.protocol.refusals.eligibility import TableService, find_refusals, 
 from lakeward.services.clean.plan.consumer import parse_place
 from lakeward.services.clean.plan.hudi_cleaner_keys import (
     CLEAN_SETTINGS,
+    CleanRules,
     clean_policy_of,
     is_incremental,
     names_retention,
 )
 from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
 from lakeward.services.clean.run.clean_choice import CleanChoice
-from lakeward.services.clean.run.cleaner import Cleaner
-from lakeward.services.clean.run.purge import purge_quarantine
+from lakeward.services.clean.run.cleaner import clean_and_purge
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.selection import matches
 
 if TYPE_CHECKING:
-    from lakeward.services.clean.plan.options import CleanOptions
-    from lakeward.table.snapshot import TableSnapshot
+    from lakeward.services.clean.plan.policy import CleanOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,31 +134,27 @@ def clean(
 ) -> Result:
     """Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.
 
-    Cleans that are pending are ended first, and what the quarantine has held for long enough is deleted last. A verb
-    that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
-    configuration says under locks.
+    Cleans that are pending are ended first, and what the quarantine has held for long enough is deleted last.
     """
     locks = given.over(opened, dry_run=dry_run)
     configured = opened.table.section(CleanSettings)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, configured.keep_deleted)
     bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, configured.quarantine_max)
-    choice = CleanChoice(opened.storage, opened.base_path, kept.over(configured), clock=SystemClock())
+    rules = CleanRules(kept.over(configured), keep_seconds, bytes_max)
     if dry_run:
+        choice = CleanChoice(opened.storage, opened.base_path, rules.options, clock=SystemClock())
         snapshot = opened.snapshot()
         refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
-        return planned_result(choice.outcome(snapshot, _partitions(snapshot, partition)))
+        return planned_result(choice.outcome(snapshot, _partitions(snapshot.partitions, partition)))
 
     with serviced_table(opened, locks) as serviced:
-        where = None if partition else choice.where
-        report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(
-            lambda snapshot: choice.plan(snapshot, _partitions(snapshot, partition)), where
-        )
-        return cleaned_result(report, purge_quarantine(serviced, bytes_max=bytes_max))
+        selected = partial(_partitions, patterns=partition)
+        return cleaned_result(*clean_and_purge(serviced, rules, selected=selected, is_part=bool(partition)))
 
 
-def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:
+def _partitions(partitions: Collection[str], patterns: Sequence[str] | None) -> frozenset[str] | None:
     """The table's partitions that match. Raises `UsageError` for a pattern that matches none."""
     if not patterns:
         return None
-    check_partitions(patterns, snapshot.partitions)
-    return frozenset(path for path in snapshot.partitions if matches(path, tuple(patterns)))
+    check_partitions(patterns, partitions)
+    return frozenset(path for path in partitions if matches(path, tuple(patterns)))

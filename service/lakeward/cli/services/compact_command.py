@@ -103,11 +103,7 @@ def compact(
         ),
     ] = False,
 ) -> Result:
-    """Finish pending compactions, then plan and carry out a new one.
-
-    A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
-    what the configuration says under locks.
-    """
+    """Finish pending compactions, then plan and carry out a new one."""
     configured, clock = opened.table, SystemClock()
     locks = given.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks)

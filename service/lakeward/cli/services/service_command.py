@@ -42,8 +42,7 @@ from lakeward.services.archive.run.archive_preview import preview_archive
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.run.clean_choice import CleanChoice
-from lakeward.services.clean.run.cleaner import Cleaner
-from lakeward.services.clean.run.purge import purge_quarantine
+from lakeward.services.clean.run.cleaner import clean_and_purge
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
@@ -68,9 +67,7 @@ def service(
     """Recover a table, roll failed writes back, compact it, clean and archive it: all there is to do, in this order.
 
     It does at once what the daemon does when it is due, by the same settings: a service that the configuration leaves
-    out is left out, and so are file groups that are parked. It waits for no window, and pauses do not hold it. A verb
-    that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
-    configuration says under locks.
+    out is left out, and so are file groups that are parked. It waits for no window, and pauses do not hold it.
     """
     locks = given.over(opened, dry_run=dry_run)
     parked = ParkedGroups(opened, SystemClock(), say=partial(typer.echo, err=True))
@@ -245,16 +242,16 @@ def _clean(
     settings = opened.table
     clean = settings.section(CleanSettings)
     chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
-    choice = CleanChoice(opened.storage, opened.base_path, clean.options, clock=SystemClock())
-
     if dry_run:
+        choice = CleanChoice(opened.storage, opened.base_path, clean.options, clock=SystemClock())
         snapshot = serviced.snapshot(service=TableService.CLEANING)
         outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
         return clean_view.planned_result(outcome)
-    cleaner = Cleaner(serviced, {}, keep_seconds=clean.keep_deleted)
-    is_part = bool(excluded) or chosen != GroupFilter()
-    report = cleaner.clean(
-        lambda snapshot: choice.plan(snapshot, chosen.selected_partitions(snapshot.partitions), excluded),
-        None if is_part else choice.where,
+    report, purged = clean_and_purge(
+        serviced,
+        clean.rules,
+        selected=chosen.selected_partitions,
+        is_part=bool(excluded) or chosen != GroupFilter(),
+        excluded=excluded,
     )
-    return clean_view.cleaned_result(report, purge_quarantine(serviced, bytes_max=clean.quarantine_max))
+    return clean_view.cleaned_result(report, purged)

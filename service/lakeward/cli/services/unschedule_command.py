@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
+from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
@@ -22,8 +22,12 @@ from lakeward.cli.serviced import serviced_table
 from lakeward.protocol.pending.pending_work import PendingWork, pending_work
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import label
-from lakeward.protocol.transition import ServiceAction
-from lakeward.services.compaction.run.unschedule import Hindrance, StillScheduled, Unscheduled, preview_unscheduling
+from lakeward.services.compaction.run.unschedule import (
+    StillScheduled,
+    Unscheduled,
+    preview_unscheduling,
+    why_scheduled,
+)
 from lakeward.services.compaction.run.unschedule import unschedule as unschedule_plan
 
 
@@ -66,7 +70,7 @@ def unschedule(
         act = preview_unscheduling if dry_run else unschedule_plan
         ended = act(serviced, chosen, foreign=foreign)
     if isinstance(ended, StillScheduled):
-        raise _stays(ended, next((work for work in pending if work.instant == chosen), None))
+        raise why_scheduled(ended, next((work for work in pending if work.instant == chosen), None))
     would = "Would unschedule" if dry_run else "Unscheduled"
     groups = format_count(len(ended.groups), "file group")
     attempt = (
@@ -99,30 +103,6 @@ def _nothing_result(pending: Sequence[PendingWork]) -> Result:
     foreign = f" Of other engines: {', '.join(others)}." if others else ""
     return Result(
         document={"unscheduled": None, "foreign": others}, lines=[f"No plan of Lakeward is pending.{foreign}"]
-    )
-
-
-def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
-    what, why = f"The plan {left.instant} was left as it is.", f"{left.why[:1].upper()}{left.why[1:]}."
-    if work is None:
-        return UsageError(what, why=why, remedy="`lakeward inspect` shows what is pending.")
-    match left.hindrance:
-        case Hindrance.AT_WORK:
-            return TryLater(what, why=why, remedy="Wait until it ends, or stop it where it runs, and try again.")
-        case Hindrance.GONE | Hindrance.COMPLETED:
-            return AttemptLost(what, why=why, remedy="`lakeward inspect` shows what is pending now.")
-        case Hindrance.FOREIGN:
-            return Refused(what, why=why, remedy=_remedy_of_hudi(work))
-        case Hindrance.BUILT_ON | Hindrance.NAMED_BY:
-            return Refused(what, why=why, remedy="Let its owner finish that first.")
-
-
-def _remedy_of_hudi(work: PendingWork) -> str:
-    if work.action is ServiceAction.LOG_COMPACTION:
-        return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."
-    return (
-        "Let the engine carry it out, or unschedule it by Hudi's own command line: "
-        f"compaction unschedule --instant {work.instant}; or, where that engine will not, add --foreign."
     )
 
 

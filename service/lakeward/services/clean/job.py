@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from lakeward.base.quantities import format_size
-from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.refusals.eligibility import TableService
@@ -36,7 +35,6 @@ from lakeward.services.clean.run.clean_choice import CleanChoice, choose_overdue
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
 from lakeward.table.quarantine import Quarantine, load_quarantine
-from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import CleanRetention
 
 if TYPE_CHECKING:
@@ -119,20 +117,17 @@ class CleanService(Service[CleanRules]):
 
     def run(self, table: ServicedTable, care: Care[CleanRules], order: JobOrder) -> JobReport:
         """End what is pending, then clean; with the instants of the cleans."""
-        # These load the kernels: only once there is something to clean.
-        from lakeward.services.clean.run.cleaner import Cleaner
-        from lakeward.services.clean.run.purge import purge_quarantine
+        # It loads the kernels: only once there is something to clean.
+        from lakeward.services.clean.run.cleaner import clean_and_purge
 
-        rules = care.rules
-        choice = CleanChoice(table.storage, table.base_path, rules.options, clock=table.clock)
-
-        def choose(snapshot: TableSnapshot) -> CleanPlan | None:
-            return choice.plan(snapshot, care.selected(snapshot.partitions), care.excluded)
-
-        is_part = bool(care.excluded) or care.selected(()) is not None
-        cleaner = Cleaner(table, dict(care.planned_by), keep_seconds=rules.keep_deleted)
-        report = cleaner.clean(choose, None if is_part else choice.where)
-        purged = purge_quarantine(table, bytes_max=rules.quarantine_max)
+        report, purged = clean_and_purge(
+            table,
+            care.rules,
+            selected=care.selected,
+            is_part=bool(care.excluded) or care.selected(()) is not None,
+            excluded=care.excluded,
+            planned_by=care.planned_by,
+        )
         memory: CleanMemory = care.memory
         memory.look = memory.quarantine = None
         return _reported(report, purged)

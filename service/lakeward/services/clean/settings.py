@@ -30,8 +30,7 @@ from lakeward.services.clean.plan.hudi_cleaner_keys import (
     says_what_is_kept,
     settings_of_policy,
 )
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS, CleanOptions, CleanPolicy, CleanPolicyKind
 
 
 class CleanSettings(SettingsSection):

@@ -14,8 +14,7 @@ from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.plan.decision import LEFT_NOTHING, CleanOutcome
 from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot

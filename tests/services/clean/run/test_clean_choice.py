@@ -10,8 +10,7 @@ from lakeward.format.timeline.clean_metadata import VERSION, CleanMetadata, writ
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.services.clean.plan.consumer import parse_place
 from lakeward.services.clean.plan.decision import LEFT_NOTHING
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner, CleanReport, Where
 from lakeward.storage.local import LocalStorage

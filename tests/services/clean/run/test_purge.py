@@ -12,8 +12,7 @@ from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.quarantine import begin_undo
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.purge_rules import PurgeReason
 from lakeward.services.clean.plan.storage_states import FileState, storage_states
 from lakeward.services.clean.run.clean_choice import CleanChoice, choose_overdue

@@ -9,8 +9,7 @@ import pytest
 from lakeward.base.errors import Refused
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.services.clean.plan.adopted import RETAINED
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run.clean_choice import CleanChoice, find_retention
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.service_instants import PLANNED_BY

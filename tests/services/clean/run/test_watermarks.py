@@ -9,8 +9,7 @@ import pytest
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.services.clean.plan.consumer import parse_place
 from lakeward.services.clean.plan.decision import CleanOutcome
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import Watermark
 from lakeward.services.clean.run.clean_choice import CleanChoice, read_watermarks
 from lakeward.storage.local import LocalStorage

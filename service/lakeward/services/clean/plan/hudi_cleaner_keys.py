@@ -22,8 +22,13 @@ from dataclasses import dataclass
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.base.layers import merge_layers
-from lakeward.services.clean.plan.options import CleanOptions
-from lakeward.services.clean.plan.policy import HUDI_NAMES, RETAINED_BY_DEFAULT, CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.plan.policy import (
+    HUDI_NAMES,
+    RETAINED_BY_DEFAULT,
+    CleanOptions,
+    CleanPolicy,
+    CleanPolicyKind,
+)
 
 
 @dataclass(frozen=True, slots=True)

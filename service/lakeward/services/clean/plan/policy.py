@@ -1,4 +1,4 @@
-"""How much of a table's past a clean keeps, in Hudi's three ways.
+"""The options of a clean: how much of a table's past it keeps, in Hudi's three ways, and for which readers.
 
     commits    KEEP_LATEST_COMMITS          what can be read as of the last N completed commits
     hours      KEEP_LATEST_BY_HOURS         the same as of the commits that were requested in the last N hours
@@ -7,16 +7,16 @@
 Whatever the way, queries that are running are waited for (`services/clean/plan/reader_protection.py`), which Hudi
 leaves to its users: they are to retain more commits than complete while their longest query runs.
 
-They stand apart from what they mean (`services/clean/plan/planner.py`, `services/clean/plan/planner.py`)
-because `--help` lists them, and answers before anything that plans is loaded.
-
 Touches: nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from lakeward.services.clean.plan.consumer import WatermarkPlace
 
 
 class CleanPolicyKind(StrEnum):
@@ -55,3 +55,16 @@ class CleanPolicy:
     def milliseconds(self) -> int:
         assert self.kind is CleanPolicyKind.HOURS, "only hours are a time"
         return self.retain * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class CleanOptions:
+    policy: CleanPolicy | None = None
+    """None: Hudi's default, or what the table's own writers keep, if that is more
+    (`services/clean/plan/adopted.py`)."""
+    reader_window: float = READER_WINDOW_SECONDS
+    """Seconds for which a query may run."""
+    consumers: Mapping[str, WatermarkPlace] = field(default_factory=dict)
+    """Names of the incremental consumers, each with the place of its watermark."""
+    is_incremental: bool = True
+    """Only what was written to since an earlier clean is looked at, where that one left nothing."""

@@ -26,9 +26,8 @@ from lakeward.services.clean.plan.consumer import PlaceKind, WatermarkPlace, che
 from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
 from lakeward.services.clean.plan.due import find_overdue
 from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
-from lakeward.services.clean.plan.options import CleanOptions
 from lakeward.services.clean.plan.planner import find_earliest, plan_clean
-from lakeward.services.clean.plan.policy import CleanPolicy
+from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy
 from lakeward.services.clean.plan.reader_protection import Watermark
 from lakeward.storage.storage import Storage, join
 from lakeward.storage.storage_of_url import open_storage

@@ -37,9 +37,10 @@ Keeps:   1. a clean whose process lives, or another engine's that is younger tha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater
@@ -62,11 +63,15 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS
+from lakeward.services.clean.plan.hudi_cleaner_keys import CleanRules
 from lakeward.services.clean.plan.validity import DROPS_CHANGES, find_needed, groups_of_files
+from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.clean_run import ClaimedClean, CleanRun
+from lakeward.services.clean.run.purge import PurgedRun, purge_quarantine
 from lakeward.services.clean.run.undo_run import UndoRun, find_undo
 from lakeward.storage.storage import join, parent
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import hoodie_folder
@@ -145,6 +150,29 @@ class CleanReport:
     cleans: tuple[FinishedClean, ...] = ()
     waiting: tuple[WaitingClean, ...] = ()
     """While there is one, no clean is planned."""
+
+
+def clean_and_purge(
+    table: ServicedTable,
+    rules: CleanRules,
+    *,
+    selected: Callable[[Collection[str]], Collection[str] | None],
+    is_part: bool,
+    excluded: Collection[GroupId] = (),
+    planned_by: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[CleanReport, tuple[PurgedRun, ...]]:
+    """End what is pending, clean, and delete what the quarantine has held for long enough.
+
+    Args:
+        selected: the partitions of these that are cleaned; None for all.
+        is_part: partitions or file groups are left out, so an earlier clean does not say where something may be dead.
+    """
+    choice = CleanChoice(table.storage, table.base_path, rules.options, clock=table.clock)
+    report = Cleaner(table, planned_by, keep_seconds=rules.keep_deleted).clean(
+        lambda snapshot: choice.plan(snapshot, selected(snapshot.partitions), excluded),
+        None if is_part else choice.where,
+    )
+    return report, purge_quarantine(table, bytes_max=rules.quarantine_max)
 
 
 class Cleaner:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.attempts.heartbeat import Life, Liveness
 from lakeward.protocol.pending.pending_work import PendingWork, pending_work
@@ -161,3 +162,32 @@ def _built_on(snapshot: TableSnapshot, work: PendingWork) -> str | None:
         if (clustering := snapshot.pending_clusterings.get(group_id)) is not None:
             return f"clustering {clustering} is about to replace {group_id[1]}"
     return None
+
+
+def why_scheduled(left: StillScheduled, work: PendingWork | None) -> LakewardError:
+    """The error of an operator's request to unschedule it, with what can be done.
+
+    Args:
+        work: None where nothing of that instant is pending.
+    """
+    what, why = f"The plan {left.instant} was left as it is.", f"{left.why[:1].upper()}{left.why[1:]}."
+    if work is None:
+        return UsageError(what, why=why, remedy="`lakeward inspect` shows what is pending.")
+    match left.hindrance:
+        case Hindrance.AT_WORK:
+            return TryLater(what, why=why, remedy="Wait until it ends, or stop it where it runs, and try again.")
+        case Hindrance.GONE | Hindrance.COMPLETED:
+            return AttemptLost(what, why=why, remedy="`lakeward inspect` shows what is pending now.")
+        case Hindrance.FOREIGN:
+            return Refused(what, why=why, remedy=_remedy_of_hudi(work))
+        case Hindrance.BUILT_ON | Hindrance.NAMED_BY:
+            return Refused(what, why=why, remedy="Let its owner finish that first.")
+
+
+def _remedy_of_hudi(work: PendingWork) -> str:
+    if work.action is ServiceAction.LOG_COMPACTION:
+        return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."
+    return (
+        "Let the engine carry it out, or unschedule it by Hudi's own command line: "
+        f"compaction unschedule --instant {work.instant}; or, where that engine will not, add --foreign."
+    )
