@@ -27,7 +27,7 @@ INTERVAL_SECONDS = 10.0
 
 def main() -> int:
     from lakeward.base.clock import SystemClock
-    from lakeward.daemon.watcher import Watcher
+    from lakeward.daemon.work.watcher import Watcher
     from lakeward.format.timeline.instant import format_instant_time
     from lakeward.services.compaction.plan.hybrid_options import HybridOptions
     from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator

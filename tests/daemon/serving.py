@@ -14,16 +14,16 @@ from prometheus_client import CollectorRegistry
 
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
-from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.leases import Leases
+from lakeward.daemon.loop.daemon_loop import DaemonLoop, limits_of
+from lakeward.daemon.loop.discovery import find_tables
+from lakeward.daemon.loop.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.status import ConfigStatus, ServicePhase, ServiceStatus, SparkStatus
-from lakeward.daemon.watcher import Watcher
-from lakeward.daemon.worker import Worker
+from lakeward.daemon.work.watcher import Watcher
+from lakeward.daemon.work.worker import Worker
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.entry import run_operation_at

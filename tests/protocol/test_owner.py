@@ -93,8 +93,8 @@ def test_a_stopped_process_is_alive_and_one_without_a_waiting_parent_is_dead() -
 
 
 def test_without_ticks_a_process_that_is_there_is_alive() -> None:
-    """Where the kernel does not say when a process started, one with its id may be the same one, whatever the wall
-    clock says. Keeps 2 of protocol/owner."""
+    """A process with that id may be the same one where the kernel does not say when it started, whatever the wall clock
+    says. Keeps 2 of protocol/owner."""
     processes = Processes()
     with child() as (_, other):
         unsaid = replace(other, start_ticks=None)

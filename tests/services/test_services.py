@@ -48,7 +48,7 @@ import lakeward.daemon.web.pages
 from lakeward.cli.main import main
 from lakeward.config.file import load_settings
 from lakeward.daemon.scheduling.job_traits import TRAITS
-from lakeward.daemon.worker import _SERVICES
+from lakeward.daemon.work.worker import _SERVICES
 
 assert gone not in load_settings(Path(config), {}).defaults.services
 assert TRAITS.keys() == _SERVICES.keys()

@@ -36,16 +36,16 @@ from lakeward.config.settings import (
     TableSettings,
     Writers,
 )
-from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.leases import Leases
+from lakeward.daemon.loop.daemon_loop import DaemonLoop, limits_of
+from lakeward.daemon.loop.discovery import find_tables
+from lakeward.daemon.loop.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling.events import FactKind
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
-from lakeward.daemon.service import DaemonLoop, limits_of
-from lakeward.daemon.watcher import Watcher
-from lakeward.daemon.worker import Worker
+from lakeward.daemon.work.watcher import Watcher
+from lakeward.daemon.work.worker import Worker
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind

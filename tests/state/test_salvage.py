@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import StoreBroken
-from lakeward.daemon.rebuild import salvage
+from lakeward.daemon.history.rebuild import salvage
 from lakeward.state.migration import migrate
 from lakeward.state.records import ParkedRecord
 from lakeward.state.store import open_store
@@ -37,8 +37,8 @@ def damaged_store(path: Path, clock: SettableClock) -> str:
 
 
 def test_what_can_be_read_is_kept(tmp_path: Path, clock: SettableClock) -> None:
-    """Keeps 3 of daemon/rebuild: identity, tables, controls in force and parked groups; the file itself stays, under
-    another name."""
+    """Keeps 3 of daemon/history/rebuild: identity, tables, controls in force and parked groups; the file itself stays,
+    under another name."""
     path = tmp_path / "lakeward.db"
     url = damaged_store(path, clock)
     (tmp_path / "lakeward.db-journal").write_bytes(b"")

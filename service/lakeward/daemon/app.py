@@ -42,21 +42,21 @@ from lakeward.base.printable import names_secret, secrets_around
 from lakeward.config.file import load_settings, no_tables, wrong_configuration
 from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
-from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.kernels import Kernels
-from lakeward.daemon.leases import LEASE_SECONDS, Leases
 from lakeward.daemon.log import configure_logging
+from lakeward.daemon.loop.daemon_loop import DaemonLoop, limits_of
+from lakeward.daemon.loop.discovery import find_tables
+from lakeward.daemon.loop.leases import LEASE_SECONDS, Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.service import DaemonLoop, limits_of
 from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.status_report import table_detail
-from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.http import HttpServer, make_http
-from lakeward.daemon.worker import Worker
+from lakeward.daemon.work.watcher import Watcher
+from lakeward.daemon.work.worker import Worker
 from lakeward.protocol.owner import Processes
 from lakeward.services.service import StoredIndexes
 from lakeward.state.migration import migrate

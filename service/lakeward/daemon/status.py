@@ -163,7 +163,7 @@ class StorageSample:
 @dataclass(frozen=True, slots=True)
 class TableStatus:
     served: ServedTable
-    """Where it is, and how it is to be serviced."""
+    """The place of the table, and how it is to be serviced."""
     outlook: Outlook
     """What the scheduler says of it: state, reason, next action, running jobs, failures, parked groups."""
     backlog: Backlog | None

@@ -19,7 +19,6 @@ from typing import Any
 
 from lakeward.base.quantities import format_time
 from lakeward.daemon.jobs.registry import JobRegistry
-from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.served_table import ServedTable
@@ -33,6 +32,7 @@ from lakeward.daemon.status import (
     TablePage,
     TableStatus,
 )
+from lakeward.daemon.work.observation import observe_plans
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.services.service import Fact

@@ -12,7 +12,7 @@ A table's lease saves work; that no process publishes twice is the timeline's do
 
 Touches: nothing itself; `take` and `keep` call the store.
 Keeps:   two holders are never both safe, as long as a holder's clock runs at more than two thirds of the speed of
-         the database's, and that one is not set forward by a third of a lease (`daemon/leases.py` sees to it that
+         the database's, and that one is not set forward by a third of a lease (`daemon/loop/leases.py` sees to it that
          no daemon takes one then whose holder still renews it).
 """
 

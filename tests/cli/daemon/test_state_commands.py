@@ -65,7 +65,7 @@ def test_rebuild_fills_the_store_from_the_timelines(
 
 
 def test_a_damaged_store_is_rebuilt(url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps 2 of state/store, and Keeps 4 of daemon/rebuild: every other command names the remedy; this one
+    """Keeps 2 of state/store, and Keeps 4 of daemon/history/rebuild: every other command names the remedy; this one
     keeps the file, the controls and what is parked."""
     damaged_store(tmp_path / "lakeward.db", SystemClock())
     assert run(["events", "--url", url]) == 1

@@ -12,7 +12,7 @@ from lakeward.protocol.job_report import JobResult
 from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.metadata_golden import DATA_TIMELINE
 from tests.services.archive.test_job import AT_ONCE
 from tests.services.clean import test_job as test_cleaning

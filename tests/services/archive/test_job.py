@@ -13,7 +13,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.archive import job as module
 from lakeward.services.service import ServiceDemand
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
 from tests.services.archive.run.archiving import archived_rows, completed

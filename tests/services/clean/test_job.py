@@ -19,7 +19,7 @@ from lakeward.services.clean.run.clean_choice import find_retention
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import ServiceDemand
 from tests.daemon.serving import Serving
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.services.clean.run.cleaning import completed_cleans, data_files
 
 AT_ONCE = {
@@ -47,8 +47,8 @@ def demand(bench: Bench) -> ServiceDemand:
 
 
 def test_a_count_of_the_storage_brings_no_old_look_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 2 of daemon/table_cache. A clean ends while the storage is counted: what could have gone before it is not
-    remembered again, and the plan after it asks anew."""
+    """Keeps 2 of daemon/work/table_cache. A clean ends while the storage is counted: what could have gone before it is
+    not remembered again, and the plan after it asks anew."""
     bench = compacted(tmp_path)
     assert demand(bench).is_due
     cache = bench.worker.caches.of("orders")

@@ -21,7 +21,7 @@ from lakeward.services.indexing.settings import record_options_of
 from lakeward.services.service import ServiceDemand
 from lakeward.state.records import Watermark
 from lakeward.storage.local import LocalStorage
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.index.builds import in_process
 from tests.index.record.reopened_record_index import new_record_index
 from tests.our_reader import scan

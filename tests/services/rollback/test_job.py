@@ -9,7 +9,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.service import ServiceDemand
 from tests.crash.compacting import everything
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.metadata_golden import DATA_TIMELINE
 from tests.services.bench import PENDING
 from tests.services.clean.run.cleaning import data_files

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import AttemptLost, Refused, TryLater, UsageError
-from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.work.watcher import Watcher
 from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.options import CompactionOptions

@@ -16,7 +16,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.options.store import UrlOption, read_settings, store_url
 from lakeward.cli.result import PARTIAL_EXIT, DryRunOption, Result
-from lakeward.daemon.rebuild import RebuildReport, rebuild_store
+from lakeward.daemon.history.rebuild import RebuildReport, rebuild_store
 from lakeward.state.migration import SchemaStatus, migrate, schema_status
 from lakeward.storage.storage_of_url import open_storage
 

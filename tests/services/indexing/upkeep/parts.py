@@ -11,7 +11,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.services.indexing.index_memory import IndexCare, IndexMemory
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.indexing.upkeep.tasks import IndexTasks
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.write.own_record_index import STORAGE
 
 URL = "postgresql://lakeward:secret@database/lakeward"

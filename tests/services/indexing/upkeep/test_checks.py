@@ -22,7 +22,7 @@ from lakeward.services.indexing.upkeep.tasks import IndexChecked, IndexCheckSpec
 from lakeward.state.engine import open_database
 from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.our_reader import scan
 from tests.services.indexing.upkeep.parts import Reporting, indexed, memory_of, tasks_of
 from tests.services.indexing.upkeep.test_updates import Kept

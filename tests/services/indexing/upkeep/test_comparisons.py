@@ -24,7 +24,7 @@ from lakeward.services.indexing.upkeep.tasks import TeeCompared, TeeSpec, compar
 from lakeward.state.engine import open_database
 from lakeward.state.index_entries import open_entries
 from tests.daemon.serving import Serving
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.our_reader import scan
 from tests.services.indexing.upkeep.parts import Reporting, indexed, memory_of, tasks_of
 from tests.services.indexing.upkeep.test_updates import Kept, raising

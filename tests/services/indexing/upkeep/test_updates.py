@@ -38,7 +38,7 @@ from lakeward.table.listing_source import ListingSource
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
-from tests.daemon.test_worker import Bench
+from tests.daemon.work.test_worker import Bench
 from tests.golden_tables import copy_golden
 from tests.index.builds import in_process
 from tests.index.following import places, truth

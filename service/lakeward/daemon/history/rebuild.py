@@ -28,7 +28,7 @@ from sqlalchemy.engine import URL, Connection
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, StoreBroken, StoreVersion
-from lakeward.daemon.observation import observe_jobs, observe_plans
+from lakeward.daemon.work.observation import observe_jobs, observe_plans
 from lakeward.state.controls import control_of, parked_of
 from lakeward.state.engine import file_of, parse_store_url, shown_url
 from lakeward.state.migration import migrate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakeward.base.errors import StoreUnavailable
-from lakeward.daemon.outbox import Letter, Outbox, send
+from lakeward.daemon.history.outbox import Letter, Outbox, send
 
 
 class Post:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import LakewardError, NotATable, TryLater
-from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.work.watcher import Watcher
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.storage.storage_of_url import open_storage
@@ -136,7 +136,7 @@ def test_a_slow_table_holds_up_no_other(histories: list[TableHistory]) -> None:
 def test_watching_imports_no_library_of_work() -> None:
     """Arrow, Numba and Spark are a hundred megabytes that a daemon at rest does not need."""
     code = (
-        "import sys, lakeward.daemon.watcher, lakeward.services.compaction.plan.planner\n"
+        "import sys, lakeward.daemon.work.watcher, lakeward.services.compaction.plan.planner\n"
         "print([name for name in ('numba', 'numpy', 'pandas', 'pyarrow', 'pyspark') if name in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

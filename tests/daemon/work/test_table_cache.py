@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from threading import Thread
 
-from lakeward.daemon.table_cache import TableCache, TableCaches
+from lakeward.daemon.work.table_cache import TableCache, TableCaches
 from lakeward.services.service import UNSAMPLED_MAX
 
 
 def test_a_call_that_is_late_brings_nothing_back() -> None:
-    """Keeps 1 of daemon/table_cache. The table was forgotten while a call was under way; the next call starts empty."""
+    """Keeps 1 of daemon/work/table_cache. The table was forgotten while a call was under way; the next call starts
+    empty."""
     caches = TableCaches()
     late = caches.of("orders")
     late.unsampled.add(["1"])
@@ -23,7 +24,8 @@ def test_a_call_that_is_late_brings_nothing_back() -> None:
 
 
 def test_threads_lose_nothing_of_each_other() -> None:
-    """Keeps 2 of daemon/table_cache. While one call adds what it committed, another one of the table does so too."""
+    """Keeps 2 of daemon/work/table_cache. While one call adds what it committed, another one of the table does so
+    too."""
     cache = TableCache()
     other = Thread(target=cache.unsampled.add, args=(["other"],))
 
@@ -39,8 +41,8 @@ def test_threads_lose_nothing_of_each_other() -> None:
 
 
 def test_it_is_bounded() -> None:
-    """Keeps 3 of daemon/table_cache. The newest instants stay; a sample removes those it was taken from, and what a
-    job committed meanwhile stays."""
+    """Keeps 3 of daemon/work/table_cache. The newest instants stay; a sample removes those it was taken from, and what
+    a job committed meanwhile stays."""
     cache = TableCache()
     cache.unsampled.add(str(number) for number in range(UNSAMPLED_MAX + 5))
     assert len(cache.unsampled.instants) == UNSAMPLED_MAX and cache.unsampled.instants[0] == "5"

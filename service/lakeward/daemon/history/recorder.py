@@ -23,13 +23,13 @@ from structlog.stdlib import BoundLogger
 
 from lakeward.base.clock import Clock
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.outbox import Letter, Outbox, Sent, send
-from lakeward.daemon.reports import PlanReport
+from lakeward.daemon.history.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobProgress, StorageSample
+from lakeward.daemon.work.reports import PlanReport
 from lakeward.protocol.job_report import JobReport, WorkProblem
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import DeletedSoFar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from lakeward.daemon.worker import Turn
+from lakeward.daemon.work.worker import Turn
 
 
 def test_a_thread_waits_for_the_one_that_is_there() -> None:

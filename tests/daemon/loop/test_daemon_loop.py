@@ -20,14 +20,14 @@ from lakeward.base.quantities import format_time
 from lakeward.config.settings import Writers
 from lakeward.daemon import served_table
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
-from lakeward.daemon.reports import PollReport
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record, Run
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
+from lakeward.daemon.work.reports import PollReport
+from lakeward.daemon.work.watcher import Watcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.engine.dispatch.spark_memory import SparkMemory
@@ -161,8 +161,8 @@ def test_version_6_is_compacted_where_its_writers_are_stopped(root: Path, tmp_pa
 
 @pytest.mark.parametrize("said", ["share", None])
 def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Path, said: str | None) -> None:
-    """Keeps 3 of daemon/worker and 2 of config/permitted_services: COPY_ON_WRITE tables, and versions that are left to
-    Hudi, are idle, without a failure or an alert; refused where the configuration names their services."""
+    """Keeps 3 of daemon/work/worker and 2 of config/permitted_services: COPY_ON_WRITE tables, and versions that are
+    left to Hudi, are idle, without a failure or an alert; refused where the configuration names their services."""
     copied, old = copy_golden("v9", root / "copied"), copy_golden("v6", root / "old")
     properties = copied / ".hoodie/hoodie.properties"
     properties.write_text(properties.read_text().replace("MERGE_ON_READ", "COPY_ON_WRITE"))
@@ -188,7 +188,7 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
 
 
 def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 1 of daemon/planning and 1 of config/permitted_services: an unknown kind of change data capture stops
+    """Keeps 1 of daemon/work/planning and 1 of config/permitted_services: an unknown kind of change data capture stops
     compaction, which is told with its reason, in an event, by a gauge, on the page; the table is cleaned all the same.
     What stops all stops the table."""
     monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
@@ -387,7 +387,7 @@ def test_a_plan_that_cannot_be_unscheduled_is_carried_out(
     heartbeat.parent.mkdir(exist_ok=True)
     heartbeat.touch()
     before = completed(table)
-    monkeypatch.setattr("lakeward.daemon.planning.PLAN_EXPIRY_SECONDS", 60.0)
+    monkeypatch.setattr("lakeward.daemon.work.planning.PLAN_EXPIRY_SECONDS", 60.0)
     monkeypatch.setattr(served_table, "Schedule", partial(Schedule, retry_max=60.0))
     serving = Serving(root, tmp_path / "state")
 

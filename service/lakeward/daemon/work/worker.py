@@ -1,13 +1,13 @@
 """Carries out what the scheduler asks for: polls one table, plans for it, or does one job on it.
 
     poll   -> watcher                      -> has the timeline changed, did another service work on the table
-    plan   -> watcher, daemon/planning     -> a decision for every file group, and what it would cost
+    plan   -> watcher, daemon/work/planning     -> a decision for every file group, and what it would cost
     count  -> services/services            -> what holds the storage, in a work of its own after a poll or a plan
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
 done next. What one call leaves for the next is in two places: the watcher's views, and the table's cache
-(`daemon/table_cache.py`); `forget` empties both.
+(`daemon/work/table_cache.py`); `forget` empties both.
 
 One at a time, unless a caller takes long: for work that needs much memory for a moment.
 
@@ -42,13 +42,13 @@ from lakeward.base.errors import LakewardError, Refused
 from lakeward.config.permitted_services import permitted_services_of
 from lakeward.config.settings import Writers
 from lakeward.daemon.log import log_context
-from lakeward.daemon.planning import Dispatchers, TablePlanning
-from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
-from lakeward.daemon.table_cache import TableCaches
-from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.work.planning import Dispatchers, TablePlanning
+from lakeward.daemon.work.reports import PlanReport, PollReport
+from lakeward.daemon.work.table_cache import TableCaches
+from lakeward.daemon.work.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.protocol.job_kind import JobKind

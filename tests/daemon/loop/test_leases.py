@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import StoreUnavailable
-from lakeward.daemon.leases import Leases
+from lakeward.daemon.loop.leases import Leases
 from lakeward.protocol.owner import Owner, Processes
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
@@ -120,8 +120,8 @@ def test_what_a_killed_daemon_of_this_machine_held_is_free_at_once(
 
 
 def test_of_another_machines_daemon_nothing_is_guessed(store: Store, clock: SettableClock, killed: Owner) -> None:
-    """Keeps 6 of daemon/leases: nor of one of another boot or process namespace, of a process that is there, or of a
-    daemon that does not say which process it is. Each keeps its leases until they are over."""
+    """Keeps 6 of daemon/loop/leases: nor of one of another boot or process namespace, of a process that is there, or of
+    a daemon that does not say which process it is. Each keeps its leases until they are over."""
     others = {
         "host": replace(killed, host="elsewhere"),
         "boot": replace(killed, boot_id="another"),

@@ -10,7 +10,7 @@ import structlog
 
 from lakeward.base.errors import StoreUnavailable
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.recorder import Recorder
+from lakeward.daemon.history.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.status import JobEnd

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lakeward.daemon.single_flight import SingleFlight
+from lakeward.daemon.loop.under_way import SingleFlight
 
 
 def test_one_is_under_way_at_a_time() -> None:
-    """Keeps 1 of daemon/single_flight. The next one begins after the result of the first, good or bad."""
+    """Keeps 1 of daemon/loop/under_way. The next one begins after the result of the first, good or bad."""
     flight = SingleFlight()
     assert flight.begin() and flight.is_under_way
     assert not flight.begin() and not flight.begin()
@@ -15,7 +15,7 @@ def test_one_is_under_way_at_a_time() -> None:
 
 
 def test_what_was_asked_for_meanwhile_is_said_once() -> None:
-    """Keeps 2 of daemon/single_flight. The work that `end` asks for stands for all calls that came in between."""
+    """Keeps 2 of daemon/loop/under_way. The work that `end` asks for stands for all calls that came in between."""
     flight = SingleFlight()
     flight.begin()
     assert not flight.end()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
-from lakeward.daemon.rebuild import RebuildReport, rebuild_store
+from lakeward.daemon.history.rebuild import RebuildReport, rebuild_store
 from lakeward.state.migration import migrate
 from lakeward.state.records import DecisionRecord, JobRecord
 from lakeward.state.store import open_store

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import Cancelled, NotFound, Refused, TryLater, VerificationFailed
-from lakeward.daemon import worker as module
-from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import StorageSample
-from lakeward.daemon.worker import Worker
+from lakeward.daemon.work import worker as module
+from lakeward.daemon.work.reports import PlanReport
+from lakeward.daemon.work.worker import Worker
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
@@ -146,7 +146,7 @@ def test_pending_plans_are_work(tmp_path: Path) -> None:
 
 def test_a_plan_of_lakeward_that_is_too_old_is_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, and the job for it frees its file groups."""
-    monkeypatch.setattr("lakeward.daemon.planning.PLAN_EXPIRY_SECONDS", 60.0)
+    monkeypatch.setattr("lakeward.daemon.work.planning.PLAN_EXPIRY_SECONDS", 60.0)
     bench = Bench(tmp_path, pending=True)
     assert bench.plan().demand.expired_plans == (), "it is not ours"
     bench.worker.forget("orders")
@@ -381,7 +381,7 @@ def test_no_poll_and_no_plan_waits_for_a_count(tmp_path: Path, monkeypatch: pyte
 
 
 def test_what_holds_the_storage_is_counted_now_and_then(tmp_path: Path) -> None:
-    """Keeps 4 of daemon/worker: with the first plan, then no sooner than a minute later; a change that came
+    """Keeps 4 of daemon/work/worker: with the first plan, then no sooner than a minute later; a change that came
     too early is counted by a poll once it is time, and without a change nothing is."""
     bench = Bench(tmp_path)
     bench.plan()

@@ -19,11 +19,11 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError
 from lakeward.config.permitted_services import PermittedServices, permitted_services_of
 from lakeward.config.settings import Writers
-from lakeward.daemon.observation import observe_plans
-from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.table_cache import TableCache
+from lakeward.daemon.work.observation import observe_plans
+from lakeward.daemon.work.reports import PlanReport
+from lakeward.daemon.work.table_cache import TableCache
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.protocol.job_kind import JobKind

@@ -33,19 +33,17 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import Cancelled, EngineFailure
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
-from lakeward.daemon.control_registry import ControlRegistry
-from lakeward.daemon.dead_locks import DeadLocks
-from lakeward.daemon.discovery import Discovered
+from lakeward.daemon.history.outbox import AWAY
+from lakeward.daemon.history.recorder import Recorder, Remembered
 from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.jobs.watch import JobWatch
-from lakeward.daemon.leases import LeaseChanges, Leases
+from lakeward.daemon.loop.control_registry import ControlRegistry
+from lakeward.daemon.loop.discovery import Discovered
+from lakeward.daemon.loop.leases import LeaseChanges, Leases
+from lakeward.daemon.loop.under_way import DeadLocks, Scans, SingleFlight
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import PollOutcome
-from lakeward.daemon.outbox import AWAY
-from lakeward.daemon.recorder import Recorder, Remembered
-from lakeward.daemon.reports import PlanReport, PollReport
 from lakeward.daemon.runner import Lane, Runner
-from lakeward.daemon.scan_watch import Scans
 from lakeward.daemon.scheduling.events import (
     Cancel,
     Event,
@@ -77,7 +75,6 @@ from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.served_table import ServedTable, served_table
-from lakeward.daemon.single_flight import SingleFlight
 from lakeward.daemon.status import (
     GOOD_ENDS,
     ConfigStatus,
@@ -88,7 +85,8 @@ from lakeward.daemon.status import (
     StorageSample,
 )
 from lakeward.daemon.status_report import limitations, table_status
-from lakeward.daemon.worker import Worker
+from lakeward.daemon.work.reports import PlanReport, PollReport
+from lakeward.daemon.work.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem

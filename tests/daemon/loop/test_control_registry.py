@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeward.daemon.control_registry import CANCEL_TIMEOUT_SECONDS, ControlRegistry
+from lakeward.daemon.loop.control_registry import CANCEL_TIMEOUT_SECONDS, ControlRegistry
 from lakeward.daemon.scheduling.events import CancelRequested, Paused, Resumed
 from lakeward.daemon.scheduling.pauses import ControlTargetKind
 from lakeward.state.records import ControlKind, ControlRecord
