@@ -16,9 +16,9 @@ from typer.main import get_command
 
 from deploy.command_page import HAS_ALL
 from lakeward.cli.main import run
-from lakeward.cli.verb_group import Verb
 from lakeward.cli.verb_help import read_stored, shared_by_panel
 from lakeward.cli.verbs import PANELS, app
+from lakeward.services.verb import Verb
 
 
 def all_verbs(

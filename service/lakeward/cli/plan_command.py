@@ -16,7 +16,7 @@ from rich.console import Console
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_count, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.engine import EngineArguments, describe_engine, engine_as_json
 from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.result import Result
@@ -27,10 +27,8 @@ from lakeward.config.settings import Writers
 from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.java import find_missing_java
-from lakeward.engine.dispatch.local import processes_of
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.protocol.owner import Processes
-from lakeward.protocol.progress import Engine
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Choice, Decision, Form, PlanOutcome
 from lakeward.services.compaction.plan.explain import explain
@@ -212,34 +210,11 @@ def engines_as_json(outcome: PlanOutcome, rule: EngineRule) -> list[dict[str, An
     return found
 
 
-def engine_as_json(input_bytes: int, rule: EngineRule) -> dict[str, Any]:
-    """On what work that reads so many bytes would run."""
-    chosen = rule.choose(input_bytes)
-    return {
-        "input_bytes": input_bytes,
-        "engine": chosen.engine.value,
-        "processes": _processes(rule) if chosen.engine is Engine.LOCAL else None,
-        "master": rule.master if chosen.engine is Engine.SPARK else None,
-        "why": chosen.why,
-    }
-
-
 def render_engines(outcome: PlanOutcome, rule: EngineRule, console: Console) -> None:
     """A sentence for each plan that would be made."""
     for choices, input_bytes in _plans(outcome):
         names = " and ".join(choice.value for choice in choices)
         console.print(f"{names} would run {describe_engine(input_bytes, rule)}.", highlight=False, markup=False)
-
-
-def describe_engine(input_bytes: int, rule: EngineRule) -> str:
-    """The same as what goes on a sentence that says that the work runs."""
-    chosen = rule.choose(input_bytes)
-    where = {
-        Engine.IN_PROCESS: "in the process of the command",
-        Engine.LOCAL: f"in processes of this machine, {_processes(rule)} at once",
-        Engine.SPARK: f"on Spark, {rule.master}",
-    }[chosen.engine]
-    return f"{where}, {chosen.why}"
 
 
 def _plans(outcome: PlanOutcome) -> Iterator[tuple[list[Choice], int]]:
@@ -253,10 +228,6 @@ def _plans(outcome: PlanOutcome) -> Iterator[tuple[list[Choice], int]]:
         yield list(read), sum(read.values())
     else:
         yield from (([choice], input_bytes) for choice, input_bytes in read.items())
-
-
-def _processes(rule: EngineRule) -> int:
-    return processes_of(rule.memory_bytes, limit_bytes=rule.memory_limit_bytes)
 
 
 def preview_result(

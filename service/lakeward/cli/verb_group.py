@@ -26,7 +26,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from itertools import chain
@@ -40,6 +40,7 @@ from typer.main import get_command, get_group
 from lakeward.base.errors import Cancelled, UsageError
 from lakeward.cli.result import NOTHING_EXIT, DebugOption, ExitCodeOption, JsonOption, Result, Show, print_json
 from lakeward.cli.verb_help import help_of, read_stored, stored_verb, write_example, write_help
+from lakeward.services.verb import Verb
 
 _RETIRED = {
     "--local": ("--engine", "Write --engine local."),
@@ -52,25 +53,6 @@ _RETIRED = {
 _Slip: Any = typer.BadParameter.__base__
 """What the library raises for every slip in the words; only this kind of it has a public name."""
 _HelpWanted: Any = tuple(kind for kind in _Slip.__subclasses__() if kind.__name__ == "NoArgsIsHelpError")
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """What is known of a verb, or of a group of verbs, before it is loaded."""
-
-    name: str
-    place: str = ""
-    """`module:function`, below `lakeward.cli`; a group has none."""
-    example: str = ""
-    """What is written behind its name, in the example of its help."""
-    has_exit_code: bool = False
-    """It takes --exit-code."""
-    help: str = ""
-    """The help of a group; that of a verb is stored (`verb_help`)."""
-    verbs: tuple[Verb, ...] = ()
-    """The verbs of a group."""
-    now: str = ""
-    """The new name, with its arguments: this one takes any words and ends with an error, whose reason is `help`."""
 
 
 class VerbCommand(TyperCommand):
@@ -114,7 +96,8 @@ class VerbGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the verb that the words name; where they ask for its help and that is stored, without loading it."""
         path = [*ctx.command_path.split()[1:], args[0]]
-        if any(word in ctx.help_option_names for word in args[1:]) and (stored := stored_verb(path)) is not None:
+        is_asked = args[0] in self.commands and any(word in ctx.help_option_names for word in args[1:])
+        if is_asked and (stored := stored_verb(path)) is not None:
             return args[0], stored, args[1:]
         return super().resolve_command(ctx, args)
 

@@ -1,7 +1,9 @@
-"""Every verb of the command line by panels: its name, its place, and an example.
+"""Every verb of the command line by panels: its name, its place, and an example. Those of one service its folder
+declares; here are the others.
 
 Touches: nothing; the module of a verb is loaded by the frame (`verb_group`) when the verb is called.
-Keeps:   each verb is where the list says, and has a first sentence for the lists of help.
+Keeps:   1. each verb is where the list says, and has a first sentence for the lists of help;
+         2. a verb goes with each service that it is made of.
 """
 
 from __future__ import annotations
@@ -12,24 +14,36 @@ from typing import Annotated
 
 import typer
 
-from lakeward.cli.verb_group import Verb, new_group
+from lakeward.cli.verb_group import new_group
+from lakeward.services.services import SERVICES, load_verbs
+from lakeward.services.verb import Verb, there
 
-PANELS: Mapping[str, tuple[Verb, ...]] = {
+_OWN: Mapping[str, tuple[Verb, ...]] = {
     "Look at a table": (
-        Verb("inspect", "inspect_command:inspect", "/data/orders"),
-        Verb("plan", "plan_command:plan", "/data/orders --explain"),
-        Verb("explain", "explain_command:explain", "/data/orders"),
-        Verb("verify", "verify_command:verify", "/data/orders"),
+        Verb("inspect", "inspect_command:inspect", "/data/orders", of=("clean",)),
+        Verb("plan", "plan_command:plan", "/data/orders --explain", of=("metadata",)),
+        Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "metadata", "savepoint")),
     ),
     "Service a table": (
-        Verb("service", "services.service_command:service", "/data/orders --writers stopped", has_exit_code=True),
-        Verb("compact", "services.compact_command:compact", "/data/orders --writers stopped", has_exit_code=True),
-        Verb("clean", "services.clean_command:clean", "/data/orders --retain 10 --dry-run", has_exit_code=True),
-        Verb("archive", "services.archive_command:archive", "/data/orders --dry-run", has_exit_code=True),
-        Verb("rollback", "services.rollback_command:rollback", "/data/orders --dry-run"),
-        Verb("unschedule", "services.unschedule_command:unschedule", "/data/orders --writers stopped"),
-        Verb("restore", "services.restore_command:restore", "/data/orders --to 20260101120000000 --dry-run"),
-        Verb("write", "write_command:write", "/data/orders --input rows.parquet --writers stopped"),
+        Verb(
+            "service",
+            "services.service_command:service",
+            "/data/orders --writers stopped",
+            has_exit_code=True,
+            of=("archive", "clean", "metadata", "rollback"),
+        ),
+        Verb(
+            "restore",
+            "services.restore_command:restore",
+            "/data/orders --to 20260101120000000 --dry-run",
+            of=("clean", "metadata", "rollback", "savepoint"),
+        ),
+        Verb(
+            "write",
+            "write_command:write",
+            "/data/orders --input rows.parquet --writers stopped",
+            of=("indexing", "rollback"),
+        ),
     ),
     "The daemon": (
         Verb("run", "daemon.run_command:run", "--config lakeward.toml"),
@@ -64,77 +78,25 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
             help="Tables: create one, change its version or layout.",
             verbs=(
                 Verb("create", "table_commands:create", "/data/orders --like rows.parquet --record-key id"),
-                Verb("upgrade", "services.change_commands:upgrade", "/data/orders --to 10 --dry-run"),
-                Verb("downgrade", "services.change_commands:downgrade", "/data/orders --to 9 --dry-run"),
-                Verb("convert", "services.change_commands:convert", "/data/orders --layout lsm_tree --dry-run"),
-            ),
-        ),
-        Verb(
-            "metadata",
-            help="The table's metadata table: compact it, clean it, remove it or one partition.",
-            verbs=(
                 Verb(
-                    "compact",
-                    "services.metadata_commands:compact",
-                    "/data/orders --writers stopped",
-                    has_exit_code=True,
+                    "upgrade",
+                    "services.change_commands:upgrade",
+                    "/data/orders --to 10 --dry-run",
+                    of=("clean", "metadata", "rollback"),
                 ),
-                Verb("clean", "services.metadata_commands:clean", "/data/orders --dry-run", has_exit_code=True),
-                Verb("disable", "services.metadata_commands:disable", "/data/orders --dry-run"),
-                Verb("drop", "services.metadata_commands:drop", "/data/orders column_stats --dry-run"),
                 Verb(
-                    "rebuild",
-                    help="It only removes a partition; the next Hudi writer whose options keep it rebuilds it.",
-                    now="metadata drop TABLE PARTITION",
+                    "downgrade",
+                    "services.change_commands:downgrade",
+                    "/data/orders --to 9 --dry-run",
+                    of=("clean", "metadata", "rollback"),
                 ),
-                Verb("abort-indexing", "services.metadata_commands:abort_indexing", "/data/orders --dry-run"),
-            ),
-        ),
-        Verb(
-            "index",
-            help="Indexes, which know where record keys are: list, build, look up, verify, compare, remove.",
-            verbs=(
-                Verb("build", "index.build_command:build", "/data/orders --type record"),
-                Verb("update", "index.build_command:update", "/data/orders --type record"),
-                Verb("changes", "index.changes_command:changes", "/data/orders"),
-                Verb("compare", "index.compare_command:compare", "/data/orders --type simple --type bloom"),
-                Verb("list", "index.list_command:list_indexes", "/data/orders"),
-                Verb("lookup", "index.lookup_command:lookup", "/data/orders key1 key2"),
-                Verb("migrate", "index.migrate_command:migrate", "/data/orders --from simple --to record"),
-                Verb("rebuild", "index.rebuild_command:rebuild", "/data/orders --type record"),
-                Verb("drop", "index.rebuild_command:drop", "/data/orders --type record"),
-                Verb("tee", "index.tee_command:tee", "/data/orders --primary simple --shadow bloom"),
-                Verb("cut-over", "index.tee_command:cut_over", "/data/orders --after-clean 100"),
-                Verb("verify", "index.verify_command:verify", "/data/orders --type record"),
-            ),
-        ),
-        Verb(
-            "savepoint",
-            help="Savepoints, commits that the table can be restored to: create them, list what they keep, delete "
-            "them.",
-            verbs=(
-                Verb("create", "services.savepoint_commands:create", "/data/orders --writers stopped"),
                 Verb(
-                    "delete", "services.savepoint_commands:delete", "/data/orders 20260101120000000 --writers stopped"
+                    "convert",
+                    "services.change_commands:convert",
+                    "/data/orders --layout lsm_tree --dry-run",
+                    of=("clean", "metadata", "rollback"),
                 ),
-                Verb("list", "services.savepoint_commands:list_savepoints", "/data/orders"),
             ),
-        ),
-        Verb(
-            "quarantine",
-            help="Files that were set aside: list them, restore them, delete them for good; and orphan files, to set "
-            "them aside.",
-            verbs=(
-                Verb("list", "services.quarantine_commands:list_runs", "/data/orders"),
-                Verb("restore", "services.quarantine_commands:restore", "/data/orders 20260101120000000 --dry-run"),
-                Verb("purge", "services.quarantine_commands:purge", "/data/orders --older-than 7d --dry-run"),
-                Verb("orphans", "services.quarantine_commands:orphans", "/data/orders --dry-run"),
-            ),
-        ),
-        Verb(
-            "orphans",
-            help="With --dry-run it lists them, as `orphans list` did; without, it sets them aside.",
-            now="quarantine orphans TABLE",
         ),
         Verb("warm", "install_commands:warm"),
         Verb("version", "install_commands:version"),
@@ -146,6 +108,19 @@ PANELS: Mapping[str, tuple[Verb, ...]] = {
         ),
     ),
 }
+
+
+def _panels() -> Mapping[str, tuple[Verb, ...]]:
+    """Verbs of services stand behind the first of the others."""
+    folders = frozenset(line.folder for line in SERVICES)
+    declared, panels = tuple(there(load_verbs(), folders)), {}
+    for panel, verbs in _OWN.items():
+        own = tuple(there(verbs, folders))
+        panels[panel] = (*own[:1], *(verb for verb in declared if verb.panel == panel), *own[1:])
+    return panels
+
+
+PANELS = _panels()
 
 app = new_group(
     "Table services for Apache Hudi tables: inspect a table, compact, clean and archive it, go back, and know why.",

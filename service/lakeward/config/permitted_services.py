@@ -13,19 +13,13 @@ from dataclasses import dataclass
 from lakeward.config.settings import TableSettings
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_all_refusals, why_no_work
+from lakeward.services.services import NAMED, load_services
 from lakeward.table.snapshot import TableSnapshot
 
 _ASKS: Mapping[JobKind, TableService] = {
-    JobKind.ROLLBACK: TableService.ROLLBACK,
-    JobKind.COMPACTION: TableService.COMPACTION,
-    JobKind.INDEX: TableService.INDEXING,
-    JobKind.CLEAN: TableService.CLEANING,
-    JobKind.ARCHIVE: TableService.ARCHIVING,
-    JobKind.VERIFICATION: TableService.VERIFICATION,
+    service.kind: service.permission for service in load_services() if service.kind in NAMED
 }
-"""Permission for what each kind of job asks."""
-_MERGES = (JobKind.COMPACTION, JobKind.VERIFICATION)
-"""What there is nothing of where there is no work."""
+_OF_MERGES = frozenset(service.kind for service in load_services() if service.is_of_merges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +60,7 @@ def permitted_services_of(
     texts: dict[JobKind, str] = {
         kind: _sentence(against)
         for kind, against in stopped.items()
-        if not no_work or not (kind in _MERGES or any(refusal.no_work for refusal in against))
+        if not no_work or not (kind in _OF_MERGES or any(refusal.no_work for refusal in against))
     }
     is_refused = not no_work and bool(stopped) and len(stopped) == len(services)
     return PermittedServices(found, no_work, stopped, texts, is_refused)

@@ -47,7 +47,7 @@ from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.lock_choice import LockOptions, stopped_writers_options
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
-from lakeward.protocol.options import state_folder
+from lakeward.protocol.options import SILENT_AFTER_SECONDS, state_folder
 from lakeward.protocol.section import (
     SIZE_SCHEMA,
     Count,
@@ -68,7 +68,6 @@ from lakeward.protocol.section import (
 from lakeward.protocol.writers_conflict import WritersConflict, YieldOptions
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import merge_settings
-from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.services.services import NAMED, load_sections
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
@@ -398,8 +397,12 @@ class _TableKeys(SettingsSection):
 
     @property
     def silent_after(self) -> float | None:
-        """Seconds after which a service that is silent counts as dead; None: never."""
-        return self.section(RollbackSettings).silent_after
+        """Seconds after which a service that is silent counts as dead; None: never. It counts for an attempt of any
+        service, and is a key of the one that ends them."""
+        silent_after: float | None = getattr(
+            self.sections().get(JobKind.ROLLBACK), "silent_after", SILENT_AFTER_SECONDS
+        )
+        return silent_after
 
     @property
     def objective_kept(self) -> float | None:

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lakeward.base.clock import Clock
 from lakeward.engine.dispatch.dispatcher import Dispatcher
@@ -199,6 +199,8 @@ class Service(Protocol[Asked]):
     def jobs(self) -> Mapping[JobKind, JobTraits]:
         """Its kinds of job."""
 
+    is_of_merges: bool = False
+    """It is about what merges make: there is nothing of it where a table leaves no work."""
     metrics: Sequence[ServiceMetric] = ()
     """What it measures."""
 
@@ -227,7 +229,6 @@ class Service(Protocol[Asked]):
         return ()
 
 
-@runtime_checkable
 class MergingService(Service[Any], Protocol):
     """The service whose work is chosen file group by file group."""
 
@@ -238,7 +239,6 @@ class MergingService(Service[Any], Protocol):
         """
 
 
-@runtime_checkable
 class CountingService(Service[Any], Protocol):
     """The service that says what holds a table's storage."""
 

@@ -7,16 +7,19 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.section import SettingsSection
-from lakeward.services.service import CountingService, MergingService, Service
+from lakeward.services.verb import Verb
+
+if TYPE_CHECKING:
+    from lakeward.protocol.section import SettingsSection
+    from lakeward.services.service import CountingService, MergingService, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,9 @@ class ServiceLine:
     """A service before it is loaded: `job.py` in its folder has it as `SERVICE`."""
 
     folder: str
-    kind: JobKind
-    """Its name under `services` of a table, and that of its section of the configuration."""
+    kind: JobKind | None = None
+    """Its name under `services` of a table, and that of its section of the configuration; None where the daemon has no
+    job of it."""
     is_named: bool = True
     """An operator names it; else it belongs to compaction."""
     has_section: bool = False
@@ -40,31 +44,50 @@ SERVICES = (
     ServiceLine("clean", JobKind.CLEAN, has_section=True),
     ServiceLine("archive", JobKind.ARCHIVE, has_section=True),
     ServiceLine("verification", JobKind.VERIFICATION),
+    ServiceLine("savepoint"),
 )
 """In the order in which a table gets them."""
 
-SERVICES_FOLDER = Path(__file__).parent
-
-NAMED = tuple(line.kind for line in SERVICES if line.is_named)
+NAMED = tuple(line.kind for line in SERVICES if line.kind is not None and line.is_named)
 
 
 @cache
 def load_services() -> tuple[Service[Any], ...]:
-    return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in SERVICES)
+    return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in SERVICES if line.kind)
+
+
+def load_verbs() -> Iterator[Verb]:
+    """The verbs that services declare, each with the folder that it is of."""
+    for line in SERVICES:
+        for verb in import_module(f"{__package__}.{line.folder}.verbs").VERBS:
+            yield replace(verb, of=(line.folder, *verb.of))
 
 
 def merging_service() -> MergingService:
     """The one that plans for each file group."""
-    return next(service for service in load_services() if isinstance(service, MergingService))
+    return cast("MergingService", next(service for service in load_services() if hasattr(service, "plan")))
 
 
 def counting_service() -> CountingService | None:
     """The one that says what holds the storage; None where it was taken away."""
-    return next((service for service in load_services() if isinstance(service, CountingService)), None)
+    return cast(
+        "CountingService | None", next((service for service in load_services() if hasattr(service, "count")), None)
+    )
+
+
+def page_templates() -> Mapping[JobKind, Path]:
+    """The sections of a table's page that services have."""
+    folders = {line.kind: import_module(f"{__package__}.{line.folder}").__path__[0] for line in SERVICES if line.kind}
+    found = {kind: Path(folder, "page.html") for kind, folder in folders.items()}
+    return {kind: path for kind, path in found.items() if path.exists()}
 
 
 @cache
 def load_sections() -> Mapping[str, type[SettingsSection]]:
     """The sections of services, by their names."""
     with_section = (line for line in SERVICES if line.has_section)
-    return {line.kind.value: import_module(f"{__package__}.{line.folder}.settings").SECTION for line in with_section}
+    return {
+        line.kind.value: import_module(f"{__package__}.{line.folder}.settings").SECTION
+        for line in with_section
+        if line.kind is not None
+    }

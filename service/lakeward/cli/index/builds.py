@@ -18,10 +18,9 @@ import typer
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import Cancelled
 from lakeward.base.quantities import format_count, format_size, parse_size
-from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.engine import EngineArguments, describe_engine, engine_as_json
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.cli.options.values import parse_option
-from lakeward.cli.plan_command import describe_engine, engine_as_json
 from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import make_checkpoint_at
 from lakeward.index.build_state import build_under_way

@@ -7,7 +7,7 @@ Touches: child processes, or a Spark session: once an operation needs them, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ from lakeward.base.printable import printable_url
 from lakeward.cli.options.values import parse_pairs
 from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, GivenEngine, rule_of_commands
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
-from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine
+from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine, processes_of
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.engine.dispatch.spark_memory import SparkMemory
 from lakeward.protocol.progress import Engine
@@ -150,3 +150,30 @@ class CommandEngines:
                 moves_rows=moves_rows,
             )
         return self._spark
+
+
+def engine_as_json(input_bytes: int, rule: EngineRule) -> dict[str, Any]:
+    """On what work that reads so many bytes would run."""
+    chosen = rule.choose(input_bytes)
+    return {
+        "input_bytes": input_bytes,
+        "engine": chosen.engine.value,
+        "processes": _processes(rule) if chosen.engine is Engine.LOCAL else None,
+        "master": rule.master if chosen.engine is Engine.SPARK else None,
+        "why": chosen.why,
+    }
+
+
+def describe_engine(input_bytes: int, rule: EngineRule) -> str:
+    """The same, as the end of a sentence that says that the work runs."""
+    chosen = rule.choose(input_bytes)
+    where = {
+        Engine.IN_PROCESS: "in the process of the command",
+        Engine.LOCAL: f"in processes of this machine, {_processes(rule)} at once",
+        Engine.SPARK: f"on Spark, {rule.master}",
+    }[chosen.engine]
+    return f"{where}, {chosen.why}"
+
+
+def _processes(rule: EngineRule) -> int:
+    return processes_of(rule.memory_bytes, limit_bytes=rule.memory_limit_bytes)

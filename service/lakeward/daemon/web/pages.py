@@ -41,7 +41,7 @@ from lakeward.daemon.web.storage_chart import storage_chart
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
-from lakeward.services.services import SERVICES, SERVICES_FOLDER, counting_service, load_services
+from lakeward.services.services import counting_service, load_services, page_templates
 
 REFRESH_SECONDS = 5
 
@@ -400,13 +400,10 @@ class Pages:
         self.icon = (TEMPLATES / "icon.svg").read_bytes()
         counting = counting_service()
         self._states = () if counting is None else counting.states
-        self._sections = tuple(
-            _Section(line.kind, f"{line.folder}/page.html")
-            for line in SERVICES
-            if (SERVICES_FOLDER / line.folder / "page.html").exists()
-        )
+        templates = page_templates()
+        self._sections = tuple(_Section(kind, f"{path.parent.name}/{path.name}") for kind, path in templates.items())
         self._templates = Environment(
-            loader=FileSystemLoader([TEMPLATES, SERVICES_FOLDER]),
+            loader=FileSystemLoader([TEMPLATES, *dict.fromkeys(path.parents[1] for path in templates.values())]),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,

@@ -111,6 +111,7 @@ class TableCompaction(Service[Planner]):
         JobKind.PLAN_EXPIRY: JobTraits(rank=1),
         JobKind.COMPACTION: JobTraits(rank=1, waits_for_window=True, takes_memory=True),
     }
+    is_of_merges = True
     metrics = METRICS
 
     def rules(self, table: CompactionKeys) -> Planner:

@@ -31,6 +31,7 @@ class VerificationService(Service[None]):
     jobs: Final = {
         JobKind.VERIFICATION: JobTraits(rank=2, waits_for_window=True, takes_memory=True, writes=False),
     }
+    is_of_merges = True
     metrics = METRICS
 
     def run(self, table: ServicedTable, care: Care[None], order: JobOrder) -> JobReport:

@@ -1,0 +1,15 @@
+"""The verbs of archive."""
+
+from __future__ import annotations
+
+from lakeward.services.verb import Verb
+
+VERBS = (
+    Verb(
+        "archive",
+        "services.archive_command:archive",
+        "/data/orders --dry-run",
+        has_exit_code=True,
+        panel="Service a table",
+    ),
+)

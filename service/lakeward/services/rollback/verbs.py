@@ -1,0 +1,7 @@
+"""The verbs of rollback."""
+
+from __future__ import annotations
+
+from lakeward.services.verb import Verb
+
+VERBS = (Verb("rollback", "services.rollback_command:rollback", "/data/orders --dry-run", panel="Service a table"),)

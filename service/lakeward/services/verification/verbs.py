@@ -1,0 +1,7 @@
+"""The verbs of verification."""
+
+from __future__ import annotations
+
+from lakeward.services.verb import Verb
+
+VERBS = (Verb("verify", "verify_command:verify", "/data/orders", panel="Look at a table"),)
