@@ -12,6 +12,8 @@ from lakeward.cli.main import run
 from tests.crash.compacting import everything
 from tests.golden_tables import copy_golden
 from tests.services.bench import PENDING
+from tests.services.clean.run.cleaning import TIMELINE
+from tests.services.rollback.run.failed_tables import fail_last_write
 
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")
 NEWEST, OLDER, OLDEST = "20261121043709156", "20261121043708181", "20261121043703223"
@@ -198,3 +200,13 @@ def test_a_service_that_was_left_unfinished(tmp_path: Path, capfd: pytest.Captur
     _, document, text = explained(capfd, table, "--instant", PENDING)
     assert document["rollback"]["step"] == "release"  # type: ignore[index]
     assert "`lakeward rollback` releases it, and the next compaction carries its plan out: it has no heartbeat" in text
+
+
+def test_an_empty_rollback_says_by_its_plan_what_went(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Keeps of table/timeline/rollbacks: some releases of Hudi left the completed file empty."""
+    instant = fail_last_write(table)
+    assert run(["rollback", str(table), *STOPPED]) == 0
+    (completed,) = (table / TIMELINE).glob("*.rollback")
+    completed.write_bytes(b"")
+    code, document, _ = explained(capfd, table, "--instant", instant)
+    assert (code, document["rolled_back_by"]) == (0, completed.name.partition("_")[0])

@@ -33,16 +33,16 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotATable, Unsupported
 from lakeward.format.file_name import HFILE, check_relative_path, parse_any_log
 from lakeward.format.metadata.partition import FILES
-from lakeward.format.timeline.instant import State, comparable_time
-from lakeward.format.timeline.rollback_metadata import read_restored, read_rollback_plan, read_rolled_back
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.storage.place import found_link
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import PartitionFiles, archived_instants, build_file_groups, sort_files
 from lakeward.table.partition import files_of
-from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config, timeline_folder
+from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.rollbacks import rolled_back_by
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline, load_timeline
 from lakeward.table.timeline.timeline_reader import TimelineContent, TimelineReader
 
@@ -168,23 +168,7 @@ def _rolled_back(
     attempt writes here counts from the moment it is complete here.
     """
     since = max(comparable_time(time) for time in (latest_compaction(metadata) or _EPOCH, min(valid, default=_EPOCH)))
-    folder = timeline_folder(base_path, config)
-    contents = InstantContents(storage, base_path, config, data)
-    found: list[str] = []
-    for instant in data.completed:
-        if instant.action not in ("rollback", "restore") or comparable_time(instant.time) <= since:
-            continue
-        path = join(folder, instant.file_name)
-        content = contents.read(instant.file_name)
-        if instant.action == "restore":
-            found.extend(read_restored(content, file=path))
-        elif content:
-            found.extend(read_rolled_back(content, file=path))
-        else:
-            # Some releases left the completed file of a rollback empty; its plan says the same.
-            requested = f"{instant.time}.rollback.{State.REQUESTED}"
-            found.append(read_rollback_plan(contents.read(requested), file=join(folder, requested)))
-    return frozenset(found)
+    return frozenset(rolled_back_by(InstantContents(storage, base_path, config, data), data, since=since))
 
 
 def _check_version(base_path: str, config: TableConfig) -> None:

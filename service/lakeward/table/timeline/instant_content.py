@@ -31,9 +31,12 @@ class InstantContents:
         self._bytes_max = _BYTES_MIN
         self._is_counted = False
 
+    def path(self, file_name: str) -> str:
+        return join(self._folder, file_name)
+
     def read(self, file_name: str) -> bytes:
         """The whole file. Raises `BrokenFile` where it is too large, `NotFound` where it is gone."""
-        path = join(self._folder, file_name)
+        path = self.path(file_name)
         size = self._timeline.sizes.get(file_name, 0)
         if size > self._bytes_max and not self._is_counted:
             self._bytes_max += count_files(self._storage, self._base_path) * _BYTES_OF_A_FILE

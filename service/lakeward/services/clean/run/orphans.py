@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from lakeward.base.errors import Refused, UsageError
 from lakeward.base.quantities import write_duration
 from lakeward.format.file_name import parse_any_data_file
-from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
 from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.quarantine import FileRemoval, begin_undo, bring_back, forget_run, record_strays
@@ -35,9 +34,9 @@ from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_
 from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun, QuarantineKind, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.stray_record import RecordedStray, load_recorded
-from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.rollbacks import rolled_back_by
 
 AGE_SECONDS = 24 * 3600.0
 """How long a file must have been unchanged, and recorded: no write beside this process is that slow."""
@@ -174,10 +173,11 @@ def _judge(table: ServicedTable, snapshot: TableSnapshot, *, age_seconds: float)
     named = (parse_any_data_file(file.path.rpartition("/")[2], native=True) for file in files)
     instants = {parsed.instant for parsed in named if parsed is not None}
     archived = load_archived_times(storage, base_path, snapshot.config, instants)
+    contents = InstantContents(storage, base_path, snapshot.config, snapshot.timeline)
     facts = OrphanFacts(
         now=table.clock.now(),
         age_seconds=age_seconds,
-        rolled_back=_rolled_back(table, snapshot) if files else {},
+        rolled_back=rolled_back_by(contents, snapshot.timeline) if files else {},
         archived=archived.completion_times,
         history_problem=archived.problems[0] if archived.problems else None,
         beating=_names(table, parent(heartbeat_path(base_path, "0")))
@@ -192,19 +192,6 @@ def _judge(table: ServicedTable, snapshot: TableSnapshot, *, age_seconds: float)
 
 def _names(table: ServicedTable, folder: str) -> set[str]:
     return {status.name for status in table.storage.list(folder)}
-
-
-def _rolled_back(table: ServicedTable, snapshot: TableSnapshot) -> dict[str, str]:
-    """The completed rollback or restore of each instant, of those on the active timeline."""
-    contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
-    folder = timeline_folder(table.base_path, snapshot.config)
-    found: dict[str, str] = {}
-    for instant in snapshot.timeline.completed:
-        reads = {"rollback": read_rolled_back, "restore": read_restored}.get(instant.action)
-        if reads is not None:
-            data = contents.read(instant.file_name)
-            found.update(dict.fromkeys(reads(data, file=join(folder, instant.file_name)), instant.time))
-    return found
 
 
 def _named(snapshot: TableSnapshot) -> set[str]:

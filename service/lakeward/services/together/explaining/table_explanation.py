@@ -16,7 +16,6 @@ from lakeward.format.file_name import check_relative_path, parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
-from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.read.slice_input import MERGED_BY_KEY
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
@@ -39,6 +38,7 @@ from lakeward.table.table_config import HOODIE_FOLDER, timeline_folder
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.cleans import Clean, read_cleans
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.rollbacks import rolled_back_by
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
 
@@ -142,7 +142,9 @@ class TableExplanation:
             status = self._storage.stat(join(self._base_path, path))
             is_file = status is not None and not status.is_folder
             facts = replace(
-                facts, rolled_back=self._rolled_back(), unlisted_size=status.size if status and is_file else None
+                facts,
+                rolled_back=self._rolled_back,
+                unlisted_size=status.size if status and is_file else None,
             )
         return FileExplainer(self.snapshot, self.clean, facts).explain(path)
 
@@ -156,7 +158,7 @@ class TableExplanation:
             )
         timeline = self.snapshot.timeline
         commit = self._commit(time)
-        rolled_back = self._rolled_back()
+        rolled_back = self._rolled_back
         facts = FileFacts(cleans=self._cleans, quarantine=self._quarantine, rolled_back=rolled_back)
         explainer = FileExplainer(self.snapshot, self.clean, facts)
         archived: str | None = None
@@ -192,6 +194,10 @@ class TableExplanation:
     def _contents(self) -> InstantContents:
         return InstantContents(self._storage, self._base_path, self.snapshot.config, self.snapshot.timeline)
 
+    @cached_property
+    def _rolled_back(self) -> dict[str, str]:
+        return rolled_back_by(self._contents, self.snapshot.timeline, skips_gone=True)
+
     def _planned_deletions(self) -> dict[str, frozenset[str]]:
         """Paths that each pending clean is going to delete; a plan that is gone says nothing."""
         found = {}
@@ -221,21 +227,6 @@ class TableExplanation:
         if found is None or found.state is not State.COMPLETED:
             return None
         return TimelineReader(self._storage, self._base_path, self.snapshot.config, timeline).commit_metadata(found)
-
-    def _rolled_back(self) -> dict[str, str]:
-        """Maps what the rollbacks and restores on the timeline took off it to these."""
-        readers = {"rollback": read_rolled_back, "restore": read_restored}
-        folder = timeline_folder(self._base_path, self.snapshot.config)
-        found = {}
-        for each in self.snapshot.timeline.completed:
-            if (read := readers.get(each.action)) is None:
-                continue
-            try:
-                data = self._contents.read(each.file_name)
-            except NotFound:
-                continue
-            found.update(dict.fromkeys(read(data, file=join(folder, each.file_name)), each.time))
-        return found
 
 
 def find_path(
