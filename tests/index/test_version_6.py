@@ -79,7 +79,7 @@ def test_nothing_is_made(base: Path, words: list[str], capfd: pytest.CaptureFixt
         ["rebuild", "--type", "record"],
         ["lookup", "k1", "--type", "record"],
         ["verify", "--type", "record"],
-        ["migrate", "--from", "record", "--to", "postgres"],
+        ["migrate", "--from", "simple", "--to", "record"],
         ["compare", "--type", "simple", "--type", "record"],
         ["lookup", "k1", "--type", "record", "--as-of", "20261121043712577"],
     ],

@@ -18,7 +18,7 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_instant, format_size, parse_memory, parse_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.index.own_index import own_index
+from lakeward.cli.index.own_index import indexes_of
 from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
@@ -208,8 +208,8 @@ def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -
         yield None
         return
     check_in_use(opened.storage, opened.base_path, kind, record_options_of(opened.table))
-    with own_index(opened, kind, url) as place:
-        yield place.open
+    with indexes_of(opened, url).writer(kind) as opens:
+        yield opens
 
 
 @contextmanager
@@ -223,7 +223,7 @@ def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | Non
     with ExitStack() as held:
         open_shadow: OpenIndex | None = None
         try:
-            open_shadow = held.enter_context(own_index(opened, shadow, url)).open
+            open_shadow = held.enter_context(indexes_of(opened, url).writer(shadow))
         except AWAY as error:
             typer.echo(f"The shadow index {shadow} does not answer, and misses this write: {error}", err=True)
         yield open_shadow

@@ -112,6 +112,29 @@ class IndexRow:
     """What they take on disk, with their indexes."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableEntries:
+    """The indexes of one table in a database."""
+
+    database: Database
+    base_path: str
+
+    def list(self) -> list[IndexRow]:
+        return list_indexes(self.database, self.base_path)
+
+    def create(self, name: str, *, is_global: bool) -> None:
+        create_entries(self.database, self.base_path, name, is_global=is_global)
+
+    def open(self, name: str) -> IndexEntries:
+        return open_entries(self.database, self.base_path, name)
+
+    def drop(self, name: str) -> None:
+        drop_entries(self.database, self.base_path, name)
+
+    def take_place(self, name: str, *, of: str) -> None:
+        self.open(name).take_place_of(of)
+
+
 def create_entries(database: Database, base_path: str, name: str, *, is_global: bool) -> IndexEntries:
     """A new index without entries; or the one that is there. Raises `UsageError` where that is of the other scope."""
     _ensure_postgresql(database)

@@ -89,7 +89,7 @@ def test_an_index_of_a_table(
     assert run(["index", "list", str(table), "--url", postgresql_url, "--json"]) == 0
     assert [each["name"] for each in json.loads(capfd.readouterr().out)["indexes"]][-2:] == ["partition_stats", "keys"]
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.cli.index.rebuild_command.update_and_tidy", dying)
+        patched.setattr("lakeward.services.indexing.run.index_build.update_and_tidy", dying)
         with pytest.raises(Killed):
             run(["index", "rebuild", str(table), "--type", "postgres", "--url", postgresql_url])
     capfd.readouterr()

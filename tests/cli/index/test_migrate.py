@@ -51,7 +51,7 @@ def test_filled_from_another_index(
     table: Path, target: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Filled, it is looked at; one that is refused or found to be wrong is not left there, and one that was there
-    before stays. Keeps 2 of cli/index/migrate_command."""
+    before stays. Keeps 3 of services/indexing/run/index_migration."""
     assert f"is not filled from the {target} index" in call("migrate", "--from", target, code=2)
     call("migrate", "--from", "metadata", code=2)
     assert states(call, target) == []
@@ -73,9 +73,9 @@ def test_filled_from_another_index(
 
 
 STEPS = {
-    "made": "lakeward.cli.index.migrate_command.migrate_index",
-    "filled": "lakeward.cli.index.migrate_command.update_and_tidy",
-    "brought up to date": "lakeward.cli.index.migrate_command.check_index",
+    "made": "lakeward.services.indexing.run.index_migration.migrate_index",
+    "filled": "lakeward.services.indexing.run.index_migration.update_and_tidy",
+    "brought up to date": "lakeward.services.indexing.run.index_migration.check_index",
     "looked at": "{place}.take_place",
 }
 
@@ -86,14 +86,14 @@ def test_stopped_on_the_way(
     target: str, stopped: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that dies at any step leaves no index that anything goes by, and the next one is not held up by what it
-    left. Keeps 1 of cli/index/migrate_command."""
+    left. Keeps 2 of services/indexing/run/index_migration."""
     place = {"record": "RecordPlace", "postgres": "DatabasePlace"}[target]
 
     def dying(*given: object, **words: object) -> None:
         raise Killed(stopped)
 
     with monkeypatch.context() as patched:
-        patched.setattr(STEPS[stopped].format(place=f"lakeward.cli.index.own_index.{place}"), dying)
+        patched.setattr(STEPS[stopped].format(place=f"lakeward.services.indexing.table_indexes.{place}"), dying)
         with pytest.raises(Killed):
             call("migrate", "--from", "simple")
     assert "in use" not in states(call, target)

@@ -10,13 +10,14 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.index.own_index import RecordPlace
+from lakeward.cli.index.own_index import indexes_of
 from lakeward.cli.main import run
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.index_growth import ScalingWay
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.services.indexing.run.index_build import build_index
+from lakeward.services.indexing.table_indexes import RecordPlace
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import everything
 from tests.faults import Killed
@@ -90,7 +91,7 @@ def test_an_index_of_a_table(
     assert rows_and_timeline(table) == before
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.cli.index.rebuild_command.update_and_tidy", dying)
+        patched.setattr("lakeward.services.indexing.run.index_build.update_and_tidy", dying)
         with pytest.raises(Killed):
             call("rebuild")
     assert found() == now
@@ -160,7 +161,7 @@ def test_two_that_build_it_again_at_once(table: Path) -> None:
     when a third one begins."""
     assert run(["index", "build", str(table), "--type", "record"]) == 0
     opened = open_table(str(table), None)
-    place = RecordPlace.of(opened)
+    place = RecordPlace(indexes_of(opened, None))
     snapshot = opened.snapshot()
     first = place.beside()
     first.create(is_global=True)
@@ -254,7 +255,7 @@ def test_an_index_has_the_shape_that_was_asked_for(
     record = [str(table), "--type", "record"]
     asked = ["--buckets", "3", "--bucket-entries", "50", "--scaling", "seal", "--hash", SECOND_HASH]
     with monkeypatch.context() as interrupted:
-        interrupted.setattr("lakeward.cli.index.build_command.build_index", dying)
+        interrupted.setattr("lakeward.services.indexing.run.index_build.build_index", dying)
         with pytest.raises(Killed):
             run(["index", "build", *record, "--buckets", "7", "--bucket-entries", "40", "--by-partition"])
         assert shape()[0] == 7

@@ -11,9 +11,10 @@ import pytest
 from pyarrow import parquet
 
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.index.own_index import RecordPlace
+from lakeward.cli.index.own_index import indexes_of
 from lakeward.cli.main import run
 from lakeward.index.location import LOCATIONS
+from lakeward.services.indexing.table_indexes import RecordPlace
 from tests.our_reader import scan
 from tests.write.writing import Row, new_table, rows_of, write
 
@@ -53,7 +54,7 @@ def behind(call: Any) -> int:
 def lose(table: Path, key: str, partition: str) -> None:
     """The index forgets where a key is."""
     snapshot = scan(table)
-    index = RecordPlace.of(open_table(str(table), None)).open(snapshot)
+    index = RecordPlace(indexes_of(open_table(str(table), None), None)).open(snapshot)
     gone = [dict(zip(LOCATIONS.names, (key, partition, None, None), strict=True))]
     index.update(snapshot.timeline.completed[-1].time, [pa.RecordBatch.from_pylist(gone, LOCATIONS)], completed=None)
 

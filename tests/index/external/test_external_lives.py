@@ -18,7 +18,8 @@ from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.overlay import current_index
-from lakeward.services.indexing.run.index_build import OpenOwnIndex, build_index, update_and_tidy
+from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
+from lakeward.services.indexing.table_indexes import OpenOwnIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind

@@ -15,7 +15,7 @@ from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
-from lakeward.services.indexing.run.index_build import OpenOwnIndex
+from lakeward.services.indexing.table_indexes import OpenOwnIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import IndexKind

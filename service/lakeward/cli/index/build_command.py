@@ -18,13 +18,13 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, index_in_use, own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, indexes_of
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.index.index_type import IndexType
 from lakeward.index.settlement import check_not_built
-from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
-from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
+from lakeward.services.indexing.run.build_work import build_state
+from lakeward.services.indexing.run.index_build import build_in_place, update_and_tidy
 
 OwnTypeOption = Annotated[
     IndexType | None,
@@ -70,7 +70,7 @@ def build(
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
     """
     index_type = _said(index_type, "build")
-    shape.check(index_type)
+    given_shape = shape.over(index_type)
     given = BuildArguments(engine, bytes_per_second)
     take = opened.snapshot
     if index_type is IndexType.BLOOM:
@@ -86,7 +86,11 @@ def build(
             f"The {index_type} index has the keys of logs anyway.",
             remedy="Leave --with-logs out, or name --type bloom.",
         )
-    with own_index(opened, index_type, url, keys_per_second, shape) as place, work_watched() as on_step:
+    indexes = indexes_of(opened, url)
+    with (
+        indexes.place(index_type, keys_per_second=keys_per_second, shape=given_shape) as place,
+        work_watched() as on_step,
+    ):
         snapshot = take()
         if place.is_there():
             check_not_built(place.open(snapshot).indexed())
@@ -96,10 +100,7 @@ def build(
             document = {"base_path": opened.base_path, "type": index_type.value, "dry_run": True}
             return Result(document=document | state_as_json(state, rule), lines=[describe_state(state, rule)])
         with given.work(opened, index_type, place.build_folder, on_step) as work:
-            place.create(is_global=not by_partition)
-            index_in_use(opened, index_type)
-            built = build_index(opened.storage, place.open, take, work)
-        remove_checkpoints(opened.storage, place.build_folder)
+            built = build_in_place(opened.storage, place, take, work, is_global=not by_partition)
         updated = update_and_tidy(opened.storage, place.open, take)
     return Result(
         document={
@@ -130,8 +131,8 @@ def update(
     index_type = _said(index_type, "update")
     if index_type is IndexType.BLOOM:
         return update_cache(opened, opened.snapshot())
-    with own_index(opened, index_type, url, keys_per_second) as place:
-        updated = update_and_tidy(opened.storage, place.open, opened.snapshot)
+    with indexes_of(opened, url).writer(index_type, keys_per_second=keys_per_second) as opens:
+        updated = update_and_tidy(opened.storage, opens, opened.snapshot)
     document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
     return Result(document=document | {"read_again": updated.read_again}, lines=[_commits_line(updated.commits)])
 

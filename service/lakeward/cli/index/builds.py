@@ -23,7 +23,6 @@ from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import make_checkpoint_at
-from lakeward.index.build_state import build_under_way
 from lakeward.index.key_checkpoints import FORM_VERSION
 from lakeward.protocol.progress import Pace
 from lakeward.services.indexing.run.build_work import BuildWork
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from lakeward.index.index_type import IndexType
     from lakeward.services.indexing.run.build_work import BuildWork
     from lakeward.state.store import Store
-    from lakeward.table.snapshot import TableSnapshot
 
 
 ByteRateOption = Annotated[
@@ -105,12 +103,6 @@ def _parse_rate(text: str) -> int | None:
     if not rate:
         raise ValueError("Nothing would ever be read.")
     return rate
-
-
-def describe_build(opened: ConfiguredTable, snapshot: TableSnapshot, folder: str) -> str:
-    """A sentence on a build that is under way, or was stopped; empty where nothing is there of any."""
-    found = build_under_way(opened.storage, snapshot, folder)
-    return "" if found is None else f" {found.describe(SystemClock().now())}"
 
 
 def state_as_json(state: BuildState, rule: EngineRule) -> dict[str, Any]:

@@ -20,14 +20,7 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.group import KeysFileOption, PartitionsOption, WithLogsOption, given_keys, work_watched
-from lakeward.cli.index.own_index import (
-    DatabaseOption,
-    RecordPlace,
-    index_opener,
-    listed_in_database,
-    listed_in_folder,
-    put_in_database,
-)
+from lakeward.cli.index.own_index import DatabaseOption, indexes_of, listed_in_database, put_in_database
 from lakeward.cli.index.view import describe_places, places
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table
@@ -35,7 +28,8 @@ from lakeward.index.index_type import IndexType
 from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
 from lakeward.services.indexing.judge.comparison import given_keys as keys_given
 from lakeward.services.indexing.judge.cost import index_cost
-from lakeward.services.indexing.judge.index_list import list_indexes
+from lakeward.services.indexing.judge.index_list import list_below, list_indexes
+from lakeward.services.indexing.table_indexes import RecordPlace
 
 if TYPE_CHECKING:
     from lakeward.services.indexing.judge.comparison import Answers, Comparison
@@ -68,13 +62,13 @@ def compare(
         )
     snapshot, clock = opened.snapshot(), SystemClock()
 
-    folder = RecordPlace.of(opened).folder
+    indexes = indexes_of(opened, url)
     listed = [*list_indexes(opened.storage, snapshot, clock=clock)]
-    listed += listed_in_folder(opened, snapshot) if IndexType.RECORD in types else ()
+    listed += list_below(indexes, snapshot) if IndexType.RECORD in types else ()
     listed += listed_in_database(opened, snapshot, url) if IndexType.POSTGRES in types else ()
     stored = {each.type: each.bytes for each in listed if each.locates}
     with ExitStack() as databases, work_watched() as on_step:
-        openers = [databases.enter_context(index_opener(opened, kind, url, with_logs=with_logs)) for kind in types]
+        openers = [databases.enter_context(indexes.reader(kind, with_logs=with_logs)) for kind in types]
 
         def compared_index(at: int) -> ComparedIndex:
             kind = types[at]
@@ -82,7 +76,7 @@ def compare(
                 opened.storage,
                 snapshot,
                 kind,
-                record_folder=folder,
+                record_folder=RecordPlace(indexes).folder,
                 in_database=partial(put_in_database, opened, url),
                 clock=clock,
             )

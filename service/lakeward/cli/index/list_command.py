@@ -16,7 +16,7 @@ from rich.text import Text
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_count, format_duration, format_size
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.own_index import DatabaseOption, listed_in_database, listed_in_folder
+from lakeward.cli.index.own_index import DatabaseOption, indexes_of, listed_in_database
 from lakeward.cli.index.view import render_tee, tee_as_json
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table
@@ -24,7 +24,7 @@ from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.tee import Tee, read_tee
-from lakeward.services.indexing.judge.index_list import ListedIndex
+from lakeward.services.indexing.judge.index_list import ListedIndex, list_below
 from lakeward.services.indexing.judge.index_list import list_indexes as list_hudis
 
 
@@ -36,7 +36,7 @@ def list_indexes(
     snapshot = opened.snapshot()
     found = (
         *list_hudis(opened.storage, snapshot, clock=SystemClock()),
-        *listed_in_folder(opened, snapshot),
+        *list_below(indexes_of(opened, url), snapshot),
         *listed_in_database(opened, snapshot, url),
     )
     tee = read_tee(opened.storage, opened.base_path)

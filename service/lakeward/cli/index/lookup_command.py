@@ -26,7 +26,7 @@ from lakeward.cli.index.group import (
     given_keys,
     work_watched,
 )
-from lakeward.cli.index.own_index import DatabaseOption, index_opener
+from lakeward.cli.index.own_index import DatabaseOption, indexes_of
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import Result, shown
 from lakeward.cli.serviced import interruptible
@@ -37,11 +37,7 @@ from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_of_type import type_of_choice
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.index.out_of_use import check_in_use
-from lakeward.index.record.as_of import locations_as_of
-from lakeward.index.record.record_index import RecordIndex
 from lakeward.services.indexing.run.looking_up import look_up_by_job
-from lakeward.services.indexing.settings import record_options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +103,7 @@ def lookup(
     if as_of is not None:
         found = _found_as_of(opened, snapshot, chosen, wanted, as_of)
     else:
-        with index_opener(opened, chosen, url, with_logs=with_logs) as opens, work_watched() as on_step:
+        with indexes_of(opened, url).reader(chosen, with_logs=with_logs) as opens, work_watched() as on_step:
             index = opens(snapshot)
             if by_job:
                 found = _found_by_job(opened, index, wanted, partition, engine, on_step)
@@ -180,10 +176,7 @@ def _found_as_of(
             f"The {kind} index knows where keys are, and not where they were.",
             remedy="Name --type record, or ask `lakeward index changes` what commits did.",
         )
-    options = record_options_of(opened.table)
-    check_in_use(opened.storage, opened.base_path, kind, options)
-    index = RecordIndex.of(opened.storage, snapshot, options.folder(opened.base_path), options=options.lookup)
-    return locations_as_of(opened.storage, snapshot, index, keys, instant)
+    return indexes_of(opened, None).locations_as_of(snapshot, keys, instant)
 
 
 _COLUMNS = {

@@ -1,41 +1,27 @@
 """`lakeward index migrate TABLE --from TYPE --to TYPE`: an existing index is copied into a Lakeward index, once.
 
-    beside the place <- locations of the other index, counted back <- what was committed meanwhile
-    rows and entries of it are drawn: right -> it takes the place, in one step; wrong -> it goes
-
-*Stopped anywhere*, the place has no index, and what lies beside it goes with the next try, or with `drop`.
-
 Touches: stdout, stderr; the table, reading only; the folder or the database of the index.
-Keeps:   1. nothing uses an index that was not checked;
-         2. what was found to be wrong is not left there.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from functools import partial
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from lakeward.base.errors import LakewardError, UsageError
+from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.own_index import DatabaseOption, RateOption, index_opener, own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, indexes_of
 from lakeward.cli.index.verify_command import checked_as_json, render_checked
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_type import OWN_TYPES, IndexType
-from lakeward.index.key_changes.table_commits import check_can_be_followed
-from lakeward.index.overlay import current_index
-from lakeward.index.settlement import check_not_built
-from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize
-from lakeward.services.indexing.run.build_work import remove_checkpoints
-from lakeward.services.indexing.run.index_build import update_and_tidy
-from lakeward.services.indexing.run.index_migration import TakenPartitions, migrate_index
+from lakeward.services.indexing.run.index_migration import TakenPartitions, migrate_into
 
 _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 """What `lakeward index verify` draws where nothing is said."""
@@ -84,42 +70,27 @@ def migrate(
             remedy="Leave the options out that say where tasks run, and how fast they read, or name --partition.",
         )
     take = opened.snapshot
-    check_can_be_followed(take())
     size = CheckSize(_ERROR_RATE, _CONFIDENCE)
+    indexes = indexes_of(opened, url)
     with (
-        index_opener(opened, source, url) as open_source,
-        own_index(opened, target, url, keys_per_second) as place,
+        indexes.reader(source) as open_source,
+        indexes.place(target, keys_per_second=keys_per_second) as place,
         work_watched() as on_step,
     ):
-        open_source(take())  # refuses an index that is missing or out of use before anything is made
-        if place.is_there():
-            check_not_built(place.open(take()).indexed())
-        beside = place.beside()
-        try:
-            beside.create(is_global=not by_partition)
-            on_part = partial(on_step, "read {} of {} parts of the other index")
-            with ExitStack() as tasks:
-                taken = None
-                if partition:
-                    work = tasks.enter_context(build.work(opened, target, place.build_folder, on_step))
-                    taken = TakenPartitions(frozenset(partition), work)
-                filled = migrate_index(opened.storage, beside.open, open_source, take, taken=taken, on_part=on_part)
-            updated = update_and_tidy(opened.storage, beside.open, take)
-
-            def moment_now() -> Moment:
-                snapshot = take()
-                return Moment(snapshot, current_index(opened.storage, snapshot, beside.open(snapshot)))
-
-            check = check_index(opened.storage, moment_now, size, on_step=on_step)
-        except LakewardError:
-            beside.drop()
-            raise
-        if check.wrong:
-            beside.drop()
-        else:
-            beside.take_place()
-        if partition:
-            remove_checkpoints(opened.storage, place.build_folder)
+        tasks = build.work(opened, target, place.build_folder, on_step) if partition else nullcontext()
+        with tasks as work:
+            taken = None if work is None else TakenPartitions(frozenset(partition or ()), work)
+            done = migrate_into(
+                opened.storage,
+                place,
+                open_source,
+                take,
+                size,
+                is_global=not by_partition,
+                taken=taken,
+                on_step=on_step,
+            )
+    filled, check = done.filled, done.check
 
     def render(console: Terminal) -> None:
         rows = f" and the rows of {filled.groups:,} file groups" if partition else ""
@@ -137,7 +108,7 @@ def migrate(
             "partitions": sorted(set(partition or ())),
             "entries": filled.entries,
             "file_groups_read": filled.groups,
-            "commits": list(updated.commits),
+            "commits": list(done.commits),
             "check": checked_as_json(opened.base_path, target, size, check),
             "is_dropped": bool(check.wrong),
         },

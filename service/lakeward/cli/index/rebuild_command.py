@@ -15,15 +15,16 @@ from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTab
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, work_watched
-from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, check_not_chosen, own_index
+from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, indexes_of
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.services.metadata_commands import remove_partition
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index_type import IndexType
-from lakeward.services.indexing.run.build_work import build_state, remove_checkpoints
-from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
+from lakeward.services.indexing.run.build_work import build_state
+from lakeward.services.indexing.run.index_build import rebuild_in_place
+from lakeward.services.indexing.table_indexes import RecordShape, check_not_chosen
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -61,7 +62,7 @@ def rebuild(
             why="It only removes the record index; the next Hudi writer whose options keep it rebuilds it.",
             remedy="Run `lakeward index drop TABLE --type metadata`, with the same options.",
         )
-    shape.check(index_type)
+    given_shape = shape.over(index_type)
     build = BuildArguments(engine, bytes_per_second)
     if not index_type.is_own and build.is_said:
         raise UsageError(
@@ -72,7 +73,7 @@ def rebuild(
     if index_type is IndexType.BLOOM:
         return rebuild_cache(opened, opened.snapshot(), dry_run=dry_run)
     if index_type.is_own:
-        return _rebuild_own(opened, index_type, url, keys_per_second, build, shape, dry_run=dry_run)
+        return _rebuild_own(opened, index_type, url, keys_per_second, build, given_shape, dry_run=dry_run)
     raise _no_index_of_its_own(index_type)
 
 
@@ -94,8 +95,8 @@ def drop(
     if index_type is IndexType.BLOOM:
         return drop_cache(opened, dry_run=dry_run)
     if index_type.is_own:
-        check_not_chosen(opened, index_type)
-        with own_index(opened, index_type, url) as place:
+        check_not_chosen(opened.storage, opened.base_path, index_type)
+        with indexes_of(opened, url).place(index_type) as place:
             is_there = place.is_there() if dry_run else place.drop()
         return dropped(opened, index_type, "index", is_there=is_there, dry_run=dry_run)
     locks = given.over(opened, dry_run=dry_run)
@@ -110,13 +111,13 @@ def _rebuild_own(
     url: str | None,
     rate: float | None,
     given: BuildArguments,
-    shape: RecordShapeArguments,
+    shape: RecordShape,
     *,
     dry_run: bool,
 ) -> Result:
     take = opened.snapshot
     document: dict[str, Any] = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
-    with own_index(opened, kind, url, rate, shape) as place, work_watched() as on_step:
+    with indexes_of(opened, url).place(kind, keys_per_second=rate, shape=shape) as place, work_watched() as on_step:
         snapshot = take()
         is_global = place.open(snapshot).is_global
         state = build_state(opened.storage, snapshot, place.build_folder)
@@ -125,12 +126,7 @@ def _rebuild_own(
             would = f"{describe_state(state, rule)} The index that there is would be dropped then."
             return Result(document=document | state_as_json(state, rule), lines=[would])
         with given.work(opened, kind, place.build_folder, on_step) as work:
-            beside = place.beside()
-            beside.create(is_global=is_global)
-            built = build_index(opened.storage, beside.open, take, work)
-            update_and_tidy(opened.storage, beside.open, take)
-            beside.take_place()
-        remove_checkpoints(opened.storage, place.build_folder)
+            built = rebuild_in_place(opened.storage, place, take, work, is_global=is_global)
     figures = {"file_groups": built.groups, "file_groups_resumed": built.resumed, "entries": built.entries}
     did = f"Rebuilt from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone."
     return Result(document=document | figures, lines=[did])

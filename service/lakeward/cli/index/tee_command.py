@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import Conflict, TryLater, UsageError
+from lakeward.base.errors import TryLater, UsageError
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.own_index import DatabaseOption, index_opener
+from lakeward.cli.index.own_index import DatabaseOption, indexes_of
 from lakeward.cli.index.view import render_teed, teed_as_json
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
@@ -27,8 +26,8 @@ from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 from lakeward.index.tee import Tee, cut_back, read_tee
 from lakeward.index.tee import cut_over as cut_over_of
-from lakeward.protocol.index.choices import publish_choice, publish_compared
-from lakeward.services.indexing.judge.tee_check import TeeCheck, TeeMoment, check_tee
+from lakeward.protocol.index.choices import publish_choice
+from lakeward.services.indexing.judge.tee_check import TeeCheck, TeeMoment, compare_all
 from lakeward.write.index_choice import KIND_OF, choose_index
 
 if TYPE_CHECKING:
@@ -149,33 +148,21 @@ def _both(
     opened: ConfiguredTable, primary: IndexType, shadow: IndexType, url: str | None
 ) -> Iterator[Callable[[TableSnapshot], TeeMoment]]:
     with ExitStack() as databases:
-        first, second = (databases.enter_context(index_opener(opened, kind, url)) for kind in (primary, shadow))
+        first, second = (databases.enter_context(indexes_of(opened, url).reader(kind)) for kind in (primary, shadow))
         yield lambda snapshot: TeeMoment(snapshot, first(snapshot), second(snapshot))
 
 
 def _compared(opened: ConfiguredTable, held: Tee, url: str | None) -> tuple[Tee, TeeCheck]:
-    """Compare both for all commits since, and record it: what holds then, and what was found."""
     assert held.primary is not None and held.shadow is not None, "there is a tee"
-    all_found = TeeCheck()
     with _both(opened, held.primary, held.shadow, url) as moment_of, work_watched() as on_step:
-        while True:
-            found = check_tee(
-                opened.storage,
-                lambda: moment_of(opened.snapshot()),
-                after=held.through,
-                seed=held.number,
-                clock=SystemClock(),
-                on_commit=partial(on_step, "compared {} of {} commits"),
-            )
-            if not found.commits:
-                return held, replace(all_found, left=found.left)
-            try:
-                held = publish_compared(opened.storage, opened.base_path, held, found.commits)
-            except Conflict:
-                return held, replace(all_found, left=found.left + len(found.commits))
-            all_found = all_found.then(found)
-            if not found.left:
-                return held, all_found
+        return compare_all(
+            opened.storage,
+            opened.base_path,
+            lambda: moment_of(opened.snapshot()),
+            held,
+            clock=SystemClock(),
+            on_commit=partial(on_step, "compared {} of {} commits"),
+        )
 
 
 def _result(opened: ConfiguredTable, held: Tee, found: TeeCheck | None = None) -> Result:

@@ -14,23 +14,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_iso_time, format_share
-from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
+from lakeward.base.quantities import format_share
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.group import TypeOption, WithLogsOption, work_watched
-from lakeward.cli.index.own_index import DatabaseOption, index_opener
+from lakeward.cli.index.own_index import DatabaseOption, indexes_of
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_of_type import type_of_choice
 from lakeward.index.index_type import IndexType
-from lakeward.protocol.index_out_of_use import put_in_use, take_out_of_use
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, IndexCheck
 from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck, check_filter_cache
-from lakeward.services.indexing.settings import record_options_of
+from lakeward.services.indexing.table_indexes import TableIndexes
 
 if TYPE_CHECKING:
-    from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.services.indexing.judge.check_result import IndexCheck
 
 
@@ -71,11 +68,14 @@ def verify(
     With --type bloom the cache of filters is compared with the footers too; a wrong one is out of use until it is
     rebuilt (`lakeward index rebuild`), and footers are read instead.
     """
-    clock = SystemClock()
+    indexes = indexes_of(opened, url)
     chosen = index_type or type_of_choice(opened.snapshot())
 
     size = CheckSize(error_rate, confidence, seed, everything)
-    with index_opener(opened, chosen, url, is_judged=True, with_logs=with_logs) as opens, work_watched() as on_step:
+    with (
+        indexes.reader(chosen, is_judged=True, with_logs=with_logs) as opens,
+        work_watched() as on_step,
+    ):
 
         def moment_now() -> Moment:
             snapshot = opened.snapshot()
@@ -85,7 +85,7 @@ def verify(
         cache = None
         if chosen is IndexType.BLOOM:
             cache = check_filter_cache(opened.storage, opened.snapshot(), size, on_step=on_step)
-    put = "" if report_only else _put(opened, chosen, found, cache, now=clock.now())
+    put = "" if report_only else _put(indexes, chosen, found, cache)
 
     def render(console: Terminal) -> None:
         render_checked(chosen, found, console)
@@ -103,23 +103,14 @@ def verify(
     )
 
 
-def _put(
-    opened: ConfiguredTable, kind: IndexType, found: IndexCheck, cache: FilterCacheCheck | None, *, now: float
-) -> str:
-    """What the index is from now on, `out of use` or `in use`; empty where it is what it was."""
-    options = record_options_of(opened.table)
+def _put(indexes: TableIndexes, kind: IndexType, found: IndexCheck, cache: FilterCacheCheck | None) -> str:
+    wrong = found.summary if found.wrong else ""
     if kind is IndexType.METADATA or kind.is_own:
-        wrong = found.summary if found.wrong else ""
-        is_complete = found.is_complete
-    elif cache is not None:
-        wrong = cache.summary if cache.wrong else found.summary if found.wrong else ""
-        is_complete = cache.is_complete and found.is_complete
-    else:
+        return indexes.put_by_check(kind, wrong=wrong, is_complete=found.is_complete)
+    if cache is None:
         return ""
-    if wrong:
-        why = f"At {format_iso_time(now)} {wrong}"
-        return "out of use" if take_out_of_use(opened.storage, opened.base_path, kind, why, options) else ""
-    return "in use" if is_complete and put_in_use(opened.storage, opened.base_path, kind, options) else ""
+    wrong = cache.summary if cache.wrong else wrong
+    return indexes.put_by_check(kind, wrong=wrong, is_complete=cache.is_complete and found.is_complete)
 
 
 _NAMED = 20

@@ -7,11 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.cli.configured_table import open_table
-from lakeward.cli.index.own_index import RecordPlace
 from lakeward.cli.main import run
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.index.index_type import IndexType
+from lakeward.index.record.record_options import RecordOptions
 from lakeward.services.indexing.judge.cost import IndexCost, PutByCommits, index_cost
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
@@ -37,7 +36,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cost(table: Path, kind: IndexType) -> IndexCost:
-    folder = RecordPlace.of(open_table(str(table), None)).folder
+    folder = RecordOptions().folder(str(table))
     put = PutByCommits(4, 10, 500)
     snapshot, clock = scan(table), SkippingClock()
     return index_cost(STORAGE, snapshot, kind, record_folder=folder, in_database=lambda number: put, clock=clock)

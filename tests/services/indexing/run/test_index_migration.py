@@ -125,7 +125,7 @@ def test_from_some_partitions(tmp_path):
 
 
 def test_what_it_cannot_hold(tmp_path):
-    """A key in two partitions has no two places in an index of which it is one in the table. Keeps of
+    """A key in two partitions has no two places in an index of which it is one in the table. Keeps 1 of
     services/indexing/run/index_migration."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "a", "x"), ("k1", 1, "b", "x")])

@@ -4,8 +4,11 @@
     bloom            the filters in the footers of base files, of which a sample is opened; or the cache of them, where
                      there is one
     metadata         the partitions of the metadata table, Hudi's: the record index has places, the others prune
+    record           Lakeward's own below the table, or in the configured location
+    postgres         Lakeward's own in a database, and the one that is built beside it
 
-Touches: storage, reading only: footers of a sample of base files, listings of the metadata table's folders.
+Touches: storage, reading only: footers of a sample of base files, listings of the metadata table's folders, manifests;
+         the database, by what it is given.
 """
 
 from __future__ import annotations
@@ -15,14 +18,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import BrokenFile, LakewardError, Unsupported
-from lakeward.base.quantities import format_count
+from lakeward.base.errors import BrokenFile, LakewardError, Refused, Unsupported
+from lakeward.base.quantities import format_count, format_share
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import CacheCoverage, find_coverage
 from lakeward.index.bloom.cache_manifest import CacheManifest
-from lakeward.index.index_type import IndexType
+from lakeward.index.build_state import build_under_way
+from lakeward.index.index import Indexed
+from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.key_changes.table_commits import Staleness, staleness
 from lakeward.index.out_of_use import why_out_of_use
+from lakeward.index.record.created_with import KeyScope
+from lakeward.index.record.record_manifest import find_manifest
 from lakeward.services.indexing.judge.footer_sample import filter_bytes, sample_bases
+from lakeward.services.indexing.table_indexes import RecordPlace, TableIndexes
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
 from lakeward.table.index_definitions import load_index_definitions
@@ -193,6 +202,84 @@ def _metadata(storage: Storage, snapshot: TableSnapshot) -> Iterator[ListedIndex
             0,
             why or _note(name, definitions.by_name[name].source_fields if name in definitions.by_name else ()),
         )
+
+
+def list_below(indexes: TableIndexes, snapshot: TableSnapshot) -> tuple[ListedIndex, ...]:
+    """The record index of the table."""
+    try:
+        found = find_manifest(indexes.storage, RecordPlace(indexes).folder)
+        if found is None:
+            return ()
+        _, manifest = found
+        behind = staleness(indexes.storage, snapshot, manifest.indexed, clock=indexes.clock)
+    except (BrokenFile, Refused, Unsupported) as error:
+        return (unreadable(IndexType.RECORD, error),)
+    why = why_out_of_use(indexes.storage, indexes.base_path, IndexType.RECORD, indexes.record)
+    state = IndexState.BUILDING if manifest.indexed.through is None else IndexState.IN_USE
+    buckets = sum(group.buckets for group in manifest.groups)
+    note = f"Entries: {manifest.entries:,}; files: {len(manifest.files):,}; buckets: {buckets:,}"
+    if (load := manifest.load) is not None:
+        note += f", {format_share(load.mean)} full, the fullest of them {format_share(load.fullest)}"
+    return (
+        ListedIndex(
+            IndexType.RECORD.value,
+            "",
+            state if why is None else IndexState.OUT_OF_USE,
+            True,
+            "table" if manifest.scope is KeyScope.GLOBAL else "partition",
+            None,
+            None,
+            "",
+            manifest.size_bytes,
+            behind.commits,
+            why or f"{note}.{_build_under_way(indexes, snapshot, IndexType.RECORD)}",
+            behind.bytes,
+            behind.seconds,
+        ),
+    )
+
+
+def list_in_database(indexes: TableIndexes, snapshot: TableSnapshot) -> tuple[ListedIndex, ...]:
+    """The indexes of the table in its database. Raises what the database raises."""
+    assert indexes.open_database is not None, "its caller knows the database"
+    try:
+        with indexes.open_database() as database:
+            rows = database.list()
+            behind, indexed = Staleness(), Indexed()
+            if any(row.name == INDEX_NAME for row in rows):
+                indexed = indexes.external_opener(database.open(INDEX_NAME))(snapshot).indexed()
+                behind = staleness(indexes.storage, snapshot, indexed, clock=indexes.clock)
+    except (BrokenFile, Refused, Unsupported) as error:
+        return (unreadable(IndexType.POSTGRES, error),)
+    built = INDEX_NAME if indexed != Indexed() else None
+    why = why_out_of_use(indexes.storage, indexes.base_path, IndexType.POSTGRES, indexes.record)
+    in_use = IndexState.IN_USE if why is None else IndexState.OUT_OF_USE
+    under_way = _build_under_way(indexes, snapshot, IndexType.POSTGRES)
+    return tuple(
+        ListedIndex(
+            IndexType.POSTGRES.value,
+            row.name,
+            in_use if row.name == built else IndexState.BUILDING,
+            True,
+            "table" if row.is_global else "partition",
+            None,
+            None,
+            "",
+            row.entry_bytes,
+            behind.commits if row.name == INDEX_NAME else None,
+            (why if row.name == built else None)
+            or f"About {row.entries:,} entries, as the database estimates.{'' if row.name == built else under_way}",
+            behind.bytes,
+            behind.seconds,
+        )
+        for row in rows
+    )
+
+
+def _build_under_way(indexes: TableIndexes, snapshot: TableSnapshot, kind: IndexType) -> str:
+    """A sentence about a build that goes on, or was stopped; empty where there is none."""
+    found = build_under_way(indexes.storage, snapshot, indexes.build_folder(kind))
+    return "" if found is None else f" {found.describe(indexes.clock.now())}"
 
 
 def _note(name: str, fields: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@
 A writer may be at work, and a difference may be a step of its own. So a batch of which the shadow is wrong is asked for
 once more, as of a fresh moment, and that counts.
 
-Touches: reads the table and both indexes; writes nothing and takes no lock.
+Touches: reads the table and both indexes, and takes no lock; the folder of `index/tee`, by `compare_all` alone.
 Keeps:   1. a commit is clean only if the shadow was right of each of its keys;
          2. commits come in the order in which they completed, none left out.
 Memory:  a batch of keys with both answers, and what reading the changes takes.
@@ -22,13 +22,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakeward.base.clock import Clock
+from lakeward.base.errors import Conflict
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.index import Index, Indexed
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
 from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.table_commits import commits_behind
 from lakeward.index.location import RECORD_KEY
-from lakeward.index.tee import ComparedCommit
+from lakeward.index.tee import ComparedCommit, Tee
+from lakeward.protocol.index.choices import publish_compared
 from lakeward.read.row_lookup import find_rows
 from lakeward.services.indexing.judge.comparison import Asked, ComparedIndex, Comparison, Difference, compare_indexes
 from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, by_group, select_placed
@@ -105,6 +107,31 @@ def check_tee(
         commit = changes.commit
         commits.append(ComparedCommit(commit.instant, commit.completed, keys, shadow_wrong, primary_wrong))
     return TeeCheck(tuple(commits), behind.count - len(commits), tuple(differences))
+
+
+def compare_all(
+    storage: Storage,
+    base_path: str,
+    moment_now: Callable[[], TeeMoment],
+    held: Tee,
+    *,
+    clock: Clock,
+    on_commit: Callable[[int, int], None] = lambda done, of: None,
+) -> tuple[Tee, TeeCheck]:
+    """Compare both for all commits since, and record it: what holds then, and what was found. Where another process
+    compares them too, or chose other indexes, commits are left. Raises what `check_tee` does."""
+    all_found = TeeCheck()
+    while True:
+        found = check_tee(storage, moment_now, after=held.through, seed=held.number, clock=clock, on_commit=on_commit)
+        if not found.commits:
+            return held, replace(all_found, left=found.left)
+        try:
+            held = publish_compared(storage, base_path, held, found.commits)
+        except Conflict:
+            return held, replace(all_found, left=found.left + len(found.commits))
+        all_found = all_found.then(found)
+        if not found.left:
+            return held, all_found
 
 
 def _asked(

@@ -5,9 +5,11 @@
              snapshot
     update   `index_update.update_index`; then what was rolled back is forgotten and what was archived is settled
 
+    rebuild  the same beside the index that there is, which it replaces in one step
+
 *Stopped anywhere* in a build, the index has no commit, and the next build reads what has no checkpoint, or was written
 since; a lookup is right meanwhile, or refused, as of an index that is far behind. The checkpoints go when the index is
-in its place: its caller's to say.
+in its place.
 
 Touches: the index; the table, reading; the folder of the build; processes of this machine or Spark; spill files.
 Keeps:   1. what completes while an index is built comes with its next update;
@@ -25,16 +27,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakeward.base.errors import NotFound, TryLater
-from lakeward.index.index import OwnIndex
 from lakeward.index.settlement import check_not_built
-from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing
+from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing, remove_checkpoints
 from lakeward.services.indexing.run.index_update import IndexUpdate, update_index
 from lakeward.services.indexing.run.merged_keys import located_keys
 from lakeward.services.indexing.run.staying_files import while_files_stay
+from lakeward.services.indexing.table_indexes import OpenOwnIndex, OwnIndexPlace
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
-
-OpenOwnIndex = Callable[[TableSnapshot], OwnIndex]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,30 @@ def build_index(
     where cleans are always faster.
     """
     return while_files_stay(lambda snapshot: _build(storage, open_index, snapshot, work), take, or_else=not_built)
+
+
+def build_in_place(
+    storage: Storage, place: OwnIndexPlace, take: Callable[[], TableSnapshot], work: BuildWork, *, is_global: bool
+) -> IndexBuild:
+    """Make the index of a place and build it. Raises what `build_index` does."""
+    place.create(is_global=is_global)
+    built = build_index(storage, place.open, take, work)
+    remove_checkpoints(storage, place.build_folder)
+    return built
+
+
+def rebuild_in_place(
+    storage: Storage, place: OwnIndexPlace, take: Callable[[], TableSnapshot], work: BuildWork, *, is_global: bool
+) -> IndexBuild:
+    """Build another index beside that of the place, and let it be the one. Raises what `build_index` does; then the old
+    one stays."""
+    beside = place.beside()
+    beside.create(is_global=is_global)
+    built = build_index(storage, beside.open, take, work)
+    update_and_tidy(storage, beside.open, take)
+    beside.take_place()
+    remove_checkpoints(storage, place.build_folder)
+    return built
 
 
 def not_built(gone: NotFound) -> TryLater:

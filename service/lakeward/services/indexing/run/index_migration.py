@@ -4,16 +4,20 @@
     settled
              -> the new index is read back: as many locations as were put, or it is refused
     of some partitions alone: the file groups of all others are read, as `building` does
-    then     `building.update_and_tidy`: what was committed meanwhile
+    then     `index_build.update_and_tidy`: what was committed meanwhile
 
 No row is read and no log is merged, where the other index knows its keys without. An index of base files knows nothing
 of logs, so that a table which has some in the partitions that are taken is refused.
 
-*Stopped anywhere* before the commit of Lakeward, the index has none and the next try begins again. Stopped behind it,
-the index was not read back: the caller has it filled beside the place where it is looked for.
+    rows and entries of it are drawn: right -> it takes the place, in one step; wrong -> it goes
+
+All of it happens beside the place. *Stopped anywhere*, the place has no index, and what lies beside it goes with the
+next try, or with `drop`.
 
 Touches: the index; the other index and the table, reading.
-Keeps:   what the one index says and the other cannot hold is refused: no location is dropped in silence.
+Keeps:   1. what the one index says and the other cannot hold is refused: no location is dropped in silence;
+         2. nothing uses an index that was not checked;
+         3. what was found to be wrong is not left there.
 Source:  RFC-08, migration from an existing index
 """
 
@@ -21,19 +25,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.base.errors import Refused, UsageError
+from lakeward.base.errors import LakewardError, Refused, UsageError
 from lakeward.index.index import Index
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, group_names
-from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing
-from lakeward.services.indexing.run.index_build import IndexBuild, OpenOwnIndex, not_built
+from lakeward.index.overlay import current_index
+from lakeward.index.settlement import check_not_built
+from lakeward.services.indexing.judge.check import Moment, check_index
+from lakeward.services.indexing.judge.check_result import CheckSize, IndexCheck
+from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing, remove_checkpoints
+from lakeward.services.indexing.run.index_build import IndexBuild, not_built, update_and_tidy
 from lakeward.services.indexing.run.merged_keys import located_keys
 from lakeward.services.indexing.run.staying_files import while_files_stay
+from lakeward.services.indexing.table_indexes import OpenOwnIndex, OwnIndexPlace
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -46,6 +56,63 @@ class TakenPartitions:
     partitions: frozenset[str]
     work: BuildWork
     """The file groups of the others are read so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    filled: IndexBuild
+    commits: tuple[str, ...]
+    """Commits that were taken in afterwards."""
+    check: IndexCheck
+    """Where it found anything wrong, the index is gone again."""
+
+
+def migrate_into(
+    storage: Storage,
+    place: OwnIndexPlace,
+    open_source: Callable[[TableSnapshot], Index],
+    take: Callable[[], TableSnapshot],
+    size: CheckSize,
+    *,
+    is_global: bool,
+    taken: TakenPartitions | None = None,
+    on_step: Callable[[str, int, int], None] = lambda what, done, of: None,
+) -> Migration:
+    """Fill the index of a place, where there is none, from another one, and check it. Raises `Refused` before anything
+    is written where the table can have no such index, the place has one or the other one is out of use; then what
+    `migrate_index` and `check_index` raise, and nothing is left.
+
+    Args:
+        size: what is drawn to check it.
+        on_step: called with what is done, how much of it, and how much there is of it.
+    """
+    snapshot = take()
+    check_can_be_followed(snapshot)
+    open_source(snapshot)
+    if place.is_there():
+        check_not_built(place.open(snapshot).indexed())
+    beside = place.beside()
+    try:
+        beside.create(is_global=is_global)
+        on_part = partial(on_step, "read {} of {} parts of the other index")
+        filled = migrate_index(storage, beside.open, open_source, take, taken=taken, on_part=on_part)
+        updated = update_and_tidy(storage, beside.open, take)
+
+        def moment_now() -> Moment:
+            snapshot = take()
+            return Moment(snapshot, current_index(storage, snapshot, beside.open(snapshot)))
+
+        check = check_index(storage, moment_now, size, on_step=on_step)
+    except LakewardError:
+        beside.drop()
+        raise
+    if check.wrong:
+        beside.drop()
+    else:
+        beside.take_place()
+    if taken is not None:
+        remove_checkpoints(storage, place.build_folder)
+    return Migration(filled, updated.commits, check)
 
 
 def migrate_index(

@@ -5,22 +5,17 @@ Touches: the index, and the table, reading; for one in a database that, whose ad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 from lakeward.base.clock import SystemClock
-from lakeward.index.external.external_index import ExternalIndex
-from lakeward.index.external.rate_limit import RateLimit
-from lakeward.index.index import Index
-from lakeward.index.index_of_type import open_index
-from lakeward.index.index_type import INDEX_NAME, IndexType
-from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.index.index_type import IndexType
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
 from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
 from lakeward.services.indexing.run.filter_cache_update import update_filter_cache
-from lakeward.services.indexing.run.index_build import OpenOwnIndex, update_and_tidy
+from lakeward.services.indexing.run.index_build import update_and_tidy
+from lakeward.services.indexing.table_indexes import TableIndexes
 from lakeward.services.indexing.upkeep.tasks import (
     NAMED_MAX,
     IndexChecked,
@@ -41,7 +36,7 @@ def update(location: str, spec: IndexSpec) -> IndexUpdated:
     if spec.type is IndexType.BLOOM:
         change = update_filter_cache(storage, _taken(storage, base_path, spec), on_file=lambda done, of: None)
         return IndexUpdated(change.commits, bool(change.gone or change.notes), change.notes[:NAMED_MAX])
-    with _own_opener(storage, base_path, spec) as opens:
+    with _indexes(storage, base_path, spec).writer(spec.type) as opens:
         done = update_and_tidy(storage, opens, lambda: _taken(storage, base_path, spec))
     return IndexUpdated(len(done.commits), done.is_tidied)
 
@@ -51,7 +46,7 @@ def check(location: str, spec: IndexCheckSpec) -> IndexChecked:
     if spec.index.type is IndexType.BLOOM:
         found = check_filter_cache(storage, _taken(storage, base_path, spec.index), spec.size)
         return IndexChecked(0) if found is None else IndexChecked.of_cache(found, spec.size.confidence)
-    with _judged_opener(storage, base_path, spec.index) as opens:
+    with _indexes(storage, base_path, spec.index).reader(spec.index.type, is_judged=True) as opens:
 
         def moment_now() -> Moment:
             snapshot = _taken(storage, base_path, spec.index)
@@ -64,7 +59,8 @@ def compare(location: str, spec: TeeSpec) -> TeeCompared:
     storage, base_path = open_storage(location)
     with ExitStack() as databases:
         first, second = (
-            databases.enter_context(_judged_opener(storage, base_path, each)) for each in (spec.primary, spec.shadow)
+            databases.enter_context(_indexes(storage, base_path, each).reader(each.type, is_judged=True))
+            for each in (spec.primary, spec.shadow)
         )
 
         def moment_now() -> TeeMoment:
@@ -84,29 +80,8 @@ def _places(groups: Iterable[GroupId]) -> str:
     return " and ".join(f"{file_id} of {path or 'the table'}" for path, file_id in groups) or "nowhere"
 
 
-@contextmanager
-def _judged_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[Callable[[TableSnapshot], Index]]:
-    """Opens an index as of a snapshot for lookups, in use or not, with what it has not taken in yet."""
-    clock = SystemClock()
-    with ExitStack() as databases:
-        entries = (
-            None if spec.open_entries is None else databases.enter_context(spec.open_entries(base_path, INDEX_NAME))
-        )
-        yield lambda snapshot: open_index(
-            storage, snapshot, spec.type, clock=clock, is_judged=True, record=spec.record, entries=entries
-        )
-
-
-@contextmanager
-def _own_opener(storage: Storage, base_path: str, spec: IndexSpec) -> Iterator[OpenOwnIndex]:
-    """Opens a Lakeward index as of a snapshot, without what it has not taken in yet."""
-    if spec.open_entries is None:
-        assert spec.type is IndexType.RECORD, "no other one is Lakeward's"
-        folder, lookup = spec.record.folder(base_path), spec.record.lookup
-        yield partial(RecordIndexWriter.of, storage, folder=folder, options=lookup)
-        return
-    with spec.open_entries(base_path, INDEX_NAME) as entries:
-        yield partial(ExternalIndex.of, entries, storage, limit=RateLimit(None, clock=SystemClock()))
+def _indexes(storage: Storage, base_path: str, spec: IndexSpec) -> TableIndexes:
+    return TableIndexes(storage, base_path, spec.record, spec.open_entries)
 
 
 def _taken(storage: Storage, base_path: str, spec: IndexSpec) -> TableSnapshot:
