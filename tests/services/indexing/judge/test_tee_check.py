@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.errors import Unsupported
 from lakeward.index.location import RECORD_KEY
 from lakeward.index.simple import SimpleIndex
 from lakeward.services.indexing.judge.row_sample import sample_rows
@@ -78,3 +79,21 @@ def test_a_step_of_a_writer_is_no_fault(table: Path) -> None:
 
     found = check_tee(STORAGE, both_without, after=None, seed=0, clock=SkippingClock())
     assert [(each.shadow_wrong, each.primary_wrong) for each in found.commits] == [(1, 1), (1, 1), (0, 0)]
+
+
+def test_what_no_row_can_decide_is_not_clean(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 1 of services/indexing/judge/tee_check: where the answers differ and the file group cannot be read, the
+    commit is refused by name; it counted as clean."""
+
+    def unsupported(*given: object, **words: object) -> None:
+        raise Unsupported("The log is of another kind.", why="It is.")
+
+    monkeypatch.setattr("lakeward.services.indexing.judge.placed_keys.find_rows", unsupported)
+    assert all(each.is_clean for each in checked(table, rows=0).commits)
+    with pytest.raises(Unsupported) as raised:
+        checked(table, ("k1",), rows=0)
+    (first, *_) = sorted(each.time for each in scan(table).timeline.completed_writes)
+    assert raised.value.what == (
+        f"The commit {first} cannot be compared: of 1 keys the indexes say different things, and no row can decide."
+    )
+    assert raised.value.why == "The log is of another kind. It is."

@@ -27,14 +27,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.base.errors import Unsupported
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.index import Index, NarrowingIndex, record_locations
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.read.row_lookup import find_rows
 from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, FaultKind, IndexCheck, IndexFault
 from lakeward.services.indexing.judge.confidence import excluded_rate
-from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, by_group, select_placed
+from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, RowTruth, judge_by_rows
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -88,14 +86,21 @@ def check_index(
         )
         if parts_left:
             notes.append(f"{parts_left:,} parts of the index were left for another time.")
-    without_row = _without_row(storage, first.snapshot, entries_drawn, meter, notes)
+
+    def judged(snapshot: TableSnapshot, placed: pa.Table) -> RowTruth:
+        truth = judge_by_rows(storage, snapshot, placed, meter=meter)
+        notes.extend(truth.notes)
+        return truth
+
+    without_row = judged(first.snapshot, entries_drawn).gone
 
     if suspects.num_rows or without_row.num_rows:
         again = moment_now()
-        suspects = _still_rows(storage, again, suspects, meter, notes)
+        # Rows that are still where they were: others were deleted or moved meanwhile.
+        suspects = judged(again.snapshot, suspects).there
         suspects = _not_located(storage, again, suspects, lambda done, of: None)
         without_row = _still_entries(storage, again, without_row)
-        without_row = _without_row(storage, again.snapshot, without_row, meter, notes)
+        without_row = judged(again.snapshot, without_row).gone
         faults = [*_row_faults(storage, again, suspects), *_entry_faults(without_row)]
     else:
         faults = []
@@ -157,43 +162,6 @@ def _sample_entries(
                 kept = np.sort(np.argpartition(numbers, size.number)[: size.number])
                 held, numbers = held.take(pa.array(kept)).combine_chunks(), numbers[kept]
     return held, total, 0
-
-
-def _without_row(
-    storage: Storage, snapshot: TableSnapshot, entries: pa.Table, meter: ReadMeter, notes: list[str]
-) -> pa.Table:
-    """The entries that no row is behind."""
-    return _by_row(storage, snapshot, entries, meter, notes, has_row=False)
-
-
-def _still_rows(storage: Storage, moment: Moment, rows: pa.Table, meter: ReadMeter, notes: list[str]) -> pa.Table:
-    """The rows that are still where they were: others were deleted or moved meanwhile."""
-    return _by_row(storage, moment.snapshot, rows, meter, notes, has_row=True)
-
-
-def _by_row(
-    storage: Storage,
-    snapshot: TableSnapshot,
-    placed: pa.Table,
-    meter: ReadMeter,
-    notes: list[str],
-    *,
-    has_row: bool,
-) -> pa.Table:
-    frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
-    kept: list[pa.Table] = []
-    for group, keys in by_group(placed):
-        if group in frozen:
-            continue
-        try:
-            there = find_rows(storage, snapshot, group, keys, meter=meter)
-        except Unsupported as error:
-            notes.append(f"{error.what} {error.why}")
-            continue
-        if there is not None:
-            chosen = [key for key in keys if (key in there) is has_row]
-            kept.append(select_placed(placed, group, chosen))
-    return pa.concat_tables([placed.schema.empty_table(), *kept])
 
 
 def _still_entries(storage: Storage, moment: Moment, entries: pa.Table) -> pa.Table:

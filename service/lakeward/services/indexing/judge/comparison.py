@@ -15,19 +15,16 @@ Memory:  the keys and their locations, and what merging a slice needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Unsupported
-from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.index import Index, record_locations
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
-from lakeward.read.row_lookup import find_rows
 from lakeward.services.indexing.judge.cost import IndexCost
-from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS
+from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, judge_by_rows
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.metered import MeteredStorage
 from lakeward.storage.storage import Storage
@@ -95,7 +92,9 @@ class Comparison:
     second: Answers
     differences: tuple[Difference, ...] = ()
     """The first of the keys that they put in different places."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    unjudged: int = 0
+    """How many of the keys that differ no row can decide."""
 
     @property
     def differing(self) -> int:
@@ -171,10 +170,8 @@ def compare_indexes(
         known.setdefault(row[RECORD_KEY], set()).add((row[PARTITION_PATH], row[FILE_ID]))
     differing = [key for key in keys.to_pylist() if _of(one, key) != _of(other, key)]
     doubtful = {*differing, *asked.absent.to_pylist()} - known.keys()
-    notes: list[str] = []
-    rows = {key: frozenset(places) for key, places in known.items()} | _rows_of(
-        storage, snapshot, {key: _of(one, key) | _of(other, key) for key in doubtful}, notes
-    )
+    judged, notes = _rows_of(storage, snapshot, {key: _of(one, key) | _of(other, key) for key in doubtful})
+    rows = {key: frozenset(places) for key, places in known.items()} | judged
     named = [
         Difference(
             key,
@@ -191,7 +188,8 @@ def compare_indexes(
         _answers(one, rows),
         _answers(other, rows),
         tuple(named),
-        tuple(notes),
+        notes,
+        sum(key not in rows for key in differing),
     )
 
 
@@ -221,27 +219,20 @@ def _of(replay: _Replay, key: str) -> frozenset[GroupId]:
 
 
 def _rows_of(
-    storage: Storage, snapshot: TableSnapshot, said: Mapping[str, frozenset[GroupId]], notes: list[str]
-) -> dict[str, frozenset[GroupId]]:
-    """Which of the places that were said of a key have a row of it. Keys of groups that cannot be read are left out."""
-    by_group: dict[GroupId, set[str]] = {}
-    for key, groups in said.items():
-        for group in groups:
-            by_group.setdefault(group, set()).add(key)
-    found: dict[str, set[GroupId]] = {key: set() for key in said}
-    for group in sorted(by_group):
-        try:
-            there = find_rows(storage, snapshot, group, by_group[group], meter=ReadMeter())
-        except Unsupported as error:
-            there, note = None, f"{error.what} {error.why}"
-            notes.append(note)
-        if there is None:
-            for key in by_group[group]:
-                found.pop(key, None)
-            continue
-        for key in there & found.keys():
-            found[key].add(group)
-    return {key: frozenset(groups) for key, groups in found.items()}
+    storage: Storage, snapshot: TableSnapshot, said: Places
+) -> tuple[dict[str, frozenset[GroupId]], tuple[str, ...]]:
+    """Which of the places that were said of a key have a row of it, and what is not known. A key of which a place
+    cannot be known is left out."""
+    placed = [
+        dict(zip(PLACED_KEYS.names, (key, *group), strict=True)) for key, groups in said.items() for group in groups
+    ]
+    truth = judge_by_rows(storage, snapshot, pa.Table.from_pylist(placed, PLACED_KEYS))
+    unknown = set(truth.unknown.column(RECORD_KEY).to_pylist())
+    found: dict[str, set[GroupId]] = {key: set() for key in said.keys() - unknown}
+    for row in truth.there.to_pylist():
+        if row[RECORD_KEY] in found:
+            found[row[RECORD_KEY]].add((row[PARTITION_PATH], row[FILE_ID]))
+    return {key: frozenset(groups) for key, groups in found.items()}, truth.notes
 
 
 def _answers(replay: _Replay, rows: Places) -> Answers:

@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Conflict
-from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.base.errors import Conflict, Unsupported
 from lakeward.index.index import Index, Indexed
 from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, choose_changes
 from lakeward.index.key_changes.key_reader import KeyReader
@@ -31,9 +30,8 @@ from lakeward.index.key_changes.table_commits import commits_behind
 from lakeward.index.location import RECORD_KEY
 from lakeward.index.tee import ComparedCommit, Tee
 from lakeward.protocol.index.choices import publish_compared
-from lakeward.read.row_lookup import find_rows
 from lakeward.services.indexing.judge.comparison import Asked, ComparedIndex, Comparison, Difference, compare_indexes
-from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, by_group, select_placed
+from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, judge_by_rows
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
@@ -84,7 +82,8 @@ def check_tee(
         rows: so many are drawn beside the keys of a commit.
         on_commit: called before each commit how many are compared, and of how many.
 
-    Raises what opening and looking up raise, and what `KeyReader.changes` does.
+    Raises what opening and looking up raise, and what `KeyReader.changes` does; `Unsupported` where both say different
+    things of a key and no row can decide: such a commit is not clean.
     """
     moment = moment_now()
     behind = commits_behind(storage, moment.snapshot, Indexed(after))
@@ -97,9 +96,19 @@ def check_tee(
         keys = shadow_wrong = primary_wrong = 0
         for asked in _asked(storage, moment, reader, changes, rows=rows, seed=seed):
             found = _compared(storage, moment, asked, clock)
-            if _wrong_of_shadow(found):
+            if _wrong_of_shadow(found) or found.unjudged:
                 again = moment_now()
                 found = _compared(storage, again, _still_there(storage, again.snapshot, asked), clock)
+            if found.unjudged and found.notes:
+                if commits:  # what was compared is recorded first; the next call begins here
+                    return TeeCheck(tuple(commits), behind.count - len(commits), tuple(differences))
+                raise Unsupported(
+                    f"The commit {changes.commit.instant} cannot be compared: of {found.unjudged:,} keys the indexes "
+                    "say different things, and no row can decide.",
+                    why=" ".join(found.notes),
+                    remedy="Compact the table (`lakeward compact`) and compare again, or end the trial (`lakeward "
+                    "index tee TABLE --end`).",
+                )
             keys += found.keys
             shadow_wrong += _wrong_of_shadow(found)
             primary_wrong += found.first.false_locations + found.first.missed
@@ -166,11 +175,7 @@ def _compared(storage: Storage, moment: TeeMoment, asked: Asked, clock: Clock) -
 
 def _still_there(storage: Storage, snapshot: TableSnapshot, asked: Asked) -> Asked:
     """The same keys, with the places of those rows that are still where they were drawn."""
-    kept = [PLACED_KEYS.empty_table()]
-    for group, keys in by_group(asked.rows):
-        there = find_rows(storage, snapshot, group, keys, meter=ReadMeter())
-        kept.append(select_placed(asked.rows, group, there or ()))
-    return Asked(pa.concat_tables(kept), asked.keys, asked.absent)
+    return replace(asked, rows=judge_by_rows(storage, snapshot, asked.rows).there)
 
 
 def _wrong_of_shadow(found: Comparison) -> int:
