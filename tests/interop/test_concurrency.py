@@ -1,6 +1,7 @@
-"""Hudi's writer and Lakeward on one table at the same time, with the lock that they share: a writer process upserts,
-inserts and deletes, with pauses and without, while FULL and LOG compactions run without a pause, the metadata table on.
-In a longer run nothing of Lakeward runs for every other dozen of writes, and how long writes take is compared.
+"""Hudi's writer and Lakeward on one table at the same time, with the lock that they share: a writer upserts, inserts
+and deletes, with pauses and without, while FULL and LOG compactions run without a pause, the metadata table on. In CI
+the writer is a thread that has this process's Spark; in a longer run it is a process of its own, nothing of Lakeward
+runs for every other dozen of writes, and how long writes take is compared.
 
 LAKEWARD_SOAK_SECONDS says how long on each lock (`make soak-locks` says longer), LAKEWARD_SEED which chance.
 """
@@ -15,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -45,6 +47,7 @@ from tests.soak.lock_writer import (
     expected_rows,
     read_journal,
     step_of,
+    write_tables,
 )
 from tests.soak.writer import OPTIONS
 
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
     from tests.servers import ZooKeeperServer
 
 T = TypeVar("T")
+Wait = Callable[[Callable[[], bool], float], None]
+"""Waits until something holds, so many seconds at most; it fails where the writer did."""
 
 pytestmark = [pytest.mark.interop, pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(4 * 3600)]
 
@@ -152,14 +157,17 @@ class Overlap:
 
 
 @pytest.mark.long
-def test_no_key_is_lost_or_doubled(tmp_path: Path, lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_lost_or_doubled(
+    tmp_path: Path, lock: Lock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """In the end Hudi reads what the steps in the journal leave, by the metadata table and without it; the metadata
     table says what the files say; and the two really were at work at the same time. No write failed for us, and the
     longest one beside us was no longer than the longest alone and one poll of the lock."""
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
     (tmp_path / "settings.json").write_text(json.dumps({"seed": seed, "tables": {lock.name: lock.hudi}}))
-    with writing(tmp_path) as wait_until:
+    writer = process_that_writes(tmp_path) if SECONDS else thread_that_writes(tmp_path, request)
+    with writer as wait_until:
         wait_until(lambda: len(steps_of(tmp_path, lock)) >= ALONE_STEPS, START_SECONDS)
         beside = Beside(tmp_path, lock, Random(f"{seed}/{lock.name}"))
         beside.compact(monkeypatch, wait_until)
@@ -170,7 +178,29 @@ def test_no_key_is_lost_or_doubled(tmp_path: Path, lock: Lock, monkeypatch: pyte
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[Callable[[Callable[[], bool], float], None]]:
+def thread_that_writes(folder: Path, request: pytest.FixtureRequest) -> Iterator[Wait]:
+    """The writer in this process's Spark, which a JVM of its own needs half a minute to be as warm as."""
+    spark = request.getfixturevalue("spark")
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(write_tables, spark, folder)
+
+        def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+            deadline = time.monotonic() + seconds
+            while not condition():
+                assert not writer.done() or writer.result() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+
+        try:
+            yield wait_until
+            writer.result(STEP_SECONDS)
+        finally:
+            for table in json.loads((folder / "settings.json").read_text())["tables"]:
+                (folder / f"enough-{table}").touch()
+
+
+@contextmanager
+def process_that_writes(folder: Path) -> Iterator[Wait]:
     """The writer's process; gives what waits for something that it does. It must come to its end by itself."""
     log_path = folder / "writer.log"
     with log_path.open("wb") as log:
@@ -219,7 +249,7 @@ class Beside:
     def overlap(self) -> Overlap:
         return Overlap.of(steps_of(self._folder, self._lock), self.compactions)
 
-    def compact(self, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[[Callable[[], bool], float], None]) -> None:
+    def compact(self, monkeypatch: pytest.MonkeyPatch, wait_until: Wait) -> None:
         merge = InProcessDispatcher.run
 
         def merge_slowly(dispatcher: InProcessDispatcher, *arguments: Any, **options: Any) -> Any:
@@ -233,7 +263,7 @@ class Beside:
             patched.setattr(InProcessDispatcher, "run", merge_slowly)
             while time.monotonic() < end or not self.overlap.is_enough:
                 assert time.monotonic() < end + START_SECONDS, self.overlap
-                self._pass_time(2.0)
+                self._pass_time(2.0 if SECONDS else 0.5)
                 self._run()
                 if SECONDS >= SECONDS_TO_COMPARE and self._steps() >= phase_end:
                     self._rest(wait_until)
@@ -241,7 +271,7 @@ class Beside:
         print(f"{self._lock.name}: {self.overlap}, exit codes {dict(self._exits)}")
         assert self._exits[0] >= 0.9 * self._exits.total(), self._exits
 
-    def _rest(self, wait_until: Callable[[Callable[[], bool], float], None]) -> None:
+    def _rest(self, wait_until: Wait) -> None:
         under_way = self._steps()
         quiet = range(under_way + 1, under_way + 1 + PHASE_STEPS)
         wait_until(lambda: self._steps() >= quiet.stop, PHASE_STEPS * STEP_SECONDS)

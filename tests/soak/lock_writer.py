@@ -1,4 +1,4 @@
-"""A writer process that shares its table's lock: real Hudi, in optimistic concurrency mode and with the metadata table
+"""A writer that shares its table's lock: real Hudi, in optimistic concurrency mode and with the metadata table
 on, upserts, inserts and deletes in one table after the other, each until it is told that it is enough.
 
 What a step does follows from the seed and its number. A step that fails, because the lock could not be had or its
@@ -13,6 +13,8 @@ FOLDER/settings.json    the seed, and the tables with their options, in the orde
 FOLDER/journal          a line for each committed step
 FOLDER/enough-TABLE     made by the process that has seen enough of it
 FOLDER/rows-TABLE.json  then: what Hudi reads, by the metadata table and without it
+
+In CI it is a thread of the test (`write_tables`), whose JVM has started and is warm.
 
 Touches: the tables, FOLDER.
 Keeps:   a step is in the journal only after its commit was found on the timeline, once.
@@ -30,7 +32,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import State, parse_instant, parse_instant_time
@@ -38,6 +40,9 @@ from tests.hudi.metadata_table import OPTIONS as METADATA_OPTIONS
 from tests.hudi.spark import start_spark
 from tests.hudi.table import HudiTable, TableShape
 from tests.soak.writer import OPTIONS, rows_after
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KEYS = 300
 NEW_KEYS_A_STEP = 5
@@ -171,9 +176,8 @@ def read(table: HudiTable, step: int) -> dict[str, list[dict[str, Any]]]:
     return {how: [row.asDict() for row in frame.select(*columns).collect()] for how, frame in frames.items()}
 
 
-def main(folder: Path) -> None:
+def write_tables(spark: SparkSession, folder: Path) -> None:
     settings = json.loads((folder / "settings.json").read_text())
-    spark = start_spark(scratch=folder, memory="1g")
     with (folder / "journal").open("a") as journal:
         for name, options in settings["tables"].items():
             shape = TableShape(
@@ -197,6 +201,11 @@ def main(folder: Path) -> None:
             shown = folder / f"rows-{name}.part"
             shown.write_text(json.dumps(read(table, step - LATEST_STEPS)))
             shown.rename(folder / f"rows-{name}.json")
+
+
+def main(folder: Path) -> None:
+    spark = start_spark(scratch=folder, memory="1g")
+    write_tables(spark, folder)
     spark.stop()
 
 
