@@ -8,10 +8,9 @@ import pytest
 
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
-from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, TableState
 from lakeward.daemon.served_table import ServedTable, served_table
-from lakeward.daemon.status_report import limitations, table_detail, table_status
+from lakeward.daemon.status_report import limitations, table_detail
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.state.records import (
     ControlKind,
@@ -45,27 +44,6 @@ def load(**settings: str) -> Settings:
 
 def served(settings: Settings) -> ServedTable:
     return served_table(settings, "orders", "/data/orders", watched_since=NOW - 100)
-
-
-def test_a_table_as_it_stands() -> None:
-    """The scheduler's view beside what settings, files and jobs say."""
-    jobs = JobRegistry()
-    jobs.learn([JobRecord("j1", "orders", "compaction", NOW - 9, ended_at=NOW - 5, result="committed")])
-    outlook = synthetic.table("orders", TableState.PARKED, "five times").outlook
-
-    status = table_status(
-        served(load()),
-        outlook,
-        synthetic.backlog(),
-        jobs,
-        write_amplification=1.5,
-        storage=None,
-        remembered={},
-    )
-
-    assert (status.name, status.served.base_path, status.served.watched_since) == ("orders", "/data/orders", NOW - 100)
-    assert (status.objective, status.write_amplification) == (86400.0, 1.5)
-    assert status.last_job is not None and status.last_job.result == "committed"
 
 
 def test_what_cannot_be_done_is_said_with_its_remedy() -> None:

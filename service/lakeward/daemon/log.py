@@ -31,10 +31,13 @@ from types import TracebackType
 from typing import Any, TextIO
 
 import structlog
+from structlog.stdlib import BoundLogger
 from structlog.types import EventDict, WrappedLogger
 
 from lakeward.base.printable import HIDDEN, encodings, names_secret, printable, secrets_in
 from lakeward.config.settings import LogLevel
+from lakeward.protocol.job_report import WorkProblem
+from lakeward.protocol.problem import is_foreseen, problem_of
 
 LIBRARIES: Mapping[str, int] = {
     "alembic": logging.WARNING,
@@ -279,3 +282,51 @@ def _log_uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
         exc_info=(args.exc_type, args.exc_value, args.exc_traceback),
         extra={"thread": args.thread.name if args.thread else ""},
     )
+
+
+class FailureLog:
+    """Says in the log what failed: a foreseen error in a line, any other with its traceback.
+
+    The scheduler records the first failure of a row of scans, and each refusal once. A reason that differs from the
+    last is said here, and one that stays the same is not said with every scan.
+    """
+
+    def __init__(self, log: BoundLogger) -> None:
+        self._log = log
+        self._unsaid: dict[str, str] = {}
+        """Table to why its scan failed just now, which the log has yet to say."""
+        self._said: dict[str, str] = {}
+        """Table to the last such text that the log has."""
+
+    def problem(self, error: Exception, **about: str) -> WorkProblem:
+        """Log what went wrong, and say what it means."""
+        if not is_foreseen(error):
+            self._log.error("a bug in Lakeward", exc_info=error, **about)
+        else:
+            self._log.warning("work failed", error=str(error), **about)
+        return problem_of(error)
+
+    def of_scan(self, table: str, error: Exception) -> WorkProblem:
+        """The same of a poll or a plan, where a foreseen error is said later, if at all."""
+        if not is_foreseen(error):
+            return self.problem(error, table=table)
+        problem = problem_of(error)
+        self._unsaid[table] = problem.text
+        return problem
+
+    def recorded(self, table: str, text: str) -> None:
+        """The log has a record of the scheduler with that text."""
+        if self._unsaid.get(table) == text:
+            del self._unsaid[table]
+            self._said[table] = text
+
+    def say_of_scans(self) -> None:
+        """What failed since the last call, where it is new."""
+        for table, text in self._unsaid.items():
+            if self._said.get(table) != text:
+                self._log.warning("work failed", table=table, error=text)
+                self._said[table] = text
+        self._unsaid.clear()
+
+    def forget(self, table: str) -> None:
+        self._said.pop(table, None)

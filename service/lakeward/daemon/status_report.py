@@ -15,11 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from lakeward.base.quantities import format_time
-from lakeward.daemon.jobs.registry import JobRegistry
-from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
@@ -33,7 +30,6 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.daemon.work.observation import observe_plans
-from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.services.service import Fact
 from lakeward.services.services import NAMED, load_services
@@ -47,35 +43,12 @@ from lakeward.state.records import (
     TargetKind,
 )
 from lakeward.state.store import Store
-from lakeward.table.backlog import Backlog, GroupBacklog, backlog_of, backlog_of_group
+from lakeward.table.backlog import GroupBacklog, backlog_of, backlog_of_group
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 JOBS_SHOWN = 50
 EVENTS_SHOWN = 50
-
-
-def table_status(
-    table: ServedTable,
-    outlook: Outlook,
-    backlog: Backlog | None,
-    jobs: JobRegistry,
-    *,
-    write_amplification: float | None,
-    storage: StorageSample | None,
-    remembered: Mapping[JobKind, Any],
-) -> TableStatus:
-    return TableStatus(
-        served=table,
-        outlook=outlook,
-        backlog=backlog,
-        write_amplification=write_amplification,
-        progress=jobs.progress(table.name),
-        last_job=jobs.last(table.name),
-        last_success_at=jobs.last_successes(table.name),
-        storage=storage,
-        remembered=remembered,
-    )
 
 
 def limitations(

@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from structlog.stdlib import BoundLogger
 
@@ -37,10 +36,11 @@ from lakeward.daemon.history.outbox import AWAY
 from lakeward.daemon.history.recorder import Recorder, Remembered
 from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.jobs.watch import JobWatch
+from lakeward.daemon.log import FailureLog
 from lakeward.daemon.loop.control_registry import ControlRegistry
 from lakeward.daemon.loop.discovery import Discovered
 from lakeward.daemon.loop.leases import LeaseChanges, Leases
-from lakeward.daemon.loop.under_way import DeadLocks, Scans, SingleFlight
+from lakeward.daemon.loop.under_way import DeadLocks, Scans, SingleFlight, StorageCounts
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import PollOutcome
 from lakeward.daemon.runner import Lane, Runner
@@ -73,7 +73,6 @@ from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.schedule import Limits
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import (
     GOOD_ENDS,
@@ -83,18 +82,18 @@ from lakeward.daemon.status import (
     ServiceStatus,
     SparkStatus,
     StorageSample,
+    TableStatus,
 )
-from lakeward.daemon.status_report import limitations, table_status
+from lakeward.daemon.status_report import limitations
 from lakeward.daemon.work.reports import PlanReport, PollReport
 from lakeward.daemon.work.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
 from lakeward.state.records import ControlRecord, JobRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
-from lakeward.table.backlog import Backlog
 
 T = TypeVar("T")
 
@@ -138,8 +137,9 @@ class DaemonLoop:
         self._scheduler = scheduler
         self._worker = worker
         self._runner = runner
+        self._failures = FailureLog(log)
         self._recorder = Recorder(
-            store, leases.holder, submit=self._submit, problem=self._problem, clock=clock, log=log
+            store, leases.holder, submit=self._submit, problem=self._failures.problem, clock=clock, log=log
         )
         self._leases = leases
         self._find_tables = find_tables
@@ -156,16 +156,11 @@ class DaemonLoop:
         """Name to base path of all tables that the last search found."""
         self._missing_once: set[str] = set()
         self._scans = Scans()
-        self._unsaid: dict[str, str] = {}
-        """Table to why its scan failed just now, which the log has yet to say."""
-        self._said: dict[str, str] = {}
-        """Table to the last such text that the log has."""
-        self._counting: set[str] = set()
-        """Tables of which the storage is being counted."""
         self._written: dict[str, _Written] = {}
         self._discovery = SingleFlight()
         self._controls_reading = SingleFlight()
-        self._dead_locks = DeadLocks(worker.free_dead_locks, submit=self._submit, problem=self._problem)
+        self._dead_locks = DeadLocks(worker.free_dead_locks, submit=self._submit, problem=self._failures.problem)
+        self._counts = StorageCounts(worker, submit=self._submit, counted=self._counted, problem=self._failures.problem)
         self._lease_keeping = SingleFlight()
         self._daemons = 1
         self._held_by: Mapping[str, str] = {}
@@ -202,7 +197,7 @@ class DaemonLoop:
         while self._inbox:
             for instruction in self._scheduler.handle(self._inbox.popleft(), now):
                 self._carry_out_or_fail(instruction, now)
-        self._say_why_scans_failed()
+        self._failures.say_of_scans()
         for watch in self.jobs.watches():
             watch.count_seconds()
             self._report_deleted(watch, now)
@@ -270,22 +265,18 @@ class DaemonLoop:
             or not self.is_idle
             or self._lease_keeping.is_under_way
             or self._scans.are_any
-            or self._counting
+            or self._counts.are_any
         ):
             return False
         if self._watching_leases:
             return False
         outlooks = self.outlooks.values()
-        return len(outlooks) == len(self._tables) and all(_is_settled(outlook) for outlook in outlooks)
+        return len(outlooks) == len(self._tables) and all(outlook.is_settled for outlook in outlooks)
 
     @property
     def troubled_tables(self) -> tuple[str, ...]:
         """Tables that could not be serviced."""
-        return tuple(
-            name
-            for name, outlook in self.outlooks.items()
-            if outlook.state in _TROUBLED or outlook.parked_groups or outlook.refused
-        )
+        return tuple(name for name, outlook in self.outlooks.items() if outlook.is_troubled)
 
     @property
     def unread(self) -> tuple[str, ...]:
@@ -299,7 +290,6 @@ class DaemonLoop:
     ) -> ServiceStatus:
         """The status of everything. As much work as there are tables."""
         outlooks = self.outlooks
-        tables = [(table, outlooks[name]) for name, table in sorted(self._tables.items()) if name in outlooks]
         return ServiceStatus(
             name=self._settings.service.name,
             version=version,
@@ -308,16 +298,9 @@ class DaemonLoop:
             at_monotonic=self._clock.monotonic(),
             started_at=started_at,
             tables=tuple(
-                table_status(
-                    table,
-                    outlook,
-                    self._backlog(table.name),
-                    self.jobs,
-                    write_amplification=self._written_of(table.name).amplification,
-                    storage=self._storage(table.name),
-                    remembered=self._remembered(table.name),
-                )
-                for table, outlook in tables
+                self._table_status(table, outlooks[name])
+                for name, table in sorted(self._tables.items())
+                if name in outlooks
             ),
             limitations=limitations(
                 store_problem=self._recorder.store_problem,
@@ -334,6 +317,20 @@ class DaemonLoop:
             memory_bytes=self._settings.service.memory,
             memory_reserved_bytes=self.jobs.memory_bytes,
             spark=spark,
+        )
+
+    def _table_status(self, table: ServedTable, outlook: Outlook) -> TableStatus:
+        name, cache = table.name, self._worker.caches.find(table.name)
+        return TableStatus(
+            served=table,
+            outlook=outlook,
+            backlog=None if cache is None else cache.backlog,
+            write_amplification=self._written_of(name).amplification,
+            progress=self.jobs.progress(name),
+            last_job=self.jobs.last(name),
+            last_success_at=self.jobs.last_successes(name),
+            storage=None if cache is None else cache.storage,
+            remembered={} if cache is None else cache.memories,
         )
 
     @property
@@ -383,7 +380,7 @@ class DaemonLoop:
     # ----------------------------------------------------------------------------------------------- tables
 
     def _not_discovered(self, error: Exception) -> None:
-        self._discovery_problems = (self._problem(error, what="discovery").text,)
+        self._discovery_problems = (self._failures.problem(error, what="discovery").text,)
         if self._discovery.end():
             self.discover()
 
@@ -478,7 +475,7 @@ class DaemonLoop:
         self._worker.forget(name)
         self.jobs.forget(name)
         self._written.pop(name, None)
-        self._said.pop(name, None)
+        self._failures.forget(name)
         self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
 
     # ----------------------------------------------------------------------------------------------- leases
@@ -571,7 +568,7 @@ class DaemonLoop:
         try:
             self._carry_out(instruction, now)
         except Exception as error:
-            problem = self._problem(error, what=type(instruction).__name__)
+            problem = self._failures.problem(error, what=type(instruction).__name__)
             match instruction:
                 case Poll() | Plan():
                     self._scans.end(instruction.work_id)
@@ -653,28 +650,13 @@ class DaemonLoop:
         self._drop_unless_held(plan.table)
         self._count_storage(plan.table)
 
-    def _count_storage(self, table: str) -> None:
-        """One count of a table is under way at a time; polls and plans go on meanwhile."""
-        if self._stopping or table in self._counting or not self._worker.is_count_due(table):
-            return
-        self._counting.add(table)
-        self._submit(
-            Lane.SCAN,
-            partial(self._worker.count, self._table(table)),
-            then=partial(self._counted, table),
-            failed=partial(self._not_counted, table),
-        )
+    def _count_storage(self, name: str) -> None:
+        if not self._stopping and (table := self._tables.get(name)) is not None:
+            self._counts.begin(table)
 
-    def _counted(self, table: str, sample: StorageSample | None) -> None:
-        self._counting.discard(table)
-        if sample is not None and table in self._tables:
+    def _counted(self, table: str, sample: StorageSample) -> None:
+        if table in self._tables:
             self._recorder.counted(table, sample)
-
-    def _not_counted(self, table: str, error: Exception) -> None:
-        """Plans and jobs say what cannot be read; a count is tried again with the next of them."""
-        self._counting.discard(table)
-        if not is_foreseen(error) and table in self._tables:
-            self._problem(error, table=table)
 
     def _scan_failed(self, scan: Poll | Plan, error: Exception) -> None:
         self._scans.end(scan.work_id)
@@ -683,12 +665,7 @@ class DaemonLoop:
             return
         if isinstance(scan, Poll):
             self._metrics.polled(scan.table, PollOutcome.FAILED, 0.0)
-        if is_foreseen(error):
-            problem = problem_of(error)
-            self._unsaid[scan.table] = problem.text
-        else:
-            problem = self._problem(error, table=scan.table)
-        self._inbox.append(WorkFailed(scan.table, scan.work_id, problem))
+        self._inbox.append(WorkFailed(scan.table, scan.work_id, self._failures.of_scan(scan.table, error)))
         self._count_storage(scan.table)
 
     def _run(self, job: Job) -> None:
@@ -723,7 +700,7 @@ class DaemonLoop:
     def _job_failed(self, job: Job, error: Exception) -> None:
         # What was foreseen, the line of the job's end says.
         foreseen = is_foreseen(error)
-        problem = problem_of(error) if foreseen else self._problem(error, table=job.table, job=job.id)
+        problem = problem_of(error) if foreseen else self._failures.problem(error, table=job.table, job=job.id)
         if isinstance(error, EngineFailure):
             self._spark_problem = problem.text
         self._job_ended(job, JobReport(JobResult.FAILED, problems=problems_of(error)))
@@ -764,37 +741,19 @@ class DaemonLoop:
     def _record(self, record: Record, now: float) -> None:
         level = self._log.warning if record.kind in _WARNINGS else self._log.info
         level(record.kind.value, table=record.table, text=record.text)
-        if self._unsaid.get(record.table) == record.text:
-            del self._unsaid[record.table]
-            self._said[record.table] = record.text
+        self._failures.recorded(record.table, record.text)
         self._recorder.happened(record, at=now)
         if record.kind is FactKind.STUCK:
             self._metrics.watchdog_fired(record.table, self._scans.stuck_step(record.table))
 
     # ---------------------------------------------------------------------------------------------- failures
 
-    def _problem(self, error: Exception, **about: str) -> WorkProblem:
-        if not is_foreseen(error):
-            self._log.error("a bug in Lakeward", exc_info=error, **about)
-        else:
-            self._log.warning("work failed", error=str(error), **about)
-        return problem_of(error)
-
-    def _say_why_scans_failed(self) -> None:
-        """The scheduler records the first failure of a row, and each refusal once. A reason that differs from the last
-        is said here, and one that stays the same is not said with every scan."""
-        for table, text in self._unsaid.items():
-            if self._said.get(table) != text:
-                self._log.warning("work failed", table=table, error=text)
-                self._said[table] = text
-        self._unsaid.clear()
-
     def _survive(self, call: Callable[[], None]) -> None:
         """What fails here is no work's result: the log says so, and the loop goes on."""
         try:
             call()
         except Exception as error:
-            self._problem(error, what="the loop")
+            self._failures.problem(error, what="the loop")
 
     def _submit(
         self, lane: Lane, work: Callable[[], T], *, then: Callable[[T], None], failed: Callable[[Exception], None]
@@ -818,43 +777,8 @@ class DaemonLoop:
             raise Cancelled(f"Nothing is begun on {name}.", why="It was removed.", remedy="Nothing has to be done.")
         return table
 
-    def _backlog(self, table: str) -> Backlog | None:
-        cache = self._worker.caches.find(table)
-        return None if cache is None else cache.backlog
-
-    def _storage(self, table: str) -> StorageSample | None:
-        cache = self._worker.caches.find(table)
-        return None if cache is None else cache.storage
-
-    def _remembered(self, table: str) -> Mapping[JobKind, Any]:
-        """What services remember of it now: a job that runs goes on to change what it remembers."""
-        cache = self._worker.caches.find(table)
-        return {} if cache is None else {kind: copy(memory) for kind, memory in cache.memories.items()}
-
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())
-
-
-_SETTLED = frozenset(
-    {
-        TableState.DISABLED,
-        TableState.WAITING,
-        TableState.PARKED,
-        TableState.PAUSED,
-        TableState.REFUSED,
-        TableState.BACKING_OFF,
-    }
-)
-_TROUBLED = frozenset({TableState.PARKED, TableState.REFUSED, TableState.BACKING_OFF})
-
-
-def _is_settled(outlook: Outlook) -> bool:
-    if outlook.running:
-        return False
-    if outlook.state in _SETTLED:
-        return True
-    planned_all = outlook.planned_at is not None and outlook.scanned_at is not None
-    return planned_all and outlook.state in (TableState.IDLE, TableState.SHADOW)
 
 
 _WARNINGS = frozenset(

@@ -1,4 +1,4 @@
-"""Works under way, of which there is one of a kind at a time: one flight, the polls and plans, a look at dead locks.
+"""Works under way, of which there is one of a kind at a time: one flight, polls and plans, dead locks, counts.
 
     begin -> True    the caller starts the work, and calls `end` with its result, whatever it is
           -> False   it is under way; `end` will say that it was asked for meanwhile
@@ -23,6 +23,9 @@ from lakeward.daemon.history.recorder import ReportProblem, Submit
 from lakeward.daemon.metrics.specs import WatchedStep
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.status import StorageSample
+from lakeward.daemon.work.worker import Worker
+from lakeward.protocol.problem import is_foreseen
 
 
 class SingleFlight:
@@ -131,3 +134,43 @@ class DeadLocks:
     def _not_freed(self, error: Exception) -> None:
         self._flight.end()
         self._problem(error, what="locks")
+
+
+class StorageCounts:
+    """Counts of what holds the storage of tables, one of a table at a time; polls and plans go on meanwhile."""
+
+    def __init__(
+        self, worker: Worker, *, submit: Submit, counted: Callable[[str, StorageSample], None], problem: ReportProblem
+    ) -> None:
+        self._worker = worker
+        self._submit = submit
+        self._counted = counted
+        self._problem = problem
+        self._counting: set[str] = set()
+
+    @property
+    def are_any(self) -> bool:
+        return bool(self._counting)
+
+    def begin(self, table: ServedTable) -> None:
+        """Nothing happens where the table is being counted, or no count is due."""
+        if table.name in self._counting or not self._worker.is_count_due(table.name):
+            return
+        self._counting.add(table.name)
+        self._submit(
+            Lane.SCAN,
+            partial(self._worker.count, table),
+            then=partial(self._end, table.name),
+            failed=partial(self._not_counted, table.name),
+        )
+
+    def _end(self, table: str, sample: StorageSample | None) -> None:
+        self._counting.discard(table)
+        if sample is not None:
+            self._counted(table, sample)
+
+    def _not_counted(self, table: str, error: Exception) -> None:
+        """Plans and jobs say what cannot be read; a count is tried again with the next of them."""
+        self._counting.discard(table)
+        if not is_foreseen(error):
+            self._problem(error, table=table)

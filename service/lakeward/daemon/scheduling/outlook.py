@@ -51,6 +51,24 @@ class Outlook:
     unreadable: str = ""
     """Why the table could not be read when it was polled or planned last, in sentences; empty where it could."""
 
+    @property
+    def is_settled(self) -> bool:
+        """The table was planned for, or cannot be, and nothing is left to do now."""
+        if self.running:
+            return False
+        if self.state in _AT_REST:
+            return True
+        planned_all = self.planned_at is not None and self.scanned_at is not None
+        return planned_all and self.state in (TableState.IDLE, TableState.SHADOW)
+
+    @property
+    def is_troubled(self) -> bool:
+        """Some of the table could not be serviced."""
+        return self.state in _TROUBLED or bool(self.parked_groups) or bool(self.refused)
+
+
+_TROUBLED = frozenset({TableState.PARKED, TableState.REFUSED, TableState.BACKING_OFF})
+_AT_REST = _TROUBLED | {TableState.DISABLED, TableState.WAITING, TableState.PAUSED}
 
 _OVERDUE_INTERVALS = 2
 
