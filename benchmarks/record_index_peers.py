@@ -40,7 +40,7 @@ from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.services.indexing.run.looking_up import look_up_by_job
+from lakeward.services.indexing.run.lookup_job import look_up_by_job
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.snapshot import take_snapshot
 from tests.hudi.spark import start_spark

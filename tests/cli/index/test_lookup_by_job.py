@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.services.indexing.run.looking_up import look_up_by_job
+from lakeward.services.indexing.run.lookup_job import look_up_by_job
 from tests.write.own_record_index import built, write_by
 from tests.write.test_whole_write import CLOCK
 from tests.write.writing import write

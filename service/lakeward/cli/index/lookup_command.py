@@ -37,7 +37,7 @@ from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_of_type import type_of_choice
 from lakeward.index.index_type import IndexType
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.services.indexing.run.looking_up import look_up_by_job
+from lakeward.services.indexing.run.lookup_job import look_up_by_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

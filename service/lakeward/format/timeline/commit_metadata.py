@@ -243,7 +243,22 @@ _REPLACE_METADATA = {
 
 def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetadata:
     """The content of a completed commit, deltacommit or replacecommit. Raises `BrokenFile`, `UntrustedName`."""
-    return commit_metadata_of(_read_fields(data, file=file, layout=layout))
+    fields = _read_fields(data, file=file, layout=layout)
+    stats = fields.records_by_key("partitionToWriteStats")
+    replaced = fields.texts_by_key("partitionToReplaceFileIds")
+    return CommitMetadata(
+        partition_to_write_stats={
+            check_relative_path(partition): tuple(_write_stat(stat) for stat in each)
+            for partition, each in stats.items()
+        },
+        compacted=fields.boolean("compacted"),
+        extra_metadata=fields.text_by_key("extraMetadata"),
+        operation_type=fields.text("operationType"),
+        partition_to_replace_file_ids={
+            check_relative_path(partition): tuple(check_file_id(file_id) for file_id in each)
+            for partition, each in replaced.items()
+        },
+    )
 
 
 def read_written_files(data: bytes, *, file: str, layout: int) -> WrittenFiles:
@@ -315,25 +330,6 @@ def _set_values(record: Any) -> Any:
     if isinstance(record, dict):
         return {name: _set_values(value) for name, value in record.items() if value is not None}
     return [_set_values(each) for each in record] if isinstance(record, list) else record
-
-
-def commit_metadata_of(fields: RecordFields) -> CommitMetadata:
-    """What a record says that was read, in whatever file it is. Raises `BrokenFile`, `UntrustedName`."""
-    stats = fields.records_by_key("partitionToWriteStats")
-    replaced = fields.texts_by_key("partitionToReplaceFileIds")
-    return CommitMetadata(
-        partition_to_write_stats={
-            check_relative_path(partition): tuple(_write_stat(stat) for stat in each)
-            for partition, each in stats.items()
-        },
-        compacted=fields.boolean("compacted"),
-        extra_metadata=fields.text_by_key("extraMetadata"),
-        operation_type=fields.text("operationType"),
-        partition_to_replace_file_ids={
-            check_relative_path(partition): tuple(check_file_id(file_id) for file_id in each)
-            for partition, each in replaced.items()
-        },
-    )
 
 
 def _write_stat(fields: RecordFields) -> WriteStat:

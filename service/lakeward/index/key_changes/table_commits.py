@@ -132,7 +132,7 @@ def commits_behind(
             completed, action, file_name = active[time]
             data = contents.read(file_name)
             where = join(timeline_folder(snapshot.base_path, snapshot.config), file_name)
-        commits.append(read_table_commit(snapshot, time, completed, action, data, where))
+        commits.append(_read_commit(snapshot, time, completed, action, data, where))
     unread = archived.count - len(archived.rows)
     return CommitsBehind(tuple(commits), len(lacking) + unread)
 
@@ -211,7 +211,7 @@ def check_can_be_followed(snapshot: TableSnapshot) -> None:
         )
 
 
-def read_table_commit(
+def _read_commit(
     snapshot: TableSnapshot, time: str, completed: str, action: str, data: bytes, where: str
 ) -> TableCommit:
     """What a file of the timeline, or a row of the history, says. Raises `BrokenFile`."""

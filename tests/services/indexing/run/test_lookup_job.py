@@ -21,7 +21,7 @@ from lakeward.index.index_type import IndexType
 from lakeward.index.location import LOCATIONS
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.services.indexing.run.looking_up import look_up_by_job
+from lakeward.services.indexing.run.lookup_job import look_up_by_job
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
@@ -75,7 +75,7 @@ def rows_of(found: pa.Table) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "partition"])
 def test_the_answers_are_those_of_this_process(tmp_path: Path, is_global: bool) -> None:
     """An index has files of several commits, and lacks the last ones; what it lacks is not sent to tasks, which
-    are as many as its files. Keeps 1 and 2 of services/indexing/run/looking_up."""
+    are as many as its files. Keeps 1 and 2 of services/indexing/run/lookup_job."""
     chance = random.Random(5)
 
     def some() -> list[Row]:
