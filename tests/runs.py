@@ -73,6 +73,6 @@ def spread(cases: Iterable[T], *, least: int = STEP) -> list[T]:
 
 
 def in_turn(tests: Iterable[str]) -> set[str]:
-    """Those of some heavy tests that run in this commit, every other one; the next commits run the others."""
+    """The heavy tests that run in this commit, every other one of some; the next commits run the others."""
     names = sorted(set(tests))
     return set(names[OFFSET % 2 :: 2] if TAKE_TURNS and not NIGHTLY else names)

@@ -77,7 +77,7 @@ INDEXED = {
 PLAIN = {"hoodie.metadata.index.column.stats.enable": "false"}
 STAYS = {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}
 BY_EVENT_TIME = {"hoodie.datasource.write.precombine.field": "ts"}
-"""As Hudi 1.0 calls it."""
+"""The name that Hudi 1.0 gives it."""
 
 
 def shape(is_merged: bool, **options: str) -> TableShape:

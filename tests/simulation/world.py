@@ -109,7 +109,7 @@ class World:
         self.acting: Process | None = None
         """Whose call changes the storage just now."""
         self.actors: list[Actor] = []
-        """Those that are not done."""
+        """The ones that are not done."""
         self._timers: list[Timer] = []
         self._current: Actor | None = None
         self._excited_until = 0.0

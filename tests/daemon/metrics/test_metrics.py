@@ -307,7 +307,7 @@ def test_a_scrape_of_a_status_from_before_a_table_was_added_forgets_nothing_of_i
 
 
 def test_labels_never_hold_an_instant_or_a_file_id():
-    """Whatever the status holds: `table` is the only label whose values are not words of Lakeward."""
+    """Keeps of services/metric, whatever the status holds: only the values of `table` are not Lakeward's words."""
     text = scrape(busy())
 
     for name, found in samples(text).items():
