@@ -27,8 +27,10 @@ from types import ModuleType
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=np.generic)
 
 
 @cache
@@ -96,6 +98,25 @@ def record(kind: np.dtype[np.void]) -> Any:
 def records(kind: np.dtype[np.void]) -> Any:
     """The type of an array of such records, which a kernel may write to: `array[i]["field"]`."""
     return types.Array(record(kind), 1, "C")
+
+
+def named(kind: type[tuple[Any, ...]], *fields: Any) -> Any:
+    """The type of a named tuple of this kind, whose fields have exactly these types."""
+
+    def make() -> Any:
+        made = [_made(each) for each in fields]
+        if len(set(made)) == 1:
+            return _numba().types.NamedUniTuple(made[0], len(made), kind)
+        return _numba().types.NamedTuple(made, kind)
+
+    return _Late(make)
+
+
+def read_only(array: npt.NDArray[T]) -> npt.NDArray[T]:
+    """A view that may not be written: a field of a named tuple must be as its type says, which ends in `_IN`."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 _MAKING = RLock()

@@ -45,7 +45,16 @@ from lakeward.merge.rules.ordering_codes import OrderingCodes, encode_ordering, 
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.partial_rows import fill_rows
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.merge.rules.winner import NO_RANK, GroupCount, LogRecordKind, Role, fold_filled_groups, fold_groups
+from lakeward.merge.rules.winner import (
+    NO_RANK,
+    Comparison,
+    GroupCount,
+    LogRecordKind,
+    Role,
+    Versions,
+    fold_filled_groups,
+    fold_groups,
+)
 from lakeward.merge.runs.run_windows import WINDOW_BYTES, Order, RunWindow, RunWindows
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.sorted_run import SortedRun
@@ -118,9 +127,10 @@ class SortedMerge:
         """
         self._rules = rules
         self._runs = RunWindows(runs, window_bytes=window_bytes)
-        self._by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
         self._ordering_type = ordering_type(rules, schema)
-        self._default_compares = default_is_comparable(self._ordering_type)
+        self._comparison = Comparison(
+            rules.mode is MergeMode.EVENT_TIME_ORDERING, default_is_comparable(self._ordering_type)
+        )
         self._base_is_first = rules.base_is_first
         self._repeated = rules.repeated
         self._on_repeated = on_repeated
@@ -324,15 +334,11 @@ class SortedMerge:
         kept = np.zeros(len(joins), dtype=np.int8)
         # What stays apart is a base row that is alone.
         roles = np.where(records.roles == Role.APART, np.int8(Role.BASE), records.roles)
-        same = (roles, joins, records.kinds, codes, classes, kept)
+        same = (roles, joins, Versions.of(records.kinds, OrderingCodes(codes, classes)), kept)
         if self._fills:
-            failed = fold_filled_groups(
-                self._by_event_time, self._default_compares, is_open, *same, ranks, self._counts
-            )
+            failed = fold_filled_groups(self._comparison, is_open, *same, ranks, self._counts)
         else:
-            failed = fold_groups(
-                self._by_event_time, self._default_compares, self._base_is_first, is_open, *same, self._counts
-            )
+            failed = fold_groups(self._comparison, self._base_is_first, is_open, *same, self._counts)
         failed = int(failed)
         np.copyto(records.roles, roles, where=records.roles != Role.APART)
         if failed >= 0:

@@ -41,7 +41,14 @@ from lakeward.merge.rules.ordering_codes import (
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.records import delete_ordering, find_deleted, keyless, record_keys
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.merge.rules.winner import LogRecordKind, decide_base_rows, fold_records
+from lakeward.merge.rules.winner import (
+    Comparison,
+    LogRecordKind,
+    States,
+    Versions,
+    decide_base_rows,
+    fold_records,
+)
 
 _RANKED_BYTES = 17
 _ORDER_BYTES = 48
@@ -103,10 +110,11 @@ class LogFold:
         """
         self._memory_bytes = memory_bytes
         self._rules = rules
-        self._by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
         self._ordering_type = ordering_type(rules, schema)
         self._ranked = needs_ranks(self._ordering_type)
-        self._default_compares = default_is_comparable(self._ordering_type)
+        self._comparison = Comparison(
+            rules.mode is MergeMode.EVENT_TIME_ORDERING, default_is_comparable(self._ordering_type)
+        )
         self._keys = KeyIndex()
         self._rows = LogRows(schema)
         self._states = _States()
@@ -211,18 +219,8 @@ class LogFold:
         else:
             row = encode_ordering(values, self._ordering_type, len(ids))
         out = np.empty(len(ids), dtype=np.int8)
-        failed = int(
-            decide_base_rows(
-                self._by_event_time,
-                self._default_compares,
-                kinds,
-                log.codes,
-                log.classes,
-                row.codes,
-                row.classes,
-                out,
-            )
-        )
+        rows = Versions.of(np.full(len(ids), LogRecordKind.DATA, np.int8), row)
+        failed = int(decide_base_rows(self._comparison, Versions.of(kinds, log), rows, out))
         if failed >= 0:
             raise not_comparable(self.key(int(ids[failed])), base, self._rules)
         return out
@@ -317,17 +315,11 @@ class LogFold:
         states = self._states
         failed = int(
             fold_records(
-                self._by_event_time,
-                self._default_compares,
+                self._comparison,
                 ids,
-                kinds,
-                ordering.codes,
-                ordering.classes,
+                Versions.of(kinds, ordering),
                 positions,
-                states.kinds,
-                states.codes,
-                states.classes,
-                states.positions,
+                States(states.kinds, states.codes, states.classes, states.positions),
             )
         )
         if failed >= 0:

@@ -21,8 +21,8 @@ And to that reader a delete is a record like others: one that comes after an unc
 that a later row of a smaller value loses to it. Deletes are given the kind of those by a column there.
 
 Ordering values come as codes and classes (`merge/rules/ordering_codes`), so the rules know no types. The class is 1
-where a record has no value of its own. `default_compares` says whether the default can be compared with values that are
-present; where it cannot, and where classes differ otherwise, Java throws, and a kernel gives the row at which it would.
+where a record has no value of its own. Where the default cannot be compared with values that are present, and where
+classes differ otherwise, Java throws, and a kernel gives the row at which it would.
 
 Touches: the arrays of states and of results that it is given.
 Keeps:   1. the results are those of `merge/rules/reference`, which is slow and obvious;
@@ -32,13 +32,14 @@ Keeps:   1. the results are those of `merge/rules/reference`, which is slow and 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from lakeward.base.kernel import I8, I8_IN, I64, I64_IN, kernel, types
+from lakeward.base.kernel import I8, I8_IN, I64, I64_IN, kernel, named, read_only, types
 from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.merge.rules.ordering_codes import OrderingCodes
 
 
 class LogRecordKind(IntEnum):
@@ -103,141 +104,126 @@ _DELETED: Final = int(GroupCount.DELETED)
 _LOG_KEYS: Final = int(GroupCount.LOG_KEYS)
 _FOLDED: Final = int(GroupCount.FOLDED)
 
-_WINS: Final = types.int64(types.boolean, types.boolean, *(types.int64 for _ in range(6)))
-_DECIDE: Final = types.int64(types.boolean, types.boolean, *(types.int64 for _ in range(5)))
+
+class Comparison(NamedTuple):
+    """How records of one key are compared."""
+
+    by_event_time: bool
+    default_compares: bool
+    """The default of an ordering value can be compared with values that are present."""
 
 
-@kernel(_WINS)
-def _wins(
-    by_event_time: bool,
-    default_compares: bool,
-    old_kind: int,
-    old_code: int,
-    old_class: int,
-    kind: int,
-    code: int,
-    class_: int,
-) -> int:
+class Version(NamedTuple):
+    """What a kernel compares of a record, or of the state of a key."""
+
+    kind: np.int8
+    code: np.int64
+    class_: np.int8
+
+
+class Versions(NamedTuple):
+    """The same of many."""
+
+    kinds: npt.NDArray[np.int8]
+    codes: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.int8]
+
+    @classmethod
+    def of(cls, kinds: npt.NDArray[np.int8], ordering: OrderingCodes) -> Self:
+        return cls(read_only(kinds), read_only(ordering.codes), read_only(ordering.classes))
+
+
+class States(NamedTuple):
+    """The states of keys, which a fold changes, and the positions of the records that won."""
+
+    kinds: npt.NDArray[np.int8]
+    codes: npt.NDArray[np.int64]
+    classes: npt.NDArray[np.int8]
+    positions: npt.NDArray[np.int64]
+
+
+_COMPARISON: Final = named(Comparison, types.boolean, types.boolean)
+_VERSION: Final = named(Version, types.int8, types.int64, types.int8)
+_VERSIONS: Final = named(Versions, I8_IN, I64_IN, I8_IN)
+
+
+@kernel(_VERSION(_VERSIONS, types.int64))
+def _version(records: Versions, row: int) -> Version:
+    return Version(records.kinds[row], records.codes[row], records.classes[row])
+
+
+@kernel(types.int64(_COMPARISON, _VERSION, _VERSION))
+def _wins(by: Comparison, old: Version, new: Version) -> int:
     """1 where a record wins over the state of its key, 0 where it does not, and `_THROWS`."""
-    if not by_event_time or old_kind == _NOTHING:
+    if not by.by_event_time or old.kind == _NOTHING:
         return 1
-    old_wins_always = old_kind != _DATA and old_class == _DEFAULT
-    new_wins_always = kind != _DATA and class_ == _DEFAULT
-    if kind == _BLOCK_DELETE:
+    old_wins_always = old.kind != _DATA and old.class_ == _DEFAULT
+    new_wins_always = new.kind != _DATA and new.class_ == _DEFAULT
+    if new.kind == _BLOCK_DELETE:
         if old_wins_always:
             return 0
-        same_class = default_compares or old_class == class_
-        return int(new_wins_always or not same_class or old_code <= code)
+        same_class = by.default_compares or old.class_ == new.class_
+        return int(new_wins_always or not same_class or old.code <= new.code)
     if old_wins_always or new_wins_always:
         return 1
-    if not default_compares and old_class != class_:
+    if not by.default_compares and old.class_ != new.class_:
         return _THROWS
-    return int(code >= old_code)
+    return int(new.code >= old.code)
 
 
-@kernel(
-    types.int64(types.boolean, types.boolean, I64_IN, I8_IN, I64_IN, I8_IN, I64_IN, I8, I64, I8, I64),
-)
+@kernel(types.int64(_COMPARISON, I64_IN, _VERSIONS, I64_IN, named(States, I8, I64, I8, I64)))
 def fold_records(
-    by_event_time: bool,
-    default_compares: bool,
-    ids: npt.NDArray[np.int64],
-    kinds: npt.NDArray[np.int8],
-    codes: npt.NDArray[np.int64],
-    classes: npt.NDArray[np.int8],
-    positions: npt.NDArray[np.int64],
-    state_kinds: npt.NDArray[np.int8],
-    state_codes: npt.NDArray[np.int64],
-    state_classes: npt.NDArray[np.int8],
-    state_positions: npt.NDArray[np.int64],
+    by: Comparison, ids: npt.NDArray[np.int64], records: Versions, positions: npt.NDArray[np.int64], states: States
 ) -> int:
     """Fold a run of records into the states of their keys; the row at which Java would throw, or -1."""
     for i in range(len(ids)):
         key = ids[i]
-        wins = _wins(
-            by_event_time,
-            default_compares,
-            state_kinds[key],
-            state_codes[key],
-            state_classes[key],
-            kinds[i],
-            codes[i],
-            classes[i],
-        )
+        new = _version(records, i)
+        wins = _wins(by, Version(states.kinds[key], states.codes[key], states.classes[key]), new)
         if wins == _THROWS:
             return i
         if wins == 1:
-            state_kinds[key] = kinds[i]
-            state_codes[key] = codes[i]
-            state_classes[key] = classes[i]
-            state_positions[key] = positions[i]
+            states.kinds[key] = new.kind
+            states.codes[key] = new.code
+            states.classes[key] = new.class_
+            states.positions[key] = positions[i]
     return -1
 
 
-@kernel(_DECIDE)
-def _beats_base(
-    by_event_time: bool,
-    default_compares: bool,
-    kind: int,
-    code: int,
-    class_: int,
-    base_code: int,
-    base_class: int,
-) -> int:
+@kernel(types.int64(_COMPARISON, _VERSION, _VERSION))
+def _beats_base(by: Comparison, log: Version, base: Version) -> int:
     """1 where a folded log record wins over the base row of its key, 0 where it does not, and `_THROWS`."""
-    if by_event_time and not (kind != _DATA and class_ == _DEFAULT):
-        if not default_compares and class_ != base_class:
+    if by.by_event_time and not (log.kind != _DATA and log.class_ == _DEFAULT):
+        if not by.default_compares and log.class_ != base.class_:
             return _THROWS
-        return int(code >= base_code)
+        return int(log.code >= base.code)
     return 1
 
 
-@kernel(types.int64(types.boolean, types.boolean, I8_IN, I64_IN, I8_IN, I64_IN, I8_IN, I8))
-def decide_base_rows(
-    by_event_time: bool,
-    default_compares: bool,
-    log_kinds: npt.NDArray[np.int8],
-    log_codes: npt.NDArray[np.int64],
-    log_classes: npt.NDArray[np.int8],
-    base_codes: npt.NDArray[np.int64],
-    base_classes: npt.NDArray[np.int8],
-    out: npt.NDArray[np.int8],
-) -> int:
+@kernel(types.int64(_COMPARISON, _VERSIONS, _VERSIONS, I8))
+def decide_base_rows(by: Comparison, logs: Versions, base: Versions, out: npt.NDArray[np.int8]) -> int:
     """What happens to base rows that have a folded log record; the row at which Java would throw, or -1."""
     for i in range(len(out)):
-        wins = _beats_base(
-            by_event_time,
-            default_compares,
-            log_kinds[i],
-            log_codes[i],
-            log_classes[i],
-            base_codes[i],
-            base_classes[i],
-        )
+        wins = _beats_base(by, _version(logs, i), _version(base, i))
         if wins == _THROWS:
             return i
         if wins == 0:
             out[i] = _KEEP
-        elif log_kinds[i] == _DATA:
+        elif logs.kinds[i] == _DATA:
             out[i] = _REPLACE
         else:
             out[i] = _REMOVE
     return -1
 
 
-@kernel(
-    types.int64(types.boolean, types.boolean, types.boolean, types.boolean, I8, I8_IN, I8_IN, I64_IN, I8_IN, I8, I64)
-)
+@kernel(types.int64(_COMPARISON, types.boolean, types.boolean, I8, I8_IN, _VERSIONS, I8, I64))
 def fold_groups(
-    by_event_time: bool,
-    default_compares: bool,
+    by: Comparison,
     base_is_first: bool,
     is_open: bool,
     roles: npt.NDArray[np.int8],
     joins: npt.NDArray[np.int8],
-    kinds: npt.NDArray[np.int8],
-    codes: npt.NDArray[np.int64],
-    classes: npt.NDArray[np.int8],
+    records: Versions,
     kept: npt.NDArray[np.int8],
     counts: npt.NDArray[np.int64],
 ) -> int:
@@ -265,16 +251,7 @@ def fold_groups(
         for i in range(start, end):
             if roles[i] != _LOG:
                 if had_base >= 0:
-                    wins = _wins(
-                        by_event_time,
-                        default_compares,
-                        kinds[had_base],
-                        codes[had_base],
-                        classes[had_base],
-                        kinds[i],
-                        codes[i],
-                        classes[i],
-                    )
+                    wins = _wins(by, _version(records, had_base), _version(records, i))
                     if wins == _THROWS:
                         return i
                     counts[_FOLDED] += 1
@@ -289,16 +266,7 @@ def fold_groups(
             logs += 1
             wins = 1
             if winner >= 0:
-                wins = _wins(
-                    by_event_time,
-                    default_compares,
-                    kinds[winner],
-                    codes[winner],
-                    classes[winner],
-                    kinds[i],
-                    codes[i],
-                    classes[i],
-                )
+                wins = _wins(by, _version(records, winner), _version(records, i))
             if wins == _THROWS:
                 return i
             if wins == 1:
@@ -316,22 +284,14 @@ def fold_groups(
             if winner < 0:
                 winner = base
             else:
-                wins = _beats_base(
-                    by_event_time,
-                    default_compares,
-                    kinds[winner],
-                    codes[winner],
-                    classes[winner],
-                    codes[base],
-                    classes[base],
-                )
+                wins = _beats_base(by, _version(records, winner), _version(records, base))
                 if wins == _THROWS:
                     return winner
                 if wins == 0:
                     winner = base
         if winner >= 0:
             kept[winner] = 1
-            is_row = kinds[winner] == _DATA
+            is_row = records.kinds[winner] == _DATA
             if had_base < 0:
                 counts[_INSERTED] += int(is_row)
             elif winner != base:
@@ -344,16 +304,13 @@ def fold_groups(
     return -1
 
 
-@kernel(types.int64(types.boolean, types.boolean, types.boolean, I8_IN, I8_IN, I8_IN, I64_IN, I8_IN, I8, I64, I64))
+@kernel(types.int64(_COMPARISON, types.boolean, I8_IN, I8_IN, _VERSIONS, I8, I64, I64))
 def fold_filled_groups(
-    by_event_time: bool,
-    default_compares: bool,
+    by: Comparison,
     is_open: bool,
     roles: npt.NDArray[np.int8],
     joins: npt.NDArray[np.int8],
-    kinds: npt.NDArray[np.int8],
-    codes: npt.NDArray[np.int64],
-    classes: npt.NDArray[np.int8],
+    records: Versions,
     kept: npt.NDArray[np.int8],
     ranks: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
@@ -385,19 +342,10 @@ def fold_filled_groups(
             logs += 1
             wins = 1
             if winner >= 0:
-                wins = _wins(
-                    by_event_time,
-                    default_compares,
-                    kinds[winner],
-                    codes[winner],
-                    classes[winner],
-                    kinds[i],
-                    codes[i],
-                    classes[i],
-                )
+                wins = _wins(by, _version(records, winner), _version(records, i))
             if wins == _THROWS:
                 return i
-            both_rows = winner >= 0 and kinds[i] == _DATA and kinds[winner] == _DATA
+            both_rows = winner >= 0 and records.kinds[i] == _DATA and records.kinds[winner] == _DATA
             if wins == 1:
                 if both_rows:
                     low -= 1
@@ -420,18 +368,10 @@ def fold_filled_groups(
         if base >= 0:
             wins = 0
             if winner >= 0:
-                wins = _beats_base(
-                    by_event_time,
-                    default_compares,
-                    kinds[winner],
-                    codes[winner],
-                    classes[winner],
-                    codes[base],
-                    classes[base],
-                )
+                wins = _beats_base(by, _version(records, winner), _version(records, base))
             if wins == _THROWS:
                 return winner
-            is_row = winner >= 0 and kinds[winner] == _DATA
+            is_row = winner >= 0 and records.kinds[winner] == _DATA
             if wins == 1:
                 if is_row:
                     ranks[base] = high + 1
@@ -444,7 +384,7 @@ def fold_filled_groups(
                 winner = base
             counts[_UPDATED] += int(is_row)
             counts[_DELETED] += int(wins == 1 and not is_row)
-        elif kinds[winner] == _DATA:
+        elif records.kinds[winner] == _DATA:
             counts[_INSERTED] += 1
         kept[winner] = 1
         counts[_LOG_KEYS] += int(logs > 0)

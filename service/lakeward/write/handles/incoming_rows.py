@@ -30,7 +30,7 @@ from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.ordering_codes import encode_ordering, ordering_values, values_for_codes
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.records import find_deleted
-from lakeward.merge.rules.winner import LogRecordKind, fold_records
+from lakeward.merge.rules.winner import Comparison, LogRecordKind, States, Versions, fold_records
 from lakeward.write.keyed_rows import LEAVES, ORDER, RECORD_KEY
 
 _ROW = np.int8(LogRecordKind.DATA)
@@ -174,18 +174,13 @@ def _winners(held: IncomingRows | None, came: IncomingRows, rules: MergeRules) -
     positions = np.arange(-waits, rows, dtype=np.int64)
     state = np.zeros(keys, dtype=np.int8), np.zeros(keys, dtype=np.int64), np.zeros(keys, dtype=np.int8)
     won = np.full(keys, -1, dtype=np.int64)
-    by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
     failed = int(
         fold_records(
-            by_event_time,
-            default_is_comparable(kind),
+            Comparison(rules.mode is MergeMode.EVENT_TIME_ORDERING, default_is_comparable(kind)),
             ids,
-            kinds.astype(np.int8),
-            codes.codes,
-            codes.classes,
+            Versions.of(kinds.astype(np.int8), codes),
             positions,
-            *state,
-            won,
+            States(*state, won),
         )
     )
     if failed >= 0:
