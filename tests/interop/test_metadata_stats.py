@@ -41,7 +41,7 @@ from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.format.stats.indexed_columns import indexed_columns
 from lakeward.format.stats.stats_value import StatsValue, StatsVersion, ValueKind, ValueType
-from lakeward.read.logs.log_run import LogRun
+from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from tests.conftest import IN_CI
@@ -390,11 +390,13 @@ def log_stats_of(served: Served, partition: str) -> list[ColumnStatsRecord]:
     accumulator = ColumnRangeAccumulator(served.columns, arrow_schema)
     run = LogRun(
         LocalStorage(),
-        str(served.path),
-        tuple(f"{partition}/{source}" for source in sorted(sources, key=instant_of)),
-        instant=instant,
+        SliceLogs(
+            str(served.path),
+            tuple(f"{partition}/{source}" for source in sorted(sources, key=instant_of)),
+            instant,
+        ),
+        LogMerge(merge_rules(scan(served.path))),
         schema=arrow_schema,
-        rules=merge_rules(scan(served.path)),
     )
     with closing(run):
         run.read()

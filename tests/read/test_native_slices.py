@@ -24,7 +24,7 @@ from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.file_slice import open_slice
 from lakeward.read.logs.log_deletes import Deletes, find_deletes
-from lakeward.read.logs.log_run import LogRun
+from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs
 from lakeward.read.logs.log_scan import check_ordering, check_schemas, find_block_damage, scan_slice_heads
 from lakeward.read.query.predicate import Among, Predicate
 from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
@@ -219,9 +219,8 @@ def test_superseded_native_logs_are_not_opened(tmp_path: Path) -> None:
     superseded = {path: () for path in given.log_files if "_200_" in path or "_300_" in path}
     for path in superseded:
         (tmp_path / path).write_bytes(b"gone")
-    run = LogRun(
-        STORAGE, str(tmp_path), given.log_files, instant=NEWEST, schema=SCHEMA, rules=COMMIT, superseded=superseded
-    )
+    logs = SliceLogs(str(tmp_path), given.log_files, NEWEST, superseded=superseded)
+    run = LogRun(STORAGE, logs, LogMerge(COMMIT), schema=SCHEMA)
     with closing(run):
         assert run.instants == ("500", "400")
         assert [each.file.split(".")[-2] for each in run.scan.blocks] == ["log", "deletes", "log"]
@@ -239,9 +238,8 @@ def test_an_output_of_two_files_that_is_not_in_the_slice_yet(tmp_path: Path) -> 
     for name, data in native(compacted(sources, "500", EVENT)).items():
         (attempt / name).write_bytes(data)
     unpublished = sorted((str(path) for path in attempt.iterdir()), key=lambda path: ".deletes." in path)
-    run = LogRun(
-        STORAGE, str(tmp_path), given.log_files, instant=NEWEST, schema=SCHEMA, rules=EVENT, unpublished=unpublished
-    )
+    logs = SliceLogs(str(tmp_path), given.log_files, NEWEST, unpublished=unpublished)
+    run = LogRun(STORAGE, logs, LogMerge(EVENT), schema=SCHEMA)
     with closing(run):
         assert run.instants == ("500",) and len(run.scan.blocks) == 2
         run.read()
@@ -282,7 +280,7 @@ def test_a_partial_native_log_keeps_what_it_does_not_have(tmp_path: Path) -> Non
     given = lay_out(tmp_path, base, {name_of(instant="200").text: sink.getvalue()}, rules=rules)
     assert rows_of(given) == {"a": (7, "base"), "b": (9, "base")}
     with pytest.raises(Unsupported, match="partial updates"):
-        LogRun(STORAGE, str(tmp_path), given.log_files, instant=NEWEST, schema=SCHEMA, rules=rules)
+        LogRun(STORAGE, SliceLogs(str(tmp_path), given.log_files, NEWEST), LogMerge(rules), schema=SCHEMA)
 
 
 def test_schemas_of_native_logs_are_checked(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.large_rows import check_row_sizes
 from lakeward.read.logs.log_deletes import Deletes, find_deletes
-from lakeward.read.logs.log_run import Incoming, LogRun
+from lakeward.read.logs.log_run import Incoming, LogMerge, LogRun, SliceLogs
 from lakeward.read.logs.log_scan import LogScan, scan_slice_heads
 from lakeward.read.logs.partial_blocks import rules_of_blocks
 from lakeward.read.made_keys import with_made_keys
@@ -253,26 +253,32 @@ class MergedSlice:
 
     def _open_run(self, scan: LogScan, incoming: Incoming | None) -> LogRun:
         read = self._input
-        run = LogRun(
-            self._storage,
+        logs = SliceLogs(
             read.base_path,
             read.log_files,
-            instant=read.instant,
-            schema=self._read_schema,
-            rules=self.rules,
-            budget=read.budget,
-            spill_folder=self._spill_folder,
-            accept_damaged_logs=read.accept_damaged_logs,
-            query=replace(self._query, predicate=Predicate()) if self._by_places else self._query,
-            meter=self.meter,
-            key_fields=read.key_fields,
-            scan=scan,
+            read.instant,
+            accept_damaged=read.accept_damaged_logs,
             incoming=incoming,
-            sample=self.sample,
-            watched_base=read.base_file if self._names_places and not self._by_places else None,
-            by_places=self._by_places,
+        )
+        merge = LogMerge(
+            self.rules,
+            read.budget,
+            spill_folder=self._spill_folder,
+            key_fields=read.key_fields,
             by_order=self._by_order,
             ahead=self._ahead,
+            watched_base=read.base_file if self._names_places and not self._by_places else None,
+            by_places=self._by_places,
+        )
+        run = LogRun(
+            self._storage,
+            logs,
+            merge,
+            schema=self._read_schema,
+            query=replace(self._query, predicate=Predicate()) if self._by_places else self._query,
+            scan=scan,
+            meter=self.meter,
+            sample=self.sample,
         )
         self._resources.callback(run.close)
         return run

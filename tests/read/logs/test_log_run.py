@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
-from lakeward.read.logs.log_run import LogRun
+from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 
@@ -26,8 +27,13 @@ def make(folder: Path, *logs: bytes, names: tuple[str, ...] = (), **more: Any) -
     for number, data in enumerate(logs):
         paths.append(f".fg_{100 * number + 100}.log.1_0-0-0")
         (folder / paths[-1]).write_bytes(data)
-    given = {"instant": "999", "rules": EVENT, "schema": table_schema(json.dumps(TABLE_SCHEMA))}
-    return LogRun(LocalStorage(), str(folder), paths, **(given | more))
+    given = {"instant": "999", "rules": EVENT, "schema": table_schema(json.dumps(TABLE_SCHEMA))} | more
+
+    def of(kind: type) -> Any:
+        return kind(**{each.name: given.pop(each.name) for each in fields(kind) if each.name in given})
+
+    given |= {"base_path": str(folder), "files": paths}
+    return LogRun(LocalStorage(), of(SliceLogs), of(LogMerge), **given)
 
 
 def winners(run: LogRun) -> tuple[list[tuple[str, int, str]], list[tuple[str, int | None]]]:

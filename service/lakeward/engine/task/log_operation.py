@@ -47,7 +47,7 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.ordering_type import ordering_columns
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.read.logs.log_run import LogRun
+from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs
 from lakeward.read.made_keys import without_made_keys
 from lakeward.read.query.sample import SampleTap, common_samples
 from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
@@ -149,20 +149,20 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int, meter: Work
 def _open_run(
     storage: Storage, spec: OperationSpec, *, unpublished: Sequence[str] = (), query: SliceQuery = EVERYTHING
 ) -> LogRun:
+    of = spec.slice
     return LogRun(
         storage,
-        spec.slice.base_path,
-        spec.slice.log_files,
-        instant=spec.slice.instant,
-        schema=table_schema(spec.slice.schema),
-        rules=spec.slice.rules,
-        budget=spec.slice.budget,
-        unpublished=unpublished,
-        accept_damaged_logs=spec.slice.accept_damaged_logs,
-        superseded=spec.slice.superseded,
-        watched_base=spec.slice.base_file,
+        SliceLogs(
+            of.base_path,
+            of.log_files,
+            of.instant,
+            superseded=of.superseded,
+            accept_damaged=of.accept_damaged_logs,
+            unpublished=unpublished,
+        ),
+        LogMerge(of.rules, of.budget, key_fields=of.key_fields, watched_base=of.base_file),
+        schema=table_schema(of.schema),
         query=query,
-        key_fields=spec.slice.key_fields,
     )
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 import numpy as np
@@ -74,90 +74,105 @@ Incoming = Callable[[], Iterable[pa.RecordBatch | Tombstones]]
 called again."""
 
 
+@dataclass(frozen=True, slots=True)
+class SliceLogs:
+    """The logs of a slice, and which of their blocks count."""
+
+    base_path: str
+    files: Sequence[str]
+    """Relative to the base path, in comparator order."""
+    instant: str
+    """Blocks of later instants are left out."""
+    superseded: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Paths among the logs that need not be opened, with the instants that each stands for itself."""
+    committed: CommittedWrites | None = None
+    """The writes whose blocks count, for table versions before 8."""
+    accept_damaged: bool = False
+    """Go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`."""
+    unpublished: Sequence[str] = ()
+    """Paths of logs that are read behind the others, in this order, as if they were in the slice already."""
+    incoming: Incoming | None = None
+    """What comes behind all of the logs, as if it were in one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogMerge:
+    """How the records of the logs are merged."""
+
+    rules: MergeRules
+    budget: MemoryBudget = _DEFAULT_BUDGET
+    spill_folder: str | None = None
+    key_fields: Sequence[str] = ()
+    """The fields of which keys are made, where rows carry none."""
+    by_order: bool = False
+    """Logs that are sorted may be merged straight out of their files."""
+    ahead: Ahead | None = None
+    """Reads such logs."""
+    watched_base: str | None = None
+    """A base file; where all blocks name places in it, `records` says whether a key came more than once in a block."""
+    by_places: bool = False
+    """The blocks name places in the base file, which go into the keys (`read/positions`)."""
+
+
 class LogRun:
     """The logs are scanned at once, read by `read`; close it afterwards."""
 
     def __init__(
         self,
         storage: Storage,
-        base_path: str,
-        log_files: Sequence[str],
+        logs: SliceLogs,
+        merge: LogMerge,
         *,
-        instant: str,
         schema: pa.Schema,
-        rules: MergeRules,
-        budget: MemoryBudget = _DEFAULT_BUDGET,
-        spill_folder: str | None = None,
-        unpublished: Sequence[str] = (),
-        accept_damaged_logs: bool = False,
-        superseded: Mapping[str, Sequence[str]] | None = None,
-        committed: CommittedWrites | None = None,
         query: SliceQuery = EVERYTHING,
-        meter: ReadMeter | None = None,
-        key_fields: Sequence[str] = (),
         scan: LogScan | None = None,
-        incoming: Incoming | None = None,
-        by_order: bool = False,
-        ahead: Ahead | None = None,
+        meter: ReadMeter | None = None,
         sample: SampleTap | None = None,
-        watched_base: str | None = None,
-        by_places: bool = False,
     ) -> None:
         """
         Args:
-            log_files: relative to the base path, in comparator order.
-            instant: blocks of later instants are left out.
             schema: the table's, meta columns first, or of it what the query needs. The attribute says which columns
                 come as dictionaries.
-            unpublished: paths of logs that are read behind the others, in this order, as if they were in the slice
-                already.
-            superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
-            committed: the writes whose blocks count, for table versions before 8.
-            accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
-            meter: counts what is read.
-            key_fields: the fields of which keys are made, where rows carry none.
             scan: of these very files, where their heads were read already.
-            incoming: what comes behind all of the logs, as if it were in one more.
-            by_order: logs that are sorted may be merged straight out of their files.
-            ahead: reads such logs.
+            meter: counts what is read.
             sample: takes a few keys, where the query asks for it.
-            watched_base: a base file; where all blocks name places in it, `records` say whether a key came more than
-                once in one block.
-            by_places: the blocks name places in the base file, which go into the keys (`read/positions`).
         """
+        rules, budget = merge.rules, merge.budget
         self._storage = storage
-        self._base_path = base_path
-        self.schema = schema
+        self._logs = logs
+        self._merge = merge
         self._rules = rules
-        self._unpublished = frozenset(unpublished)
-        self._incoming = incoming
-        self._by_order = by_order
-        self._ahead = ahead
         self._budget = budget
-        for path in log_files:
-            resolve(base_path, path, native=True)
-        files = [*log_files, *unpublished]
+        self.schema = schema
+        self._unpublished = frozenset(logs.unpublished)
+        for path in logs.files:
+            resolve(logs.base_path, path, native=True)
         if scan is None:
             scan = scan_slice_heads(
-                storage, base_path, files, instant=instant, superseded=superseded or {}, committed=committed
+                storage,
+                logs.base_path,
+                [*logs.files, *logs.unpublished],
+                instant=logs.instant,
+                superseded=logs.superseded,
+                committed=logs.committed,
             )
         self.scan: LogScan = scan
-        if not accept_damaged_logs:
+        if not logs.accept_damaged:
             check_sound(self.scan)
-        check_keys_can_be_made(self.scan.blocks, key_fields)
+        check_keys_can_be_made(self.scan.blocks, merge.key_fields)
         if not rules.in_part:
             check_whole_rows(self.scan.blocks)
         if OPERATION_FIELD not in schema.names:
             check_no_operations(self.scan.blocks)
         if query.keeps_dictionaries:
-            self.schema = query.with_dictionaries(schema, rules, self._repeated(), key_fields)
+            self.schema = query.with_dictionaries(schema, rules, self._repeated(), merge.key_fields)
         carried = part_schema(query.carried_schema(self.schema), rules)
         self.records: LogRecords | FileRuns = LogRecords(
             carried,
             rules,
             memory_bytes=budget.logs,
-            spill_folder=spill_folder,
-            watches_blocks=names_places(scan.blocks, watched_base),
+            spill_folder=merge.spill_folder,
+            watches_blocks=names_places(scan.blocks, merge.watched_base),
         )
         self.out_of_order: str | None = None
         """A log of the layout `lsm_tree` that is not sorted, if one was met."""
@@ -171,8 +186,7 @@ class LogRun:
         self._keys = query.predicate.on_keys
         self._watches_keys = bool(query.predicate.on_values.conditions)
         self._meter = ReadMeter() if meter is None else meter
-        self._key_fields = tuple(key_fields)
-        self._by_places = by_places
+        self._key_fields = tuple(merge.key_fields)
         self._is_read = False
 
     @property
@@ -219,7 +233,7 @@ class LogRun:
                     files.close()
                     opened = {block.file: files.enter_context(self._storage.open_input(self._path(block.file)))}
                 self._read_block(opened[block.file], block, takers)
-        for part in () if self._incoming is None else self._incoming():
+        for part in () if self._logs.incoming is None else self._logs.incoming():
             self._take(part, takers)
         for records in takers:
             records.finish()
@@ -233,13 +247,13 @@ class LogRun:
         self._files.close()
 
     def _path(self, file: str) -> str:
-        return file if file in self._unpublished else resolve(self._base_path, file, native=True)
+        return file if file in self._unpublished else resolve(self._logs.base_path, file, native=True)
 
     def _sorted_runs(self) -> FileRuns | None:
         """The logs as runs that are merged straight out of their files; None where they are to be folded, or sorted."""
         blocks = self.scan.blocks
-        may_be = self._by_order and self.scan.by_rank and 0 < len(blocks) <= OPEN_RUNS_MAX
-        if not may_be or self._incoming is not None or self._key_fields or not are_native_parquet(blocks):
+        may_be = self._merge.by_order and self.scan.by_rank and 0 < len(blocks) <= OPEN_RUNS_MAX
+        if not may_be or self._logs.incoming is not None or self._key_fields or not are_native_parquet(blocks):
             return None
         with ExitStack() as opened:
             logs = [self._measured(block, opened) for block in blocks]
@@ -289,7 +303,7 @@ class LogRun:
 
     def _as_run(self, log: SortedLog, rank: int) -> FileRun:
         records = self._records_of(log, rank)
-        ahead = records if self._ahead is None else self._ahead.over(records)
+        ahead = records if self._merge.ahead is None else self._merge.ahead.over(records)
         return FileRun(f"the log {log.block.file}", ahead, self._rules)
 
     def _records_of(self, log: SortedLog, rank: int) -> Iterator[pa.RecordBatch | Tombstones]:
@@ -305,7 +319,7 @@ class LogRun:
 
     def _read_block(self, file: BinaryIO, block: LogBlock, takers: Iterable[LogRecords]) -> None:
         order = OrderWatch()
-        places = BlockPlaces(block) if self._by_places else None
+        places = BlockPlaces(block) if self._merge.by_places else None
         if block.type is BlockType.DELETE:
             for deletes in self._deletes_of(file, block):
                 self._append_deletes(deletes, block, takers, places)

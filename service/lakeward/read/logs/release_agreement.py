@@ -36,7 +36,7 @@ from lakeward.merge.rules.ordering_codes import encode_ordering
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.read.logs.log_run import LogRun, folded
+from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs, folded
 from lakeward.read.logs.log_scan import NEWEST, LogScan
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
@@ -170,12 +170,9 @@ def _picked(
     by_event_time = replace(rules, mode=MergeMode.EVENT_TIME_ORDERING)
     run = LogRun(
         storage,
-        base_path,
-        logs,
-        instant=NEWEST,
+        SliceLogs(base_path, logs, NEWEST, accept_damaged=True),
+        LogMerge(rules),
         schema=_WHICH_RECORD.read_schema(schema, rules),
-        rules=rules,
-        accept_damaged_logs=True,
         scan=scan,
         query=_WHICH_RECORD,
     )
