@@ -54,15 +54,19 @@ class Mutant:
     def is_killed(self, tree: Path) -> bool:
         """Whether its tests fail where the change is made. The file is as before afterwards."""
         path = tree / CODE / self.file
-        before, stat = path.read_text(), path.stat()
-        path.write_text(before.replace(self.before, self.after))
-        # Python recognises the bytecode of a source by its size and second.
-        os.utime(path, (stat.st_atime, stat.st_mtime + 60))
+        before = path.read_text()
+        _put(path, before.replace(self.before, self.after))
         try:
             return not are_green(tree, self.tests)
         finally:
-            path.write_text(before)
-            os.utime(path, (stat.st_atime, stat.st_mtime))
+            _put(path, before)
+
+
+def _put(path: Path, text: str) -> None:
+    """Without the bytecode of what was there: Python would take it, where size and second are the same."""
+    path.write_text(text)
+    for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        stale.unlink()
 
 
 def load_mutants(path: Path = PROJECT / "tests/mutants.toml") -> list[Mutant]:

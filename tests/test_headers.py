@@ -28,10 +28,15 @@ NOT_A_NAME = re.compile(r"\b(whoever|nobody|somebody)\b", re.IGNORECASE)
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def docstrings(path: Path) -> tuple[str, ...]:
     """Returns those of modules, classes and functions, and those below an attribute or a constant."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 found.append(inspect.cleandoc(text))
@@ -78,7 +83,7 @@ def test_no_two_public_classes_share_a_name():
     """A name that a reader finds is the one there is."""
     places = defaultdict(list)
     for path in sorted(CODE.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(path.relative_to(CODE).as_posix())
 
@@ -137,7 +142,7 @@ def test_names_in_headers_are_of_the_code():
     known = {path.stem for path in CODE.rglob("*.py")}
     headers = {}
     for path in sorted(CODE.rglob("*.py")):
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         headers[path.relative_to(CODE).as_posix()] = ast.get_docstring(tree) or ""
         for node in ast.walk(tree):
             match node:
@@ -193,9 +198,7 @@ def test_only_one_module_knows_the_numbers_of_table_versions():
         assert numbers_of_versions(ast.parse(wrong)), wrong
     found = {
         (path, text)
-        for path, tree in (
-            (each.relative_to(CODE).as_posix(), ast.parse(each.read_text())) for each in CODE.rglob("*.py")
-        )
+        for path, tree in ((each.relative_to(CODE).as_posix(), parsed(each)) for each in CODE.rglob("*.py"))
         if path != "table/table_version.py"
         for text in numbers_of_versions(tree)
         if OTHER_NUMBERS.get(path) != text

@@ -24,6 +24,8 @@ from tests.index.external.memory_entries import MemoryEntries
 from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
 from tests.our_reader import scan
 
+pytestmark = pytest.mark.slow
+
 STORAGE = LocalStorage()
 REFUSED = "Lakeward keeps no indexes of tables of version 6."
 

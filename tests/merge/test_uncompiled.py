@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SUITES = [
     "tests/merge/test_sorted_merge.py::test_it_agrees_with_the_slow_twin",
     "tests/merge/test_sorted_merge.py::test_the_two_folds",
@@ -14,6 +16,7 @@ SUITES = [
 ]
 
 
+@pytest.mark.slow
 def test_it_runs_uncompiled():
     """The loser tree, both folds, the hash merge and the digest give the same rows as their slow twins."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "LAKEWARD_RUNS": "4"}

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 MEBIBYTES_MAX = 900
 """The process has some 350 with its libraries, and the test's own bomb of 200."""
 
 
+@pytest.mark.slow
 def test_no_bomb_takes_more_than_a_small_table_justifies(tmp_path: Path) -> None:
     """Two megabytes of plan took 4.1 GB, by `inspect`, too. All bombs go through one process, whose peak is that of the
     worst."""

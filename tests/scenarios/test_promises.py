@@ -29,6 +29,8 @@ from tests.simulation.data_files import SCHEMA, base_file, log_file
 from tests.simulation.dispatcher import no_counts
 from tests.simulation.writer import table_properties
 
+pytestmark = pytest.mark.slow
+
 MINUTE, DAY = 60.0, 86400.0
 KIB, MIB = 1024, 1024**2
 

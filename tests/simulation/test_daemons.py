@@ -30,12 +30,14 @@ def test_all_services(chunk: int) -> None:
     play_chunk(chunk, RUNS_OF_ALL_SERVICES, partial(Daemons, all_services=True))
 
 
+@pytest.mark.slow
 def test_each_service_has_something_to_do() -> None:
     """Or the test above proves nothing."""
     done = Daemons(BUSY, all_services=True).play().done
     assert all(done[service] for service in TABLE_SERVICES if service is not JobKind.INDEX), done
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_run() -> None:
     """The same seed does the same, call for call."""
     assert Daemons(3).play().world.trace == Daemons(3).play().world.trace

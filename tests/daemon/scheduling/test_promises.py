@@ -35,6 +35,8 @@ from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.daemon.stage import START, Stage
 from tests.synthetic_table import completed, file_group, log_compacted, snapshot_of
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024**2
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 

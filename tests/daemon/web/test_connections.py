@@ -88,6 +88,7 @@ def test_an_idle_connection_ends() -> None:
                 assert rest(idle).endswith(b"hello")
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_not_read_is_given_up() -> None:
     """What waits to be sent does not keep a connection for ever."""
     with serving(ConnectionLimits(answer_seconds=0.2, idle_seconds=0.2)) as server, connect(server) as deaf:

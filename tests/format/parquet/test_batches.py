@@ -38,6 +38,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     return dict(zip(names(cases), map(json.loads, done.stdout.splitlines()), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", names(FIT))
 def test_batches_are_bounded_by_decoded_bytes(case: str, found: dict[str, dict[str, Any]]) -> None:
     """However it is that a file inflates, a batch is not larger than the bound, nor the process by a multiple of it."""

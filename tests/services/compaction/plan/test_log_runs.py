@@ -116,7 +116,7 @@ def differences(
 
 
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.mode.value)
-@pytest.mark.parametrize("writes", [2, 3, 4])
+@pytest.mark.parametrize("writes", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_no_story_of_a_few_writes_changes_a_row(writes: int, rules: MergeRules) -> None:
     """Keeps 1 of services/compaction/plan/log_runs: every story of up to four writes, two LOGs and a FULL, with
     everything that the writes can do to a key."""
@@ -125,6 +125,7 @@ def test_no_story_of_a_few_writes_changes_a_row(writes: int, rules: MergeRules) 
     assert differences(pairs, rules, writes) == 0
 
 
+@pytest.mark.slow
 def test_no_story_with_a_run_behind_the_oldest_log_changes_a_row() -> None:
     """Keeps 1 of services/compaction/plan/log_runs: a run may start there by commit time whatever is written, and by
     event time where each delete has an ordering value. What else is right there is in tests/read/test_log_deletes."""

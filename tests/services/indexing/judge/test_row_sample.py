@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from lakeward.index.location import RECORD_KEY
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.local import LocalStorage
@@ -14,6 +16,7 @@ from tests.write.writing import new_table, write
 STORAGE = LocalStorage()
 
 
+@pytest.mark.slow
 def test_rows_of_small_files_and_of_logs_are_as_likely(tmp_path: Path) -> None:
     """Keeps of services/indexing/judge/row_sample: a seed gives its rows again. In many samples the rows of a file with
     two, of one with thirty and of logs come as often as their share says."""

@@ -31,6 +31,8 @@ from tests.services.indexing.upkeep.test_updates import Kept, raising
 from tests.write.own_record_index import STORAGE, plant
 from tests.write.writing import write
 
+pytestmark = pytest.mark.slow
+
 WRONG = ComparedCommit("1", "20300101000000000", keys=9, shadow_wrong=2, primary_wrong=0)
 
 

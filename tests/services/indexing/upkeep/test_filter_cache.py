@@ -23,6 +23,8 @@ from tests.index.bloom.caches import STORAGE, cache_files, mislead_cache, rebuil
 from tests.our_reader import scan
 from tests.write.writing import new_table, write
 
+pytestmark = pytest.mark.slow
+
 ROUND = 3600.0
 
 

@@ -49,6 +49,8 @@ from tests.write.own_record_index import FIRST, STORAGE, built, located, write_b
 from tests.write.test_whole_write import CLOCK
 from tests.write.writing import Row, new_table, write
 
+pytestmark = pytest.mark.slow
+
 KEYS = [f"k{number}" for number in range(1, 20)]
 
 

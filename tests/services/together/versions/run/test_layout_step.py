@@ -37,6 +37,8 @@ from tests.services.together.versions.run.test_version_step import properties_of
 from tests.write.judged import judged_values
 from tests.write.writing import BUCKETS, values, write
 
+pytestmark = pytest.mark.slow
+
 COW = "COPY_ON_WRITE"
 MANY = {f"{letter}{part}": "a" for letter in "abcdef" for part in "12"}
 """Two rows and more in each bucket."""
