@@ -7,7 +7,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import UntrustedName
@@ -67,7 +67,6 @@ def test_write_token_is_encoded_as_spark_counts() -> None:
 
 
 @given(base_files)
-@settings(deadline=None, print_blob=True)
 def test_base_file_name_and_value_are_the_same_thing(name: BaseFileName) -> None:
     """Parsing a formatted base file name gives back what was formatted, and it passes the gate."""
     assert parse_base_file(name.text) == name
@@ -76,7 +75,6 @@ def test_base_file_name_and_value_are_the_same_thing(name: BaseFileName) -> None
 
 
 @given(log_files)
-@settings(deadline=None, print_blob=True)
 def test_log_file_name_and_value_are_the_same_thing(name: LogFileName) -> None:
     """Parsing a formatted log file name gives back what was formatted, and it passes the gate."""
     assert parse_log_file(name.text) == name
@@ -85,7 +83,6 @@ def test_log_file_name_and_value_are_the_same_thing(name: LogFileName) -> None:
 
 
 @given(native_logs)
-@settings(deadline=None, print_blob=True)
 def test_native_log_name_and_value_are_the_same_thing(name: NativeLogName) -> None:
     """Parsing a formatted native name gives back what was formatted. It is no base file's, and no gate that was made
     for older tables lets it through."""
@@ -102,7 +99,6 @@ def test_native_log_name_and_value_are_the_same_thing(name: NativeLogName) -> No
 @example(f".{FILE_ID}_{T}.log.01_0-15-11")
 @example(f"{FILE_ID}_0-15-11_{T}_01.log.parquet")
 @example(BASE + "\n")
-@settings(deadline=None, print_blob=True)
 def test_only_names_that_can_be_encoded_are_parsed(name: str) -> None:
     """What is parsed is formatted the same again, and is of one grammar; so no two names mean one file."""
     found = [parsed for parsed in (parse_base_file(name), parse_log_file(name), parse_native_log(name)) if parsed]
@@ -315,7 +311,6 @@ def test_only_data_files_are_resolved(path: str) -> None:
 @given(
     st.lists(st.one_of(st.sampled_from(["..", ".", "", ".hoodie", BASE, LOG, "p", "\\", "\0"]), st.text(max_size=5)))
 )
-@settings(deadline=None, print_blob=True)
 def test_nothing_resolves_outside_the_table(parts: list[str]) -> None:
     """Whatever is resolved is a data file below the base path, as any file system understands paths."""
     try:

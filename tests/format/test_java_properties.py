@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import BrokenFile
@@ -17,7 +17,6 @@ any_text = st.text(st.characters(codec=None), max_size=20)
 
 
 @given(st.dictionaries(any_text, any_text, max_size=5))
-@settings(deadline=None, print_blob=True)
 def test_values_survive_being_written(values: dict[str, str]) -> None:
     """What is written is read back, whatever the text, and is plain ASCII."""
     # Two halves of a surrogate pair next to each other are one character to Java, and so to us.
@@ -33,7 +32,6 @@ def _joined(text: str) -> str:
 
 
 @given(st.binary(max_size=60))
-@settings(deadline=None, print_blob=True)
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """No bytes make the reader fail in a way that callers do not expect."""
     try:

@@ -27,8 +27,10 @@ from lakeward.format.avro.container import read_record
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.savepoints import read_savepoints
 from tests.conftest import IN_CI
+from tests.hudi.golden_version_6 import BY_EVENT_TIME as SHAPE_OF_6
+from tests.hudi.golden_version_6_lives import with_options
 from tests.hudi.other_release import OtherRelease
-from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
+from tests.hudi.spark import OLDEST_VERSION_OF_6, OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, Rows, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_archiving import rows_of
@@ -54,6 +56,7 @@ LEAVES_METADATA = {"hoodie.metadata.compact.max.delta.commits": "100"}
 SERVICES_OF_HUDI = {
     "hoodie.clean.automatic": "true",
     "hoodie.clean.commits.retained": "1",
+    "hoodie.cleaner.commits.retained": "1",  # as Hudi 0.15 calls it
     "hoodie.clean.trigger.max.commits": "1",
     "hoodie.archive.automatic": "true",
     "hoodie.keep.min.commits": "2",
@@ -162,8 +165,8 @@ class Life:
 
     def compact(self, kind: str, operations: str) -> None:
         printed = self.run("compact", "--type", kind, "--engine", "local", "--no-metadata-services")
-        (done,) = printed["compactions"]
-        assert {each["kind"] for each in done["operations"]} == {operations}
+        kinds = {each["kind"] for done in printed["compactions"] for each in done["operations"]}
+        assert kinds == {operations}, printed
 
     def roll_back(self) -> None:
         """A write of Hudi's fails when its files are there; Hudi rolls it back on the copy."""
@@ -490,6 +493,36 @@ class LifeOf8(Life):
                 yield self.older.snapshot(**options)
 
 
+class LifeOf6(LifeOf8):
+    """Hudi 0.15.0 writes it. Lakeward verifies it; every other service is refused."""
+
+    def __init__(self, spark: SparkSession, path: Path, shape: TableShape, oldest: OtherRelease) -> None:
+        Life.__init__(self, spark, path, shape)
+        self.older = oldest.table(path, shape)
+
+    def read(self) -> Iterator[Rows]:
+        yield self.older.snapshot()
+        yield self.table.snapshot(with_meta=False)
+
+    def services_are_refused(self) -> None:
+        """What is not for version 6 leaves the table as it was."""
+        before, newest = self.table.files(), self.newest()
+        path = str(self.table.path)
+        rows = self.input(self.changed(range(3)))
+        for words in (
+            ("clean", path),
+            ("archive", path),
+            ("rollback", path),
+            ("savepoint", "create", path),
+            ("restore", path, "--to", newest),
+            ("metadata", "compact", path),
+            ("write", path, "--input", rows),
+            ("compact", path),
+        ):
+            code, printed = lakeward(*words, "--writers", "stopped")
+            assert (code, self.table.files()) == (2, before), (words, printed)
+
+
 class LifeOf10(Life):
     """No release reads version 10: so after each step a copy goes down to version 9, where both judges read it, and the
     table itself is read by `tests/native_log_judge.py`. Its rows are written by us, and by Hudi before and after."""
@@ -650,8 +683,19 @@ STORIES: dict[str, tuple[Step, ...]] = {
         LifeOf10.convert_back,
         *AFTER_10,
     ),
+    "version 6, copied on write": (
+        Life.hudi_begins,
+        Life.hudi_upserts,
+        LifeOf6.verify,
+        LifeOf6.services_are_refused,
+        Life.hudi_overwrites,
+        Life.hudi_deletes,
+        LifeOf6.verify,
+        Life.hudi_goes_on_with_its_services,
+        LifeOf6.verify,
+    ),
 }
-OF_THIS_COMMIT = spread(STORIES, least=2)
+OF_THIS_COMMIT = spread(STORIES, least=3)
 """The next commit runs the others."""
 
 
@@ -659,6 +703,9 @@ def made(name: str, spark: SparkSession, path: Path, release: Callable[[str], Ot
     version, _, how = name.removeprefix("version ").partition(", ")
     is_merged = how != "copied on write"
     match version:
+        case "6":
+            of = {"hoodie.datasource.write.table.type": shape(is_merged).options["hoodie.datasource.write.table.type"]}
+            return LifeOf6(spark, path, with_options(SHAPE_OF_6, **of), release(OLDEST_VERSION_OF_6))
         case "8":
             return LifeOf8(spark, path, shape(is_merged, **PLAIN, **BY_EVENT_TIME), release(OLDEST_VERSION_OF_8))
         case "9":

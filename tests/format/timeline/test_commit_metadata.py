@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import BrokenFile, UntrustedName
@@ -86,7 +86,6 @@ def test_hudis_commits_survive_being_read_and_written(path: Path) -> None:
 
 
 @given(commits)
-@settings(deadline=None, print_blob=True)
 def test_every_value_survives_being_written(metadata: CommitMetadata) -> None:
     """What is written is read back."""
     assert read_commit_metadata(write_commit_metadata(metadata), file="x", layout=2) == metadata

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import BrokenFile, UntrustedName
@@ -103,7 +103,6 @@ def test_hudis_plans_survive_being_read_and_written(path: Path) -> None:
 
 
 @given(plans())
-@settings(deadline=None, print_blob=True)
 def test_every_value_survives_being_written(plan: CompactionPlan) -> None:
     """What is written is read back."""
     assert read_compaction_plan(write_compaction_plan(plan), file="x") == plan

@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import BrokenFile
@@ -107,7 +107,6 @@ def test_everything_else_is_no_timeline_file(name: str, layout: int) -> None:
 
 
 @given(st.sampled_from([1, 2]), digits, digits, st.data())
-@settings(deadline=None, print_blob=True)
 def test_name_and_value_are_the_same_thing(layout: int, time: str, completion_time: str, data: st.DataObject) -> None:
     """Parsing a formatted name gives back what was formatted."""
     state = data.draw(st.sampled_from(list(State)))
@@ -120,7 +119,6 @@ def test_name_and_value_are_the_same_thing(layout: int, time: str, completion_ti
 
 
 @given(st.text("0123456789_.abcdefghijklmnopqrstuvwxyz", max_size=40), st.sampled_from([1, 2]))
-@settings(deadline=None, print_blob=True)
 def test_only_hudis_encoding_is_parsed(name: str, layout: int) -> None:
     """What is parsed is formatted the same again, except for legacy names without their completion time."""
     instant = parse_instant(name, layout)
@@ -199,7 +197,6 @@ def test_hour_that_happens_twice_is_its_first() -> None:
 
 
 @given(st.integers(-2_000_000_000_000, 32_000_000_000_000), st.integers(-14 * 60, 14 * 60))
-@settings(deadline=None, print_blob=True)
 def test_moment_survives_its_name(moment: int, offset_minutes: int) -> None:
     """A moment, formatted in a zone without summer time and read again, is the same to the millisecond."""
     zone = timezone(timedelta(minutes=offset_minutes))

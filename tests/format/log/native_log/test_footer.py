@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import BrokenFile, Unsupported
@@ -63,7 +63,6 @@ def test_the_largest_footer_is_to_the_letter() -> None:
 
 
 @given(footers, st.none() | st.lists(st.integers(0, 2**63 - 1), max_size=5))
-@settings(deadline=None, print_blob=True)
 def test_a_footer_reads_back(footer: NativeLogFooter, numbers: list[int] | None) -> None:
     """Whatever its schema says. Keeps 3 of format/log/native_log/footer."""
     if numbers is not None:

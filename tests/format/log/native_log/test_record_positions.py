@@ -6,7 +6,7 @@ import base64
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.format.log.native_log.record_positions import decode_positions, encode_positions
@@ -24,7 +24,6 @@ def test_the_bytes_are_those_of_the_facts(numbers: list[int], text: str) -> None
 
 
 @given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 300), max_size=40))
-@settings(deadline=None, print_blob=True)
 def test_numbers_read_back(numbers: list[int]) -> None:
     """Any size, any order, each as often as it comes. Keeps 1 of format/log/native_log/record_positions."""
     text = encode_positions(np.array(numbers, dtype=np.int64))
