@@ -9,12 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.lock.lock_choice import LockOptions
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.protocol.writers_conflict import WritersConflict
+from lakeward.services.services import ROUND
 
 
 def settings(**sections: Any) -> Settings:
@@ -259,5 +260,5 @@ def test_nothing_printed_holds_a_secret() -> None:
 
 def test_services_are_the_schedulers() -> None:
     """Recovery and the expiry of plans belong to compaction and are not chosen."""
-    assert TableSettings().services == (*TABLE_SERVICES, JobKind.VERIFICATION)
+    assert TableSettings().services == (*ROUND, JobKind.VERIFICATION)
     assert settings(defaults={"services": ["compaction"]}).defaults.services == (JobKind.COMPACTION,)

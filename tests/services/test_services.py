@@ -55,7 +55,7 @@ def test_only_what_names_a_service_reaches_it(imports: grimp.ImportGraph, folder
     place = f"lakeward.services.{folder}"
     inside = imports.find_descendants(place) | {place}
     named = {f"lakeward.cli.{verb.place.partition(':')[0]}": folder in verb.of for verb in verbs()}
-    for root in ("lakeward.cli.main", "lakeward.daemon.app", "lakeward.daemon.rebuild", "lakeward.config.file"):
+    for root in ("lakeward.cli.main", "lakeward.daemon.app", "lakeward.daemon.history.rebuild", "lakeward.config.file"):
         named[root] = False
     for root, is_named in named.items():
         assert bool(inside & imports.find_upstream_modules(root)) == is_named, (root, folder)

@@ -48,7 +48,7 @@ from lakeward.daemon.work.watcher import Watcher
 from lakeward.daemon.work.worker import Worker
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.archive.job import ArchiveService
 from lakeward.services.archive.plan.hudi_archiver_keys import KEEP_MAX, KEEP_MIN
@@ -61,6 +61,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice
 from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.services.service import StoredIndexes, TableFacts
+from lakeward.services.services import ROUND
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.store import Store, open_store
 from lakeward.state.store_tables import metadata, store_identity
@@ -453,7 +454,7 @@ class Daemons(History):
             locks=LockSettings(writers=Writers.SHARE, expire=self.expire).waiting(random.choice([0.0, 30.0])),
             discovery=DiscoverySettings(roots=("/lake",)),
             defaults=TableSettings(
-                services=TABLE_SERVICES if self.all_services else (JobKind.COMPACTION,),
+                services=ROUND if self.all_services else (JobKind.COMPACTION,),
                 type=kind,
                 planner=({} if kind is CompactionType.FULL else SETTINGS)
                 | {"hoodie.compact.inline.max.delta.commits": random.choice(["1", "1", "5"])},

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
+from lakeward.services.services import ROUND
 from tests.simulation.daemons import Daemons
 from tests.simulation.history import EACH_CHUNK, play_chunk
 
@@ -34,7 +35,7 @@ def test_all_services(chunk: int) -> None:
 def test_each_service_has_something_to_do() -> None:
     """Or the test above proves nothing."""
     done = Daemons(BUSY, all_services=True).play().done
-    assert all(done[service] for service in TABLE_SERVICES if service is not JobKind.INDEX), done
+    assert all(done[service] for service in ROUND if service is not JobKind.INDEX), done
 
 
 @pytest.mark.slow

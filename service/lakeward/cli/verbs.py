@@ -25,13 +25,7 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "metadata", "savepoint")),
     ),
     "Service a table": (
-        Verb(
-            "service",
-            "services.service_command:service",
-            "/data/orders --writers stopped",
-            has_exit_code=True,
-            of=("archive", "clean", "metadata", "rollback"),
-        ),
+        Verb("service", "services.service_command:service", "/data/orders --writers stopped", has_exit_code=True),
         Verb(
             "restore",
             "services.restore_command:restore",

@@ -34,9 +34,3 @@ class JobKind(StrEnum):
     """Compact the metadata table before its writers have to."""
     VERIFICATION = "verification"
     """Merge a sample again and compare."""
-
-
-TABLE_SERVICES = (JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.INDEX, JobKind.CLEAN, JobKind.ARCHIVE)
-"""What a table gets in a round, in this order, after recovery: a failed write holds compaction and cleaning back, a
-compaction makes the slices old that a clean deletes, an index reads files before these go, and what a clean still needs
-is not archived."""

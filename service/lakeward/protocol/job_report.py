@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from lakeward.table.file_system_view import GroupId
 
@@ -100,3 +101,5 @@ class JobReport:
     """File groups that went wrong while the rest went on."""
     reasons: tuple[str, ...] = ()
     """Why each of these instants was ended, where a job may end several for reasons of their own."""
+    own: Any = field(default=None, compare=False, repr=False)
+    """The service's own report, for a command that shows it."""

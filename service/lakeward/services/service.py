@@ -154,6 +154,8 @@ class JobOrder:
     """What runs work on this machine, whichever runs elsewhere."""
     database: StoredIndexes
     unsampled: Unsampled
+    at_once: bool = False
+    """An operator asks for it: what the daemon waits for is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,10 @@ class Service(Protocol[Asked]):
         """The settings that it takes, of a table (`config.settings.TableSettings`). Raises `UsageError`."""
         return None
 
+    def rules_at_once(self, table: Any) -> Any:
+        """The same, for a job that an operator asks for."""
+        return self.rules(table)
+
     def new_memory(self) -> object:
         """What it remembers of a table that it has not seen before."""
         return None
@@ -219,6 +225,10 @@ class Service(Protocol[Asked]):
 
     def run(self, table: ServicedTable, care: Care[Asked], order: JobOrder) -> JobReport:
         """Do what is due by then. Raises what went wrong; nothing is published after an error."""
+
+    def preview(self, table: ServicedTable, care: Care[Asked], order: JobOrder) -> Any:
+        """What `run` would do, as the service's own value. Writes nothing. Raises what reading the table raises."""
+        return None
 
     def shown(self, memory: Any) -> Sequence[Fact]:
         """What it remembers of a table, in lines of the table's page; what is due is shown by the daemon."""

@@ -32,6 +32,8 @@ class ServiceLine:
     job of it."""
     is_named: bool = True
     """An operator names it; else it belongs to compaction."""
+    is_of_round: bool = True
+    """A table gets it in a round; else it comes by time, or by hand."""
     has_section: bool = False
     """`settings.py` in its folder has it as `SECTION`."""
 
@@ -43,12 +45,17 @@ SERVICES = (
     ServiceLine("indexing", JobKind.INDEX, has_section=True),
     ServiceLine("clean", JobKind.CLEAN, has_section=True),
     ServiceLine("archive", JobKind.ARCHIVE, has_section=True),
-    ServiceLine("verification", JobKind.VERIFICATION),
-    ServiceLine("savepoint"),
+    ServiceLine("verification", JobKind.VERIFICATION, is_of_round=False),
+    ServiceLine("savepoint", is_of_round=False),
 )
-"""In the order in which a table gets them."""
+"""In the order in which a table gets them, after recovery: a failed write holds compaction and cleaning back, a
+compaction makes the slices old that a clean deletes, an index reads files before these go, and what a clean still needs
+is not archived."""
 
 NAMED = tuple(line.kind for line in SERVICES if line.kind is not None and line.is_named)
+
+ROUND = tuple(line.kind for line in SERVICES if line.kind is not None and line.is_named and line.is_of_round)
+"""What the scheduler gives a table in a round, in this order, and what `lakeward service` does."""
 
 
 @cache
@@ -61,6 +68,12 @@ def load_verbs() -> Iterator[Verb]:
     for line in SERVICES:
         for verb in import_module(f"{__package__}.{line.folder}.verbs").VERBS:
             yield replace(verb, of=(line.folder, *verb.of))
+
+
+def round_views() -> Mapping[JobKind, str]:
+    """What shows a step of `lakeward service`, as `module:function`; a service without one is none of its steps."""
+    modules = {line.kind: import_module(f"{__package__}.{line.folder}.verbs") for line in SERVICES if line.kind}
+    return {kind: module.ROUND_VIEW for kind, module in modules.items() if hasattr(module, "ROUND_VIEW")}
 
 
 def merging_service() -> MergingService:

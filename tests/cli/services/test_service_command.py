@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import LockHeld
-from lakeward.cli.services import service_command
 from lakeward.cli.verbs import app
 from lakeward.config.file import load_settings
+from lakeward.services.clean.job import CleanService
+from lakeward.services.services import ROUND
 from lakeward.state.migration import migrate
 from lakeward.state.records import ControlKind, ControlRecord, ParkedRecord, TargetKind
 from lakeward.state.store import open_store
@@ -52,6 +53,8 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
 
     assert code == 0
     assert list(report) == ["dry_run", "parked", "recovery", "rollback", "compaction", "clean", "archive"]
+    assert list(report)[3:] == [kind for kind in ROUND if kind in report], "the order is the scheduler's"
+    assert report["compaction"].keys() >= {"compactions", "metadata_table"}  # type: ignore[attr-defined]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     (compaction,) = report["compaction"]["compactions"]  # type: ignore[index]
     (clean,) = report["clean"]["cleans"]  # type: ignore[index]
@@ -146,7 +149,7 @@ def test_what_was_done_before_a_failure_is_shown(tmp_path: Path, monkeypatch: py
     def fails(*given: object, **named: object) -> None:
         raise LockHeld("The lock is held.", why="By another.", remedy="Wait.")
 
-    monkeypatch.setattr(service_command, "_clean", fails)
+    monkeypatch.setattr(CleanService, "run", fails)
     result = CliRunner().invoke(app, ["service", str(base), "--config", str(config), "--json"])
     report = json.loads(result.stdout)
     assert report["compaction"]["compactions"] and "The lock is held." in report["clean"]["failed"]

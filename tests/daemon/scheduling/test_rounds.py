@@ -12,9 +12,10 @@ from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import FactKind, LeaseEnded, LeaseGained, Run, TableAdded
 from lakeward.daemon.scheduling.schedule import Limits, Schedule
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult, ProblemKind, WorkProblem
 from lakeward.services.service import ServiceDemand
+from lakeward.services.services import ROUND
 from tests.daemon.stage import WORK, Stage, jobs, of, one, records
 
 DUE = ServiceDemand(True, "There is something to do.")
@@ -26,7 +27,7 @@ NIGHT = (Window.parse("daily 22:00-23:00"),)
 def ready(**settings: object) -> Stage:
     """With a table that gets all services, and is recovered."""
     stage = Stage()
-    stage.recovered("a", **{"services": frozenset(TABLE_SERVICES), **settings})
+    stage.recovered("a", **{"services": frozenset(ROUND), **settings})
     return stage
 
 
@@ -73,7 +74,7 @@ def wanting(*kinds: JobKind) -> Demand:
     return Demand(
         3 if JobKind.COMPACTION in kinds else 0,
         expired_plans=("20260101000000000",) if JobKind.PLAN_EXPIRY in kinds else (),
-        services={kind: DUE for kind in TABLE_SERVICES if kind in kinds and kind is not JobKind.COMPACTION}
+        services={kind: DUE for kind in ROUND if kind in kinds and kind is not JobKind.COMPACTION}
         | {kind: DUE for kind in metadata if kind is not JobKind.METADATA_CLEAN or kind in kinds},
     )
 
@@ -83,7 +84,7 @@ def test_no_two_jobs_of_a_table_run_at_once(first: JobKind, second: JobKind) -> 
     """Keeps 2 of daemon/scheduling/scheduler, for each pair of jobs that are both due: the one that comes first in the
     order runs alone, whatever is polled and however long it takes, and only then the other."""
     stage = Stage(Limits(jobs_max=10))
-    services = frozenset(TABLE_SERVICES) | ({JobKind.VERIFICATION} if second is JobKind.VERIFICATION else frozenset())
+    services = frozenset(ROUND) | ({JobKind.VERIFICATION} if second is JobKind.VERIFICATION else frozenset())
     schedule = Schedule(services=services, verification_interval=1e6, job_deadline=1e5)
     stage.say(TableAdded("a", schedule, verified_at=stage.now - 1e6), LeaseGained("a"))
     begun = of(Run, stage.last)
@@ -165,7 +166,7 @@ def test_a_table_without_work_for_compaction_is_cleaned() -> None:
 def test_what_is_refused_is_not_begun_and_the_others_go_on() -> None:
     """It is recorded once, and shown also while a job's end has left no plan; a verification that is long overdue does
     not begin either. The lease takes it away."""
-    stage = ready(services=frozenset({*TABLE_SERVICES, JobKind.VERIFICATION}), verification_interval=100.0)
+    stage = ready(services=frozenset({*ROUND, JobKind.VERIFICATION}), verification_interval=100.0)
     refused = {JobKind.COMPACTION: "Rows have changes.", JobKind.VERIFICATION: "Rows have changes."}
     shown = records(stage.planned("a", replace(CLEAN, refused=refused, operations=3)))
     assert shown.count(FactKind.REFUSED) == 2

@@ -38,10 +38,11 @@ from lakeward.daemon.scheduling.events import (
 from lakeward.daemon.scheduling.pauses import Control, ControlTarget, ControlTargetKind
 from lakeward.daemon.scheduling.schedule import Limits, Schedule
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import ServiceDemand
+from lakeward.services.services import ROUND
 from tests.daemon.stage import COMPACTION_ONLY, START, WORK, Stage, jobs, of, one, records
 
 GROUP = ("p=1", "file-1")
@@ -690,7 +691,7 @@ def test_a_job_that_is_refused_holds_its_own_service():
     """The others go on, it is recorded once, and shown until a job of it runs again; soon after the timeline
     changed it gets one. A recovery that is refused holds the table."""
     stage = Stage()
-    stage.recovered("a", retry_first=200.0, retry_max=1000.0, services=frozenset(TABLE_SERVICES))
+    stage.recovered("a", retry_first=200.0, retry_max=1000.0, services=frozenset(ROUND))
     refused, clean = WorkProblem(ProblemKind.REFUSED, "The disk is full."), ServiceDemand(is_due=True, why="Files.")
     both = replace(WORK, services={JobKind.CLEAN: clean})
     assert records(stage.end(one(Run, stage.planned("a", both)).job, refused)) == [FactKind.REFUSED]
@@ -706,7 +707,7 @@ def test_a_job_that_is_refused_holds_its_own_service():
     stage.end(one(Run, stage.last).job)
     assert stage.view("a").refused == {}
 
-    stage.add("b", services=frozenset(TABLE_SERVICES))
+    stage.add("b", services=frozenset(ROUND))
     stage.end(one(Run, stage.last).job, refused)
     assert stage.state("b") is TableState.REFUSED and stage.view("b").refused == {}
 

@@ -20,6 +20,7 @@ from lakeward.cli.options.values import parse_pairs
 from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
+from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.archive.plan.hudi_archiver_keys import (
     ARCHIVE_SETTINGS,
@@ -109,6 +110,11 @@ def archived_result(report: ArchiveReport) -> Result:
         render=partial(render_archived, report),
         is_nothing=not (report.archived or report.merged_files),
     )
+
+
+def in_round(done: ArchivePlan | ArchiveReport, rule: EngineRule) -> Result:
+    """The step of `lakeward service`."""
+    return planned_result(done) if isinstance(done, ArchivePlan) else archived_result(done)
 
 
 def archive_as_json(plan: ArchivePlan) -> dict[str, Any]:

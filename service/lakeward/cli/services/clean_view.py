@@ -22,6 +22,7 @@ from lakeward.base.quantities import (
 )
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, NameCell, Rendered, new_table
+from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision
 from lakeward.services.clean.plan.keeper import KEPT_SLICES, Keeper, KeepReason, first_end
 from lakeward.services.clean.plan.policy import CleanPolicyKind
@@ -44,6 +45,11 @@ def cleaned_result(report: CleanReport, purged: Sequence[PurgedRun]) -> Result:
         render=partial(render_cleaned, report, purged),
         is_nothing=not (report.cleans or purged),
     )
+
+
+def in_round(done: CleanOutcome | tuple[CleanReport, Sequence[PurgedRun]], rule: EngineRule) -> Result:
+    """The step of `lakeward service`."""
+    return planned_result(done) if isinstance(done, CleanOutcome) else cleaned_result(*done)
 
 
 def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:

@@ -32,12 +32,20 @@ from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.plan_command import decision_as_json, preview_result
+from lakeward.cli.plan_command import (
+    decision_as_json,
+    engines_as_json,
+    plan_as_json,
+    preview_result,
+    render_engines,
+    render_plan,
+)
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.codec import Codec
+from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult
 from lakeward.protocol.progress import Engine
@@ -170,6 +178,24 @@ def compaction_error(report: CompactionReport, metadata: MetadataReport) -> Lake
     if isinstance(metadata.left, VerificationFailed):
         return metadata.left
     return damaged_error(report.damage) if report.damage else None
+
+
+def in_round(done: PlanOutcome | CompactionReport, rule: EngineRule) -> Result:
+    """The step of `lakeward service`."""
+    if isinstance(done, CompactionReport):
+        return Rendered(
+            document=report_as_json(done),
+            render=partial(render_report, done),
+            is_nothing=not done.plans,
+            error=damaged_error(done.damage) if done.damage else None,
+        )
+    document = {**plan_as_json(done), "runs_on": engines_as_json(done, rule)}
+
+    def render(console: Terminal) -> None:
+        render_plan(done, console)
+        render_engines(done, rule, console)
+
+    return Rendered(document=document, render=render, is_nothing=not done.operations)
 
 
 _PLACES = {

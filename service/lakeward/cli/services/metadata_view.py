@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lakeward.base.errors import VerificationFailed
 from lakeward.base.quantities import format_duration, format_instant, format_size
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.result import Result
+from lakeward.cli.terminal import Rendered, Terminal
+from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.services.metadata.plan.due_before_writers import MetadataService, MetadataTrigger
 from lakeward.services.metadata.run.early_service import MetadataReport
 
@@ -25,6 +29,18 @@ def metadata_report_as_json(report: MetadataReport) -> dict[str, Any]:
         **metadata_done_as_json(report.done),
         "metadata_left": None if report.left is None else str(report.left),
     }
+
+
+def in_round(done: MetadataReport | None, rule: EngineRule) -> Result:
+    """What compaction's step of `lakeward service` says of the metadata table; nothing of a dry run."""
+    if done is None:
+        return Result(document={}, is_nothing=True)
+    return Rendered(
+        document=metadata_report_as_json(done),
+        render=partial(render_metadata_report, done),
+        is_nothing=done.done is None,
+        error=done.left if isinstance(done.left, VerificationFailed) else None,
+    )
 
 
 def metadata_trigger_as_json(trigger: MetadataTrigger | None) -> dict[str, Any] | None:

@@ -19,9 +19,11 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
+from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.services.rollback.run.roll_back import (
     PlannedRollback,
+    RollbackReport,
     RolledBackWrite,
     find_decision,
     find_decisions,
@@ -83,6 +85,15 @@ def rolled_back_result(done: Sequence[RolledBackWrite], left: Sequence[RollbackD
 def planned_result(planned: Sequence[PlannedRollback], left: Sequence[RollbackDecision]) -> Result:
     lines = [*_planned_lines(planned), *_left_lines(left)]
     return Result(document=_rollbacks_planned_json(planned, left), lines=lines, is_nothing=not planned)
+
+
+def in_round(
+    done: RollbackReport | tuple[Sequence[PlannedRollback], Sequence[RollbackDecision]], rule: EngineRule
+) -> Result:
+    """The step of `lakeward service`."""
+    if isinstance(done, RollbackReport):
+        return rolled_back_result(done.rolled_back, done.left)
+    return planned_result(*done)
 
 
 def _rolled_back_lines(done: Sequence[RolledBackWrite]) -> Iterator[str]:

@@ -14,41 +14,30 @@ Keeps:   1. nothing is written without a statement about the table's other write
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Cancelled, LakewardError, Refused
-from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
+from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.engine import CommandEngines, EngineArguments
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.plan_command import engines_as_json, plan_as_json, render_engines, render_plan
 from lakeward.cli.result import DryRunOption, Result, Show
 from lakeward.cli.serviced import serviced_table
-from lakeward.cli.services import archive_command, clean_view, rollback_command
-from lakeward.cli.services.compact_command import compaction_error, render_report, report_as_json
-from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.permitted_services import permitted_services_of
-from lakeward.engine.task.entry import run_operation_at
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.pending.rollback import Step
-from lakeward.protocol.refusals.eligibility import TableService
-from lakeward.services.archive.run.archive_preview import preview_archive
-from lakeward.services.archive.run.archiver import Archiver
-from lakeward.services.archive.settings import ArchiveSettings
-from lakeward.services.clean.run.clean_choice import CleanChoice
-from lakeward.services.clean.run.cleaner import clean_and_purge
-from lakeward.services.clean.settings import CleanSettings
-from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.protocol.job_report import JobReport
 from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.compaction.run.compactor import Compactor
-from lakeward.services.metadata.run.early_service import service_metadata
-from lakeward.services.rollback.run.roll_back import find_decisions, preview, roll_back_writes
+from lakeward.services.service import Care, JobOrder, Service, StoredIndexes, Unsampled
+from lakeward.services.services import NAMED, load_services, merging_service, round_views
 
 if TYPE_CHECKING:
     from lakeward.protocol.serviced_table import ServicedTable
@@ -78,18 +67,9 @@ def service(
         parked_now = parked.records()
         excluded = parked.excluded(parked_now)
         with serviced_table(opened, locks) as serviced:
-            compact = _Compaction(opened, serviced, engines, excluded)
-            steps: dict[str, Callable[[], Result | None]] = {
-                "recovery": compact.recover,
-                "rollback": partial(_roll_back, serviced, dry_run=dry_run),
-                "compaction": compact.preview if dry_run else compact.run,
-                "clean": partial(_clean, opened, serviced, excluded, dry_run=dry_run),
-                "archive": partial(_archive, opened, serviced, dry_run=dry_run),
-            }
-            if dry_run:
-                del steps["recovery"]
-            for name, step in steps.items():
-                result = _do(step) if _is_given(opened, name) else _left_out(name)
+            round_ = _Round(opened, serviced, engines, excluded, dry_run=dry_run)
+            for name, step in round_.steps():
+                result = _do(step)
                 if result is None:
                     continue
                 done[name] = result
@@ -129,129 +109,108 @@ def _do(step: Callable[[], Result | None]) -> Result | None:
         )
 
 
-def _is_given(opened: ConfiguredTable, name: str) -> bool:
-    """The configuration does not leave the service out; recovery belongs to compaction."""
-    return (JobKind.COMPACTION if name == "recovery" else JobKind(name)) in opened.table.services
-
-
-def _left_out(name: str) -> Result | None:
-    if name == "recovery":
-        return None
-    why = f"services of the configuration does not have {name}"
-    return Result(document={"left_out": why}, lines=[f"Left out: {why}."], is_nothing=True)
-
-
-class _Compaction:
-    """The steps that are compaction's; none of them on a table that leaves it no work."""
+class _Round:
+    """The services of `services/services.ROUND` that a command shows, each as the daemon runs it, but at once."""
 
     def __init__(
         self,
-        opened: ConfiguredTable,
+        opened: ZonedTable,
         serviced: ServicedTable,
         engines: CommandEngines,
         excluded: Mapping[GroupId, Reason],
+        *,
+        dry_run: bool,
     ) -> None:
-        self._opened = opened
-        self._serviced = serviced
-        self._rule = engines.rule
-        snapshot = opened.snapshot()
-        permitted = permitted_services_of(opened.table, snapshot, beside_writers=not serviced.options.writers_stopped)
-        self._no_work = permitted.no_work
-        self._is_stopped = JobKind.COMPACTION in permitted.stopped
-        settings = opened.table
-        chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
-        self._compactor = Compactor(
-            serviced,
-            planner=planner_of(settings.type, chosen, settings.planner, objective=settings.objective_kept),
-            choose_dispatcher=engines.choose,
-            run_operation=partial(run_operation_at, serviced.base_path),
-            excluded=excluded,
-        )
+        self._opened, self._serviced, self._engines = opened, serviced, engines
+        self._excluded, self._dry_run, self._views = excluded, dry_run, round_views()
+        beside_writers = not serviced.options.writers_stopped
+        self._permitted = permitted_services_of(opened.table, opened.snapshot(), beside_writers=beside_writers)
 
-    def recover(self) -> Result | None:
-        if self._is_stopped:
+    def steps(self) -> Iterator[tuple[str, Callable[[], Result | None]]]:
+        """Recovery, then each service that has a name, with those that belong to it."""
+        if not self._dry_run and merging_service().kind in self._opened.table.services:
+            yield "recovery", self._recover
+        named: Service[Any] | None = None
+        with_others: dict[JobKind, list[Service[Any]]] = {}
+        for service in load_services():
+            if service.kind in NAMED:
+                named = service
+            if named is not None and service.kind in self._views:
+                with_others.setdefault(named.kind, []).append(service)
+        for kind, services in with_others.items():
+            given = kind in self._opened.table.services
+            yield kind.value, partial(self._step, services) if given else partial(_left_out, kind)
+
+    def _recover(self) -> Result | None:
+        service = merging_service()
+        if service.kind in self._permitted.stopped:
             return None  # the step that is compaction's says why
-        recovery = self._compactor.recover()
-        gone = [each.instant for each in recovery.rolled_back]
+        gone = self._run(service, JobKind.RECOVERY).instants
         return Result(
-            document={"rolled_back": gone},
+            document={"rolled_back": list(gone)},
             lines=[f"Rolled back an attempt at {instant} that died." for instant in gone],
             is_nothing=not gone,
         )
 
-    def preview(self) -> Result:
-        if self._no_work:
-            return self._none(self._no_work)
-        outcome, rule = self._compactor.preview().outcome, self._rule
+    def _step(self, services: list[Service[Any]]) -> Result:
+        why = self._permitted.no_work
+        if why and services[0].is_of_merges:
+            return Result(document={"no_work": why}, lines=[f"Nothing to compact: {why}."], is_nothing=True)
+        parts = [self._part(service) for service in services]
 
         def render(console: Terminal) -> None:
-            render_plan(outcome, console)
-            render_engines(outcome, rule, console)
-
-        document = {**plan_as_json(outcome), "runs_on": engines_as_json(outcome, rule)}
-        return Rendered(document=document, render=render, is_nothing=not outcome.operations)
-
-    def run(self) -> Result:
-        if self._no_work:
-            return self._none(self._no_work)
-        report = self._compactor.compact()
-        metadata = service_metadata(self._serviced, after=self._opened.table.metadata_compact_after)
-
-        def render(console: Terminal) -> None:
-            render_report(report, console)
-            render_metadata_report(metadata, console)
+            for part in parts:
+                part.show()
 
         return Rendered(
-            document={**report_as_json(report), **metadata_report_as_json(metadata)},
+            document={key: value for part in parts for key, value in part.document.items()},
             render=render,
-            is_nothing=not report.plans and metadata.done is None,
-            error=compaction_error(report, metadata),
+            is_nothing=all(part.is_nothing for part in parts),
+            error=next((part.error for part in reversed(parts) if part.error is not None), None),
         )
 
-    def _none(self, why: str) -> Result:
-        return Result(document={"no_work": why}, lines=[f"Nothing to compact: {why}."], is_nothing=True)
+    def _part(self, service: Service[Any]) -> Result:
+        if self._dry_run:
+            done = service.preview(self._serviced, self._care(service), self._order(service.kind))
+        else:
+            done = self._run(service, service.kind).own
+        module, _, function = self._views[service.kind].partition(":")
+        shown: Result = getattr(import_module(module), function)(done, self._engines.rule)
+        return shown
 
+    def _run(self, service: Service[Any], kind: JobKind) -> JobReport:
+        return service.run(self._serviced, self._care(service), self._order(kind))
 
-def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> Result:
-    found = find_decisions(serviced)
-    left = [decision for decision in found if decision.step is Step.LEAVE]
-    todo = [decision for decision in found if decision.step is not Step.LEAVE]
-    if dry_run:
-        return rollback_command.planned_result([preview(serviced, decision) for decision in todo], left)
-    report = roll_back_writes(serviced, [decision.instant for decision in todo])
-    return rollback_command.rolled_back_result(report.rolled_back, [*report.left, *left])
+    def _care(self, service: Service[Any]) -> Care[Any]:
+        table = self._opened.table
+        chosen = GroupFilter(partitions=table.partitions, excluded_partitions=table.exclude_partitions)
+        rules, memory = service.rules_at_once(table), service.new_memory()
+        return Care(rules, memory, self._excluded, chosen.selected_partitions, {}, may_write=True)
 
-
-def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> Result:
-    options = opened.table.section(ArchiveSettings).chosen(opened.table.as_hudi_has_it)
-    if dry_run:
-        plan = preview_archive(
-            serviced.storage,
-            serviced.base_path,
-            options,
-            clock=serviced.clock,
-            timezone=serviced.options.timezone,
+    def _order(self, kind: JobKind) -> JobOrder:
+        return JobOrder(
+            kind,
+            (),
+            choose=self._engines.choose,
+            task=lambda task: partial(task, self._serviced.base_path),
+            scanned=self._opened.snapshot,
+            doubt=lambda: None,
+            bytes_of=lambda groups: 0,
+            table_bytes=0,
+            here=InProcessDispatcher,
+            database=_NO_DATABASE,
+            unsampled=Unsampled(),
+            at_once=True,
         )
-        return archive_command.planned_result(plan)
-    return archive_command.archived_result(Archiver(serviced, options).archive())
 
 
-def _clean(
-    opened: ConfiguredTable, serviced: ServicedTable, excluded: Mapping[GroupId, Reason], *, dry_run: bool
-) -> Result:
-    settings = opened.table
-    clean = settings.section(CleanSettings)
-    chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
-    if dry_run:
-        choice = CleanChoice(opened.storage, opened.base_path, clean.options, clock=SystemClock())
-        snapshot = serviced.snapshot(service=TableService.CLEANING)
-        outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
-        return clean_view.planned_result(outcome)
-    report, purged = clean_and_purge(
-        serviced,
-        clean.rules,
-        selected=chosen.selected_partitions,
-        is_part=bool(excluded) or chosen != GroupFilter(),
-        excluded=excluded,
-    )
-    return clean_view.cleaned_result(report, purged)
+def _left_out(kind: JobKind) -> Result:
+    why = f"services of the configuration does not have {kind}"
+    return Result(document={"left_out": why}, lines=[f"Left out: {why}."], is_nothing=True)
+
+
+def _no_entries(base_path: str, name: str) -> AbstractContextManager[Any]:
+    raise AssertionError("no step of a round opens indexes")
+
+
+_NO_DATABASE = StoredIndexes(lambda base_path: {}, _no_entries)

@@ -17,7 +17,8 @@ from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, ServiceTrouble, TableState
 from lakeward.daemon.scheduling.tracked_table import TrackedTable
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
+from lakeward.services.services import ROUND
 from lakeward.table.file_system_view import GroupId
 
 
@@ -107,7 +108,7 @@ def outlook_of(
         service_troubles=tuple(
             ServiceTrouble(service, retry.text, retry.failures, retry.at)
             for service, retry in table.service_retries.items()
-            if service in TABLE_SERVICES
+            if service in ROUND
         ),
         refused={service: text for service, text in table.all_refused.items() if service in table.schedule.services},
         unreadable=table.unreadable,

@@ -32,8 +32,9 @@ from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.scheduling.tracked_table import HELD_ALONE, OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
+from lakeward.services.services import ROUND
 
 _Perhaps = TypeVar("_Perhaps", Trouble, Trouble | None)
 
@@ -62,7 +63,7 @@ def settle(table: TrackedTable, job: Job, report: JobReport, now: float, chance:
     records = blame_groups(table, report, now)
     service = job.service
     table.refused_jobs.pop(service, None)
-    if service in TABLE_SERVICES:
+    if service in ROUND:
         table.served = service
     if report.result is JobResult.FAILED:
         problem = _problem_of(job, report)

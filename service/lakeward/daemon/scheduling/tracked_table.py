@@ -26,8 +26,9 @@ from lakeward.daemon.scheduling.pauses import Control
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import Hold, ParkedGroup, TableState
-from lakeward.protocol.job_kind import TABLE_SERVICES, JobKind
+from lakeward.protocol.job_kind import JobKind
 from lakeward.services.service import ServiceDemand
+from lakeward.services.services import ROUND
 from lakeward.table.file_system_view import GroupId
 
 _FLOOR_INTERVALS = 10
@@ -43,7 +44,7 @@ HELD_ALONE = frozenset({JobKind.PLAN_EXPIRY, JobKind.COMPACTION, JobKind.VERIFIC
 """What is held alone, so that the others go on, where a job of it is refused though the plan had not said so.
 `OWN_TROUBLES` keep more to themselves, and nothing is begun before a recovery."""
 
-OWN_TROUBLES = frozenset({*_METADATA_SERVICES, *TABLE_SERVICES} - {JobKind.COMPACTION})
+OWN_TROUBLES = frozenset({*_METADATA_SERVICES, *ROUND} - {JobKind.COMPACTION})
 """What fails here holds nothing else back: rows are merged also where cleaning is refused."""
 
 
@@ -153,7 +154,7 @@ class TrackedTable:
     service_retries: dict[JobKind, ServiceRetry] = field(default_factory=dict)
     """The services of `OWN_TROUBLES` that were refused last time."""
     served: JobKind | None = None
-    """The service of `TABLE_SERVICES` that ran last, while there is something to do: the next ones come first, so that
+    """The service of `ROUND` that ran last, while there is something to do: the next ones come first, so that
     a table which always has something to compact is cleaned all the same."""
     metadata_is_cleaned: bool = False
     """A clean has scanned the metadata table since its services became due."""
@@ -281,13 +282,13 @@ class TrackedTable:
 
     def _next_in_round(self, now: float) -> JobKind | None:
         """What is due after what ran last; what waits for a window comes after what does not."""
-        begin = 0 if self.served is None else TABLE_SERVICES.index(self.served) + 1
-        due = [each for each in (*TABLE_SERVICES[begin:], *TABLE_SERVICES[:begin]) if self._is_due(each, now)]
+        begin = 0 if self.served is None else ROUND.index(self.served) + 1
+        due = [each for each in (*ROUND[begin:], *ROUND[:begin]) if self._is_due(each, now)]
         free = [each for each in due if not TRAITS[each].waits_for_window or self.window_is_open(now)]
         return next(iter((*free, *due)), None)
 
     def _is_due(self, service: JobKind, now: float) -> bool:
-        """One of `TABLE_SERVICES` has something to do, and may try."""
+        """One of `ROUND` has something to do, and may try."""
         if not self._may_run(service):
             return False
         if service is JobKind.COMPACTION:
@@ -344,7 +345,7 @@ class TrackedTable:
         self.replan_at = self.next_plan_at(now)
         if not self._has_demand(JobKind.METADATA_COMPACTION):
             self.metadata_is_cleaned = False  # this round is over, by us or another
-        for service in TABLE_SERVICES:
+        for service in ROUND:
             if service in self.service_retries and not self._has_demand(service):
                 del self.service_retries[service]  # it was done, by us or another
         if self._next_in_round(now) is None:
@@ -397,7 +398,7 @@ class TrackedTable:
             verifications = (self.verify_at, self.verify_at + self.schedule.verification_interval)
             timers += [at for at in verifications if at > now]
             retries = [self._retry_at(each) for each in _METADATA_SERVICES if self._metadata_is_due(each)]
-            retries += [self._retry_at(each) for each in TABLE_SERVICES if self._has_demand(each)]
+            retries += [self._retry_at(each) for each in ROUND if self._has_demand(each)]
             timers += [at for at in retries if at > now]
             wanted = self.wanted(now)
             if wanted is not None and TRAITS[wanted].waits_for_window:

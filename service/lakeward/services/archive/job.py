@@ -22,8 +22,9 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.metrics import METRICS
-from lakeward.services.archive.plan.archive_plan import plan_archive
+from lakeward.services.archive.plan.archive_plan import ArchivePlan, plan_archive
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
+from lakeward.services.archive.run.archive_preview import preview_archive
 from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.archive.run.facts import read_archive_facts
 from lakeward.services.archive.settings import ArchiveSettings
@@ -97,7 +98,11 @@ class ArchiveService(Service[ArchiveOptions]):
         memory: ArchiveMemory = care.memory
         memory.look = None
         result = JobResult.COMMITTED if report.archived else JobResult.NOTHING
-        return JobReport(result, JobFigures(instants_archived=len(report.archived)))
+        return JobReport(result, JobFigures(instants_archived=len(report.archived)), own=report)
+
+    def preview(self, table: ServicedTable, care: Care[ArchiveOptions], order: JobOrder) -> ArchivePlan:
+        timezone = table.options.timezone
+        return preview_archive(table.storage, table.base_path, care.rules, clock=table.clock, timezone=timezone)
 
 
 SERVICE = ArchiveService()

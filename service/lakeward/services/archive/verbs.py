@@ -13,3 +13,5 @@ VERBS = (
         panel="Service a table",
     ),
 )
+
+ROUND_VIEW = "lakeward.cli.services.archive_command:in_round"

@@ -132,6 +132,11 @@ class CleanService(Service[CleanRules]):
         memory.look = memory.quarantine = None
         return _reported(report, purged)
 
+    def preview(self, table: ServicedTable, care: Care[CleanRules], order: JobOrder) -> CleanOutcome:
+        choice = CleanChoice(table.storage, table.base_path, care.rules.options, clock=table.clock)
+        snapshot = table.snapshot(service=self.permission)
+        return choice.outcome(snapshot, care.selected(snapshot.partitions), care.excluded)
+
     def count(self, facts: TableFacts, care: Care[CleanRules]) -> Mapping[str, int]:
         """Asks for all slices whether a clean would take them."""
         snapshot, storage, memory = facts.snapshot, facts.storage, care.memory
@@ -190,7 +195,8 @@ def _reported(report: CleanReport, purged: Collection[PurgedRun]) -> JobReport:
         runs_capped=sum(each.reason is PurgeReason.CAP for each in purged),
     )
     instants = tuple(each.instant for each in report.cleans)
-    return JobReport(JobResult.COMMITTED if report.cleans or purged else JobResult.NOTHING, figures, instants)
+    result = JobResult.COMMITTED if report.cleans or purged else JobResult.NOTHING
+    return JobReport(result, figures, instants, own=(report, purged))
 
 
 SERVICE = CleanService()

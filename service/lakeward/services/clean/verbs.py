@@ -32,3 +32,5 @@ VERBS = (
         panel="Parts of a table, and of Lakeward",
     ),
 )
+
+ROUND_VIEW = "lakeward.cli.services.clean_view:in_round"

@@ -13,7 +13,7 @@ Touches: the table, through `services/compaction/run/compactor.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from lakeward.base.errors import LakewardError
@@ -116,8 +116,11 @@ class TableCompaction(Service[Planner]):
 
     def rules(self, table: CompactionKeys) -> Planner:
         """What says what to do: with Hudi's own trigger, unless the operator gives another."""
-        chosen = GroupFilter(partitions=table.partitions, excluded_partitions=table.exclude_partitions)
-        return planner_of(table.type, chosen, table.planner, objective=table.objective_kept, trigger=Trigger())
+        return _planner(table, Trigger())
+
+    def rules_at_once(self, table: CompactionKeys) -> Planner:
+        """No trigger is waited for, but one that the operator gives."""
+        return _planner(table, None)
 
     def new_memory(self) -> CompactionMemory:
         return CompactionMemory()
@@ -127,15 +130,26 @@ class TableCompaction(Service[Planner]):
         return care.rules(snapshot, at, {**memory.unmergeable(slices), **care.excluded}, memory.whole(slices))
 
     def run(self, table: ServicedTable, care: Care[Planner], order: JobOrder) -> JobReport:
-        compactor = Compactor(
-            table,
-            planner=care.rules,
-            choose_dispatcher=order.choose,
-            run_operation=order.task(run_operation_at),
-            excluded=care.excluded,
-            planned_by=care.planned_by,
-        )
-        return _DOES[order.kind](compactor, care, order)
+        return _DOES[order.kind](_compactor(table, care, order), care, order)
+
+    def preview(self, table: ServicedTable, care: Care[Planner], order: JobOrder) -> PlanOutcome:
+        return _compactor(table, care, order).preview().outcome
+
+
+def _planner(table: CompactionKeys, trigger: Trigger | None) -> Planner:
+    chosen = GroupFilter(partitions=table.partitions, excluded_partitions=table.exclude_partitions)
+    return planner_of(table.type, chosen, table.planner, objective=table.objective_kept, trigger=trigger)
+
+
+def _compactor(table: ServicedTable, care: Care[Planner], order: JobOrder) -> Compactor:
+    return Compactor(
+        table,
+        planner=care.rules,
+        choose_dispatcher=order.choose,
+        run_operation=order.task(run_operation_at),
+        excluded=care.excluded,
+        planned_by=care.planned_by,
+    )
 
 
 def _recover(compactor: Compactor, care: Care[Planner], order: JobOrder) -> JobReport:
@@ -151,7 +165,7 @@ def _expire_plans(compactor: Compactor, care: Care[Planner], order: JobOrder) ->
 
 def _compact(compactor: Compactor, care: Care[Planner], order: JobOrder) -> JobReport:
     report = compactor.compact()
-    compacted = _compacted(report)
+    compacted = replace(_compacted(report), own=report)
     _keep_found_in_logs(care.memory, order, report)
     if report.damage:
         order.doubt()

@@ -20,3 +20,5 @@ VERBS = (
         panel="Service a table",
     ),
 )
+
+ROUND_VIEW = "lakeward.cli.services.compact_command:in_round"

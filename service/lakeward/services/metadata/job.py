@@ -11,7 +11,7 @@ Keeps:   what cannot be read is not serviced, and holds nothing of the table bac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lakeward.base.errors import BrokenFile, Unsupported, VerificationFailed
@@ -86,12 +86,13 @@ class MetadataTableService(Service[MetadataCompactAfter]):
 
     def run(self, table: ServicedTable, care: Care[MetadataCompactAfter], order: JobOrder) -> JobReport:
         """What prevents it passes, and is no failure of the job."""
-        report = service_metadata(table, after=care.rules, planned_by=care.planned_by, only=_SERVICES[order.kind])
-        if isinstance(report.left, VerificationFailed):
+        only = None if order.at_once else _SERVICES[order.kind]
+        report = service_metadata(table, after=care.rules, planned_by=care.planned_by, only=only)
+        if isinstance(report.left, VerificationFailed) and not order.at_once:
             raise report.left
         if report.left is not None:
-            return JobReport(JobResult.NOTHING, problems=(problem_of(report.left),))
-        return _report(report.done)
+            return JobReport(JobResult.NOTHING, problems=(problem_of(report.left),), own=report)
+        return replace(_report(report.done), own=report)
 
     def shown(self, memory: MetadataMemory) -> Sequence[Fact]:
         return () if memory.trigger is None else (Fact("Metadata table", memory.trigger.why),)

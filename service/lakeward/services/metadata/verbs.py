@@ -23,3 +23,5 @@ VERBS = (
         panel="Parts of a table, and of Lakeward",
     ),
 )
+
+ROUND_VIEW = "lakeward.cli.services.metadata_view:in_round"

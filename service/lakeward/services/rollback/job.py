@@ -8,20 +8,27 @@ Keeps:   a write of which the timeline has changed lately is left alone, whateve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lakeward.base.quantities import format_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
-from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason
+from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.protocol.pending.stuck import is_begun_service
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.metrics import METRICS
 from lakeward.services.rollback.run.failed_writes import judge_quiet
-from lakeward.services.rollback.run.roll_back import find_quiet, roll_back_writes
+from lakeward.services.rollback.run.roll_back import (
+    PlannedRollback,
+    RollbackReport,
+    find_decisions,
+    find_quiet,
+    preview,
+    roll_back_writes,
+)
 from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
 from lakeward.table.snapshot import TableSnapshot
 
@@ -52,8 +59,9 @@ class RollbackService(Service[None]):
 
     def run(self, table: ServicedTable, care: Care[None], order: JobOrder) -> JobReport:
         """Roll back what failed; with the instants of the rollbacks, or of what was released."""
-        found = find_quiet(table, quiet_seconds=QUIET_SECONDS)
-        report = roll_back_writes(table, [each.instant for each in found])
+        found = find_decisions(table) if order.at_once else find_quiet(table, quiet_seconds=QUIET_SECONDS)
+        todo, left = _divided(found)
+        report = roll_back_writes(table, [each.instant for each in todo])
         plans = [each.planned.plan for each in report.rolled_back]
         figures = JobFigures(
             writes_rolled_back=len(plans),
@@ -64,7 +72,24 @@ class RollbackService(Service[None]):
             figures,
             tuple(each.rollback or each.planned.plan.instant for each in report.rolled_back),
             reasons=tuple(_reason(each.planned.decision) for each in report.rolled_back),
+            own=RollbackReport(report.rolled_back, (*report.left, *left)),
         )
+
+    def preview(
+        self, table: ServicedTable, care: Care[None], order: JobOrder
+    ) -> tuple[Sequence[PlannedRollback], Sequence[RollbackDecision]]:
+        """What would be rolled back, and what is left."""
+        todo, left = _divided(find_decisions(table))
+        return [preview(table, decision) for decision in todo], left
+
+
+def _divided(found: Iterable[RollbackDecision]) -> tuple[list[RollbackDecision], list[RollbackDecision]]:
+    """What there is to do, and what is left."""
+    todo: list[RollbackDecision] = []
+    left: list[RollbackDecision] = []
+    for decision in found:
+        (left if decision.step is Step.LEAVE else todo).append(decision)
+    return todo, left
 
 
 def _reason(decision: RollbackDecision) -> str:
