@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lakeward.config.choices import ForeignServices
 from lakeward.config.file import load_settings
-from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.settings import Settings
 from lakeward.daemon.served_table import served_table
 from lakeward.protocol.job_kind import JobKind

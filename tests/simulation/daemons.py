@@ -26,7 +26,7 @@ from pytest import MonkeyPatch
 from sqlalchemy import delete
 
 from lakeward.base.errors import StoreUnavailable
-from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.choices import ForeignServices
 from lakeward.config.settings import (
     DiscoverySettings,
     LockSettings,

@@ -49,10 +49,7 @@ _OTHER_NAMES = {"overrides": "[[tables]]", "override": "[[tables]]", "jobs": "se
 
 _RETIRED: Mapping[KeyPath, str] = {
     ("service", "tick"): "What is due is looked at each second.",
-    (
-        "service",
-        "log_format",
-    ): "A terminal shows a log for people; elsewhere each event is a line of JSON.",
+    ("service", "log_format"): "A terminal shows a log for people; elsewhere each event is a line of JSON.",
     ("spark", "local_below"): 'Write engine = "auto", "spark" or "local" under [service].',
     ("spark", "pool"): "Jobs run in the scheduler pool lakeward.",
     ("spark", "idle_stop"): "A session ends when no job has used it for 10 minutes.",
@@ -101,11 +98,7 @@ _RETIRED: Mapping[KeyPath, str] = {
             ("index", "record", "hash"): "Give --hash to `lakeward index build`.",
             ("index", "record", "scaling"): "Give --scaling to `lakeward index build`.",
             ("index", "record", "entries_max"): "Give --bucket-entries to `lakeward index build`.",
-            (
-                "index",
-                "record",
-                "lookup",
-            ): "Each file is sought in or scanned, by how many keys are asked for.",
+            ("index", "record", "lookup"): "Each file is searched or scanned, by the number of keys.",
         }.items()
     },
 }
@@ -308,31 +301,20 @@ class _Reader:
             value = _at(self._values, (section, key))
             if isinstance(value, str) and printable_url(value) != value:
                 by_file = "write the URL into a file of its own and name that in state.url_file, or " * (key == "url")
-                self._report(
-                    self._origin((section, key)),
-                    f"{section}.{key} holds a secret.",
-                    "This file is copied, shown and kept in repositories.",
-                    f"Take it out: {by_file}set {PREFIX}{section.upper()}__{key.upper()}.",
-                )
-                self._take_out((section, key))
+                remedy = f"{by_file}set {PREFIX}{section.upper()}__{key.upper()}."
+                self._refuse_secret((section, key), f"{section}.{key} holds a secret.", remedy)
         if _at(self._values, ("http", "token")) is not None:
-            self._report(
-                self._origin(("http", "token")),
-                "http.token is a secret.",
-                "This file is copied, shown and kept in repositories.",
-                f"Take it out: name a file that holds it as http.token_file, or set {PREFIX}HTTP__TOKEN.",
-            )
-            self._take_out(("http", "token"))
+            remedy = f"name a file that holds it as http.token_file, or set {PREFIX}HTTP__TOKEN."
+            self._refuse_secret(("http", "token"), "http.token is a secret.", remedy)
         conf = _at(self._values, ("spark", "conf"))
         for key in [key for key in conf if names_secret(key)] if isinstance(conf, dict) else ():
-            self._report(
-                self._origin(("spark", "conf", key)),
-                f"{key} holds a secret.",
-                "This file is copied, shown and kept in repositories.",
-                f'Take it out, and set {PREFIX}SPARK__CONF=\'{{ "{key}" = "…" }}\', or give Spark a credential '
-                "provider.",
-            )
-            self._take_out(("spark", "conf", key))
+            remedy = f'set {PREFIX}SPARK__CONF=\'{{ "{key}" = "…" }}\', or give Spark a credential provider.'
+            self._refuse_secret(("spark", "conf", key), f"{key} holds a secret.", remedy)
+
+    def _refuse_secret(self, place: KeyPath, what: str, remedy: str) -> None:
+        why = "This file is copied, shown and kept in repositories."
+        self._report(self._origin(place), what, why, f"Take it out: {remedy}")
+        self._take_out(place)
 
     # ---------------------------------------------------------------------------------------------- the result
 
@@ -432,13 +414,7 @@ class _Reader:
         else:
             unread = "A key that is not read would only look as if it did something."
             why = did_you_mean(key.replace("-", "_"), model.model_fields, otherwise=unread)
-        known = ", ".join(model.model_fields)
-        self._report(
-            origin,
-            what,
-            why,
-            f"Known here: {known}.",
-        )
+        self._report(origin, what, why, f"Known here: {', '.join(model.model_fields)}.")
 
     def _report_broken(self, broken: BrokenRule) -> None:
         if any(_begins(place, wrong) for place in broken.about for wrong in self._wrong):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import LakewardError
 from lakeward.base.quantities import write_duration, write_size
+from lakeward.config.choices import LockProvider
 from lakeward.config.listen_address import is_loopback
-from lakeward.config.lock_provider import LockProvider
 from lakeward.config.settings import (
     KeyPath,
     LockSettings,

@@ -38,9 +38,7 @@ from pydantic import (
 
 from lakeward.base.printable import printable_url
 from lakeward.base.quantities import OPERATION_BYTES_MIN, check_memory, write_size
-from lakeward.config.codec import Codec
-from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.lock_provider import LockProvider
+from lakeward.config.choices import Codec, ForeignServices, LockProvider
 from lakeward.config.window import Window
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions

@@ -12,7 +12,7 @@ from math import inf
 
 import pytest
 
-from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.choices import ForeignServices
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import (

@@ -16,7 +16,7 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.values import parse_option
-from lakeward.config.lock_provider import LockProvider
+from lakeward.config.choices import LockProvider
 from lakeward.config.settings import LOCK_WAIT_SECONDS, LockSettings, Writers, ZooKeeperSettings
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
 from lakeward.protocol.lock.lock_choice import SHARING_OPTIONS, provider_options

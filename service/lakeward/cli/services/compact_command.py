@@ -44,7 +44,7 @@ from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
 from lakeward.cli.terminal import Rendered, Terminal
-from lakeward.config.codec import Codec
+from lakeward.config.choices import Codec
 from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.choices import ForeignServices
 from lakeward.config.window import Window
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import PARKED_SECONDS

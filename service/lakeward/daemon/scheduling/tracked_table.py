@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from lakeward.base.quantities import format_time
-from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.choices import ForeignServices
 from lakeward.daemon.scheduling.admission import Candidate
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.events import ForeignServiceSeen
