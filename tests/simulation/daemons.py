@@ -465,8 +465,8 @@ class Daemons(History):
             tables=(TableOverride(match="*/shadow", locks=LockSettings(writers=None)),),
         )
         for name, value in {
-            "service.TICK_SECONDS": 5.0,
-            "planning.PLAN_EXPIRY_SECONDS": random.choice([60.0, 3600.0]),
+            "loop.daemon_loop.TICK_SECONDS": 5.0,
+            "work.planning.PLAN_EXPIRY_SECONDS": random.choice([60.0, 3600.0]),
             "served_table.Schedule": partial(
                 Schedule,
                 replan=120.0,

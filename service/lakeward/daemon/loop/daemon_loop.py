@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -330,7 +331,8 @@ class DaemonLoop:
             last_job=self.jobs.last(name),
             last_success_at=self.jobs.last_successes(name),
             storage=None if cache is None else cache.storage,
-            remembered={} if cache is None else cache.memories,
+            # Copies: a job that runs goes on to change what its service remembers.
+            remembered={} if cache is None else {kind: copy(memory) for kind, memory in cache.memories.items()},
         )
 
     @property
