@@ -193,8 +193,10 @@ class TableIndexes:
         return build_folder(self.base_path, kind, self.record)
 
     def locations_as_of(self, snapshot: TableSnapshot, keys: pa.Array, instant: str) -> pa.Table:
-        """Where the record index had keys when that write had completed. Raises what `as_of.locations_as_of` does, and
-        `Refused` where the index is out of use."""
+        """The places that the record index had for keys when that write had completed.
+
+        Raises what `as_of.locations_as_of` does, and `Refused` where the index is out of use.
+        """
         check_in_use(self.storage, self.base_path, IndexType.RECORD, self.record)
         folder = RecordPlace(self).folder
         index = RecordIndex.of(self.storage, snapshot, folder, options=self.record.lookup)

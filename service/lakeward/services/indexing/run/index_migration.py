@@ -64,7 +64,7 @@ class Migration:
     commits: tuple[str, ...]
     """Commits that were taken in afterwards."""
     check: IndexCheck
-    """Where it found anything wrong, the index is gone again."""
+    """The index is gone again where it found anything wrong."""
 
 
 def migrate_into(
