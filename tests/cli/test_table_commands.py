@@ -153,7 +153,7 @@ def test_a_table_like_a_file_of_another_table(tmp_path: Path, capfd: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, shown",
     [
         ([], "The table's columns are missing, or given twice."),
         (["--schema", "{schema}", "--like", "{schema}"], "The table's columns are missing, or given twice."),

@@ -168,7 +168,7 @@ def moments(column: str, kind: TimestampType, **given: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "given, told",
+    "given, shown",
     [
         ({"name": "a-b"}, "is no name of a table"),
         ({"record_key_fields": ()}, "needs a record key"),
