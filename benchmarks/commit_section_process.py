@@ -205,7 +205,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", type=Path)
     parser.add_argument("kind", choices=(CompactionType.FULL, CompactionType.LOG, ARCHIVE))
-    parser.add_argument("what", nargs="*", help="file ids, all without any; of an archiving the number of instants")
+    parser.add_argument("what", nargs="*", help="file ids, all without any; for an archiving, the number of instants")
     parser.add_argument("--profile", help="where to write what cProfile saw of the work")
     arguments = parser.parse_args()
     # Not what the system says of this process alone: that counts the one that started it, until it was this one.

@@ -89,7 +89,7 @@ FILE_GROUPS = {
     PARTITION_STATS: ("partition-stats", 1),
     BLOOM_FILTERS: ("bloom-filters", 4),
 }
-"""File groups of each of the metadata table's partitions, by Hudi's defaults."""
+"""File groups of each partition of the metadata table, by Hudi's defaults."""
 
 SHARED = {
     "hoodie.table.version": "9",

@@ -22,7 +22,7 @@ from lakeward.index.record.index_growth import GroupLoad, OpenGroup, Scaling, Sc
 _COMMIT = 100_000
 _DELTA_SHARE = 0.25
 _HASHES = 1 << 20
-"""Values that a hash has, as far as buckets can tell."""
+"""Values of a hash that buckets distinguish."""
 
 
 class SimulatedIndex:

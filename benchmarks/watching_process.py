@@ -1,4 +1,4 @@
-"""The watching half of `benchmarks.watching`: started by it, told by lines what to do.
+"""The watching half of `benchmarks.watching`: started by it, with a line for each thing to do.
 
 <- [base paths]        poll all, plan all
 -> ready

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
 
 
 def digest(spark: SparkSession, table: str) -> tuple[int, int]:
-    """The digest of the rows without what tells one write from another."""
+    """The digest of the rows without what differs between writes."""
     frame = spark.read.format("hudi").load(table)
     rows = frame.drop(*(name for name in frame.columns if name.startswith("_hoodie")))
     return HudiTable(spark, Path(table), TableShape(name="trips")).digest(rows)

@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.writes", description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--buckets", type=int, default=4)
-    parser.add_argument("--no-verify", action="store_true", help="ours does not read its files back")
+    parser.add_argument("--no-verify", action="store_true", help="Lakeward does not read its files back")
     arguments = parser.parse_args()
     before = machine()
     figures: dict[str, Any] = {"rows": arguments.rows, "buckets": arguments.buckets, "verify": not arguments.no_verify}

@@ -1,4 +1,4 @@
-"""Writes docs/reference/metrics.md: every metric that the daemon has, and what stands for the figures that people know.
+"""Writes docs/reference/metrics.md: every metric that the daemon has, and its names for the figures that people know.
 
     python -m deploy.metrics_page [--check]
 

@@ -12,6 +12,11 @@ from tests import words
         ("# it is not gone\n# by", ["gone by"]),
         ("Of one that is behind the list says less.", ["Of one"]),
         ("of each clean the files", ["of each clean the files"]),
+        (
+            "What stands in its place; the stated is kept, found by an index",
+            ["What stands", "the stated", "found by an index"],
+        ),
+        ("the stated rules; what the standing-by server made; docs/0021-what-properties-tell.md", []),
         ("Columns that tell two rows apart; hours of work; income to date; by itself", []),
     ],
 )
@@ -20,8 +25,16 @@ def test_phrases_are_found_and_plain_english_is_not(text, found):
     assert [" ".join(place.replace("#", "").split()) for _, place, _ in words.places(text)] == found
 
 
+def test_words_in_names_are_found(tmp_path):
+    """A name has a word where it is a whole part of it; `tell` is what files have, and no such word."""
+    path = tmp_path / "module.py"
+    path.write_text("is_told = ours.tell()\nclass StatedLocks: ...\nhours = understanding = restated = file.tell()\n")
+
+    assert [(line, name) for line, name, _ in words.names(path)] == [(1, "is_told"), (1, "ours"), (2, "StatedLocks")]
+
+
 def test_names_are_not_prose(tmp_path):
-    """In Python code the lint reads strings and comments, not names; a string that a line continues is one text."""
+    """In Python code phrases are looked for in strings and comments; a string that a line continues is one text."""
     path = tmp_path / "module.py"
     path.write_text('told = ours  # told\nraise Error(\n    "tried in "\n    f"vain"\n)\n')
 

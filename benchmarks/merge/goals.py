@@ -57,18 +57,18 @@ def _of_shape(shape: Shape, sides: Sides) -> Iterator[Reached]:
             shape, sides, "CPU / (floor + one decode of the output), checks on", CHECKED, FLOOR, 1.2, most=True
         )
     yield _ratio(shape, sides, "CPU / DataFusion's, checks off", UNCHECKED, DATAFUSION, 1.0, most=True)
-    yield _ratio(shape, sides, "DuckDB's CPU / ours, checks off", DUCKDB, UNCHECKED, 2.0)
+    yield _ratio(shape, sides, "DuckDB's CPU / Lakeward's, checks off", DUCKDB, UNCHECKED, 2.0)
     if shape.name == "sparse-clustered":
         yield _ratio(shape, sides, "speed / that of copying the file, checks off", COPY, UNCHECKED, 0.5, of="seconds")
     if shape.name == "typical":
-        yield _ratio(shape, sides, "Hudi's seconds / ours, checks off", HUDI, UNCHECKED, 10, of="seconds")
-        yield _ratio(shape, sides, "Hudi's seconds / ours, checks on", HUDI, CHECKED, 8, of="seconds")
+        yield _ratio(shape, sides, "Hudi's seconds / Lakeward's, checks off", HUDI, UNCHECKED, 10, of="seconds")
+        yield _ratio(shape, sides, "Hudi's seconds / Lakeward's, checks on", HUDI, CHECKED, 8, of="seconds")
         yield _ratio(shape, sides, "the same, Hudi's JVM warm", HUDI, CHECKED, 8, of="seconds", warm=True)
         yield _ratio(shape, sides, "peak memory / Hudi's", CHECKED, HUDI, 0.25, of="peak_rss_bytes", most=True)
         yield _speed_of_decoding(shape, sides)
     if shape.name in ("parquet-8-runs", "lsm-8-runs"):
-        yield _ratio(shape, sides, "Paimon's seconds / ours, checks off", PAIMON, UNCHECKED, 2, of="seconds")
-        yield _ratio(shape, sides, "Paimon's seconds / ours, checks on", PAIMON, CHECKED, 2, of="seconds")
+        yield _ratio(shape, sides, "Paimon's seconds / Lakeward's, checks off", PAIMON, UNCHECKED, 2, of="seconds")
+        yield _ratio(shape, sides, "Paimon's seconds / Lakeward's, checks on", PAIMON, CHECKED, 2, of="seconds")
         yield _ratio(shape, sides, "the same, Paimon's JVM warm", PAIMON, CHECKED, 2, of="seconds", warm=True)
 
 

@@ -105,7 +105,7 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
 
 
 def _panels() -> Mapping[str, tuple[Verb, ...]]:
-    """Verbs of services stand behind the first of the others."""
+    """Verbs of services follow the first of the others."""
     folders = frozenset(line.folder for line in SERVICES)
     declared, panels = tuple(there(load_verbs(), folders)), {}
     for panel, verbs in _OWN.items():

@@ -249,7 +249,7 @@ def _open(place: Place, flags: int) -> int:
 
 @contextmanager
 def _translated(source: str, target: str) -> Iterator[None]:
-    """What stands in the way of a second name, in our words."""
+    """Raise what prevents a second name as an error of Lakeward."""
     try:
         yield
     except FileExistsError as error:

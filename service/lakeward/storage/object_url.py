@@ -46,7 +46,7 @@ class ObjectUrl:
 
     scheme: str
     authority: str
-    """What stands between `://` and the key."""
+    """The part between `://` and the key."""
     key: str
     """Without slashes at its ends; empty for the whole bucket."""
 

@@ -120,7 +120,7 @@ class WrittenFile:
     column_stats: tuple[ColumnStatsRecord, ...]
     replaces_base_file: bool
     change_log: ChangeLog | None = None
-    """What stands beside it where the table captures changes; its stat names it."""
+    """The log of changes beside it where the table captures them; its stat names it."""
     bloom_error_rate: float | None = None
     """How often the bloom filter of a base file errs, where it has more keys than there was room for."""
 

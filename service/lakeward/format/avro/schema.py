@@ -8,7 +8,7 @@ naming the field, since nothing has proven yet that it survives a compaction.
 Touches: nothing.
 Keeps:   1. every column is nullable in Arrow, whatever the schema says: base files may be looser than their schema;
          2. the same schema always gives the same Arrow schema, so outputs of different executors agree;
-         3. what stands for a field in rows that were written without it (its default, and whether it may be null) is
+         3. the value of a field in rows that were written without it (its default, and whether it may be null) is
             metadata of its Arrow field, at every level.
 """
 

@@ -68,7 +68,7 @@ class HFileRange:
 
     def unsupported(self, offset: int, why: str) -> Unsupported:
         return Unsupported(
-            f"The HFile {self._name} is not supported, because of what stands at byte {self._place(offset)}.",
+            f"The HFile {self._name} is not supported, because of its content at byte {self._place(offset)}.",
             why=f"{why[0].upper()}{why[1:]}.",
             remedy="Rewrite the file with the Hudi release that wrote it, with its default HFile settings.",
         )

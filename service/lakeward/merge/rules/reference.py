@@ -218,7 +218,7 @@ def _compare(left: object, right: object, *, zero_is_default: bool) -> int:
     if left is None and right is None:
         return 0
     if not _same_class(left, right):
-        # Hudi fails as soon as it meets the two, but compares what stands before them in several fields.
+        # Hudi fails as soon as it meets the two, but compares the fields before them where there are several.
         raise Unsupported(
             "A record with an ordering value meets one without.",
             why="They cannot be ordered, and Hudi fails on them, too.",

@@ -518,7 +518,7 @@ def _has_earlier_write(timeline: Timeline, instant: str) -> bool:
 
     t10 a writer begins; t20 we plan; t30 we commit; t40 it commits, with the range of all that is in the partition.
     Log files are read in the order of their instants, so a range of Lakeward would take the place of its, without what
-    it brought, and queries would skip the partition. What stood there before us still holds: we put no value there.
+    it brought, and queries would skip the partition. The range from before still holds: we put no value there.
     """
     return any(
         each.action in _BRING_VALUES and comparable_time(each.time) < comparable_time(instant)

@@ -3,8 +3,8 @@
 A file group is a base HFile and the blocks of the logs on top of it, each an HFile inside of a log file or a list of
 deleted keys. What there is for a key is put together as Hudi does it, in two steps:
 
-    logs, oldest first: a record is merged onto what stands, a delete leaves nothing standing
-    what stands after the last log is merged onto the base's record; a delete, if it comes last, hides it
+    logs, oldest first: a record is merged onto the result so far, a delete empties it
+    the result after the last log is merged onto the base's record; a delete, if it comes last, hides it
 
 So a delete that another log followed does not hide what the base holds: Hudi's readers and its compaction of the
 metadata table see it that way, too.
@@ -286,7 +286,7 @@ def _merged(key: bytes, versions: Sequence[_Version]) -> Iterator[Entry]:
 
 
 def _current(key: bytes, versions: Sequence[_Version]) -> MetadataRecord | None:
-    """What stands for the versions of a key, oldest first; None where it was deleted."""
+    """The record that the versions of a key, oldest first, give; None where it was deleted."""
     where = _where(key, versions)
     base: MetadataRecord | None = None
     current: MetadataRecord | None = None

@@ -83,7 +83,7 @@ class JodaPattern:
 
     @cached_property
     def _tokens(self) -> tuple[tuple[str, str], ...]:
-        """(letter, the letters as they stand) of each number, ("", text) of what stands for itself."""
+        """(letter, the letters as they stand) of each number, ("", text) of literal text."""
         tokens: list[tuple[str, str]] = []
         at = 0
         while at < len(self.text):

@@ -130,7 +130,7 @@ def _trouble(path: str) -> str:
     if HOODIE_FOLDER in parts:
         return f"{HOODIE_FOLDER} is the folder of what Hudi keeps of a table itself; Hudi looks for no rows in it."
     if ":" in parts[0]:
-        return "Hudi takes what stands before a colon in the first part for the scheme of a URL, and fails."
+        return "Hudi takes the text before a colon in the first part for the scheme of a URL, and fails."
     if "\0" in path:
         return "It has a zero character."
     return ""

@@ -71,7 +71,7 @@ def _read(name: str, place: WatermarkPlace, config: TableConfig, clock: Clock) -
 
 
 def _find(place: WatermarkPlace, config: TableConfig, clock: Clock) -> tuple[str | None, str]:
-    """What stands there; else None and the reason."""
+    """The watermark there; else None and the reason."""
     match place.kind:
         case PlaceKind.PROPERTY:
             return config.get(place.where), f"the table has no property {place.where}"

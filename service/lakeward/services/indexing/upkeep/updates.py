@@ -39,7 +39,7 @@ class Updates:
     reasons: list[str] = field(default_factory=list)
     """What was found broken meanwhile, and is reported."""
     left: list[IndexType] = field(default_factory=list)
-    """Indexes that lack commits still: another process changes them, or what stands among the problems."""
+    """Indexes that lack commits still: another process changes them, or they have a problem."""
     problems: list[WorkProblem] = field(default_factory=list)
 
     @property

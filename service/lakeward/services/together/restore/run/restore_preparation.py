@@ -1,4 +1,4 @@
-"""What a restore would do, found by reading: what goes, what must be brought back first, or what stands in the way.
+"""What a restore would do, found by reading: what goes, what must be brought back first, or what prevents it.
 
 A restore needs every file of the table as of the commit. Where cleans took some of them, and the quarantine still has
 what they took, these cleans are undone first, the newest first and no more of them than must be. Whether that is enough

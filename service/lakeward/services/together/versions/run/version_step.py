@@ -1,7 +1,7 @@
 """Change the version of a table and of its metadata table, as `services/together/versions/plan/version_change.py` says.
 
     no lock  heartbeats are watched until they can be known; updates of properties that were interrupted are ended
-             -> down: what stands between the table and its older version is looked for, and the first of it done, by
+             -> down: what keeps the table from its older version is looked for, and the first of it done, by
              the service that does it, until nothing does
     lock     nothing is at work, no native log is found anywhere -> the properties, the metadata table's first
 
