@@ -47,11 +47,11 @@ from lakeward.merge.rules.partial_rows import fill_rows
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.rules.winner import (
     NO_RANK,
-    Comparison,
     GroupCount,
     LogRecordKind,
+    OrderingRule,
+    RecordVersions,
     Role,
-    Versions,
     fold_filled_groups,
     fold_groups,
 )
@@ -128,7 +128,7 @@ class SortedMerge:
         self._rules = rules
         self._runs = RunWindows(runs, window_bytes=window_bytes)
         self._ordering_type = ordering_type(rules, schema)
-        self._comparison = Comparison(
+        self._comparison = OrderingRule(
             rules.mode is MergeMode.EVENT_TIME_ORDERING, default_is_comparable(self._ordering_type)
         )
         self._base_is_first = rules.base_is_first
@@ -334,7 +334,7 @@ class SortedMerge:
         kept = np.zeros(len(joins), dtype=np.int8)
         # What stays apart is a base row that is alone.
         roles = np.where(records.roles == Role.APART, np.int8(Role.BASE), records.roles)
-        same = (roles, joins, Versions.of(records.kinds, OrderingCodes(codes, classes)), kept)
+        same = (roles, joins, RecordVersions.of(records.kinds, OrderingCodes(codes, classes)), kept)
         if self._fills:
             failed = fold_filled_groups(self._comparison, is_open, *same, ranks, self._counts)
         else:

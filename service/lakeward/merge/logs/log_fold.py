@@ -42,10 +42,10 @@ from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_t
 from lakeward.merge.rules.records import delete_ordering, find_deleted, keyless, record_keys
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.rules.winner import (
-    Comparison,
     LogRecordKind,
+    OrderingRule,
+    RecordVersions,
     States,
-    Versions,
     decide_base_rows,
     fold_records,
 )
@@ -112,7 +112,7 @@ class LogFold:
         self._rules = rules
         self._ordering_type = ordering_type(rules, schema)
         self._ranked = needs_ranks(self._ordering_type)
-        self._comparison = Comparison(
+        self._comparison = OrderingRule(
             rules.mode is MergeMode.EVENT_TIME_ORDERING, default_is_comparable(self._ordering_type)
         )
         self._keys = KeyIndex()
@@ -219,8 +219,8 @@ class LogFold:
         else:
             row = encode_ordering(values, self._ordering_type, len(ids))
         out = np.empty(len(ids), dtype=np.int8)
-        rows = Versions.of(np.full(len(ids), LogRecordKind.DATA, np.int8), row)
-        failed = int(decide_base_rows(self._comparison, Versions.of(kinds, log), rows, out))
+        rows = RecordVersions.of(np.full(len(ids), LogRecordKind.DATA, np.int8), row)
+        failed = int(decide_base_rows(self._comparison, RecordVersions.of(kinds, log), rows, out))
         if failed >= 0:
             raise not_comparable(self.key(int(ids[failed])), base, self._rules)
         return out
@@ -317,7 +317,7 @@ class LogFold:
             fold_records(
                 self._comparison,
                 ids,
-                Versions.of(kinds, ordering),
+                RecordVersions.of(kinds, ordering),
                 positions,
                 States(states.kinds, states.codes, states.classes, states.positions),
             )

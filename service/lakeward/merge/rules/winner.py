@@ -105,7 +105,7 @@ _LOG_KEYS: Final = int(GroupCount.LOG_KEYS)
 _FOLDED: Final = int(GroupCount.FOLDED)
 
 
-class Comparison(NamedTuple):
+class OrderingRule(NamedTuple):
     """How records of one key are compared."""
 
     by_event_time: bool
@@ -113,7 +113,7 @@ class Comparison(NamedTuple):
     """The default of an ordering value can be compared with values that are present."""
 
 
-class Version(NamedTuple):
+class RecordVersion(NamedTuple):
     """What a kernel compares of a record, or of the state of a key."""
 
     kind: np.int8
@@ -121,7 +121,7 @@ class Version(NamedTuple):
     class_: np.int8
 
 
-class Versions(NamedTuple):
+class RecordVersions(NamedTuple):
     """The same of many."""
 
     kinds: npt.NDArray[np.int8]
@@ -142,18 +142,18 @@ class States(NamedTuple):
     positions: npt.NDArray[np.int64]
 
 
-_COMPARISON: Final = named(Comparison, types.boolean, types.boolean)
-_VERSION: Final = named(Version, types.int8, types.int64, types.int8)
-_VERSIONS: Final = named(Versions, I8_IN, I64_IN, I8_IN)
+_COMPARISON: Final = named(OrderingRule, types.boolean, types.boolean)
+_VERSION: Final = named(RecordVersion, types.int8, types.int64, types.int8)
+_VERSIONS: Final = named(RecordVersions, I8_IN, I64_IN, I8_IN)
 
 
 @kernel(_VERSION(_VERSIONS, types.int64))
-def _version(records: Versions, row: int) -> Version:
-    return Version(records.kinds[row], records.codes[row], records.classes[row])
+def _version(records: RecordVersions, row: int) -> RecordVersion:
+    return RecordVersion(records.kinds[row], records.codes[row], records.classes[row])
 
 
 @kernel(types.int64(_COMPARISON, _VERSION, _VERSION))
-def _wins(by: Comparison, old: Version, new: Version) -> int:
+def _wins(by: OrderingRule, old: RecordVersion, new: RecordVersion) -> int:
     """1 where a record wins over the state of its key, 0 where it does not, and `_THROWS`."""
     if not by.by_event_time or old.kind == _NOTHING:
         return 1
@@ -173,13 +173,17 @@ def _wins(by: Comparison, old: Version, new: Version) -> int:
 
 @kernel(types.int64(_COMPARISON, I64_IN, _VERSIONS, I64_IN, named(States, I8, I64, I8, I64)))
 def fold_records(
-    by: Comparison, ids: npt.NDArray[np.int64], records: Versions, positions: npt.NDArray[np.int64], states: States
+    by: OrderingRule,
+    ids: npt.NDArray[np.int64],
+    records: RecordVersions,
+    positions: npt.NDArray[np.int64],
+    states: States,
 ) -> int:
     """Fold a run of records into the states of their keys; the row at which Java would throw, or -1."""
     for i in range(len(ids)):
         key = ids[i]
         new = _version(records, i)
-        wins = _wins(by, Version(states.kinds[key], states.codes[key], states.classes[key]), new)
+        wins = _wins(by, RecordVersion(states.kinds[key], states.codes[key], states.classes[key]), new)
         if wins == _THROWS:
             return i
         if wins == 1:
@@ -191,7 +195,7 @@ def fold_records(
 
 
 @kernel(types.int64(_COMPARISON, _VERSION, _VERSION))
-def _beats_base(by: Comparison, log: Version, base: Version) -> int:
+def _beats_base(by: OrderingRule, log: RecordVersion, base: RecordVersion) -> int:
     """1 where a folded log record wins over the base row of its key, 0 where it does not, and `_THROWS`."""
     if by.by_event_time and not (log.kind != _DATA and log.class_ == _DEFAULT):
         if not by.default_compares and log.class_ != base.class_:
@@ -201,7 +205,7 @@ def _beats_base(by: Comparison, log: Version, base: Version) -> int:
 
 
 @kernel(types.int64(_COMPARISON, _VERSIONS, _VERSIONS, I8))
-def decide_base_rows(by: Comparison, logs: Versions, base: Versions, out: npt.NDArray[np.int8]) -> int:
+def decide_base_rows(by: OrderingRule, logs: RecordVersions, base: RecordVersions, out: npt.NDArray[np.int8]) -> int:
     """What happens to base rows that have a folded log record; the row at which Java would throw, or -1."""
     for i in range(len(out)):
         wins = _beats_base(by, _version(logs, i), _version(base, i))
@@ -218,12 +222,12 @@ def decide_base_rows(by: Comparison, logs: Versions, base: Versions, out: npt.ND
 
 @kernel(types.int64(_COMPARISON, types.boolean, types.boolean, I8, I8_IN, _VERSIONS, I8, I64))
 def fold_groups(
-    by: Comparison,
+    by: OrderingRule,
     base_is_first: bool,
     is_open: bool,
     roles: npt.NDArray[np.int8],
     joins: npt.NDArray[np.int8],
-    records: Versions,
+    records: RecordVersions,
     kept: npt.NDArray[np.int8],
     counts: npt.NDArray[np.int64],
 ) -> int:
@@ -306,11 +310,11 @@ def fold_groups(
 
 @kernel(types.int64(_COMPARISON, types.boolean, I8_IN, I8_IN, _VERSIONS, I8, I64, I64))
 def fold_filled_groups(
-    by: Comparison,
+    by: OrderingRule,
     is_open: bool,
     roles: npt.NDArray[np.int8],
     joins: npt.NDArray[np.int8],
-    records: Versions,
+    records: RecordVersions,
     kept: npt.NDArray[np.int8],
     ranks: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],

@@ -30,7 +30,7 @@ from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.ordering_codes import encode_ordering, ordering_values, values_for_codes
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.records import find_deleted
-from lakeward.merge.rules.winner import Comparison, LogRecordKind, States, Versions, fold_records
+from lakeward.merge.rules.winner import LogRecordKind, OrderingRule, RecordVersions, States, fold_records
 from lakeward.write.keyed_rows import LEAVES, ORDER, RECORD_KEY
 
 _ROW = np.int8(LogRecordKind.DATA)
@@ -176,9 +176,9 @@ def _winners(held: IncomingRows | None, came: IncomingRows, rules: MergeRules) -
     won = np.full(keys, -1, dtype=np.int64)
     failed = int(
         fold_records(
-            Comparison(rules.mode is MergeMode.EVENT_TIME_ORDERING, default_is_comparable(kind)),
+            OrderingRule(rules.mode is MergeMode.EVENT_TIME_ORDERING, default_is_comparable(kind)),
             ids,
-            Versions.of(kinds.astype(np.int8), codes),
+            RecordVersions.of(kinds.astype(np.int8), codes),
             positions,
             States(*state, won),
         )
