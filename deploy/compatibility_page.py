@@ -27,6 +27,7 @@ COLUMNS = {
     TableService.SAVEPOINT: "making or deleting a savepoint",
     TableService.UNSCHEDULING: "unscheduling of a pending plan",
     TableService.UPGRADING: "upgrade or downgrade",
+    TableService.READING: "`lakeward read`",
     TableService.VERIFICATION: "verification of merged rows",
     TableService.WRITING: "`lakeward write`",
 }

@@ -6,6 +6,22 @@ that it chose then, and not the one that is set later.
 Touches: the environment of this process, where nothing is said of it there; processes that it starts inherit it.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakeward.api.table import Table
+
+__all__ = ["Table"]
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Table":
+        from lakeward.api.table import Table
+
+        return Table
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

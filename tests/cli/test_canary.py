@@ -71,6 +71,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     ],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
+    "read": [("TABLE",), ("TABLE", "--where", "no_such = 1"), (f"no-such?sig={CANARY}-sas",)],
     "index list": [("TABLE",)],
     "index build": [
         ("TABLE", "--type", "record", *CONF),

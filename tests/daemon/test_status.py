@@ -121,6 +121,7 @@ def test_a_table_is_one_of_five_types_and_a_job_one_of_three():
         *("MetadataTable", "NewMetadataTable", "NewTable"),  # Hudi's metadata table, and what is not there yet
         *("LinkInTable", "NotATable", "CodeTable"),  # errors; codes of entries
         "_Job",  # of a process
+        "Table",  # of Python's callers
     }
     assert {name for name in classes if is_one.fullmatch(name)} - of_another_kind == {
         *("ConfiguredTable", "ServedTable", "ServicedTable", "TableStatus", "TrackedTable"),

@@ -68,6 +68,9 @@ class Result:
     def show(self) -> None:
         for line in self.lines:
             typer.echo(shown(line))
+        self.show_notes()
+
+    def show_notes(self) -> None:
         for note in self.notes:
             typer.echo(shown(note), err=True)
 

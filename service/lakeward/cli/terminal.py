@@ -61,6 +61,7 @@ class Rendered(Result):
 
     def show(self) -> None:
         self.render(Terminal())
+        self.show_notes()
 
 
 class Column(Enum):

@@ -199,12 +199,12 @@ def test_what_is_read_and_filtered_is_what_everything_filtered_is(tmp_path: Path
         expected = [
             {name: value for name, value in row.items() if columns is None or name in columns}
             for row in everything
-            if all(holds(condition, row[condition.column]) for condition in predicate.conditions)
+            if all(holds(condition, row[condition.columns[0]]) for condition in predicate.conditions)
         ]
         assert read(given, SliceQuery(columns, predicate))[0] == expected, (predicate, columns)
 
 
-def holds(condition: Condition, value: object) -> bool:
+def holds(condition: Among | Between, value: object) -> bool:
     """What a condition says, in plain Python."""
     if isinstance(condition, Among):
         return value in condition.values

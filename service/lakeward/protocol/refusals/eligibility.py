@@ -40,6 +40,8 @@ class TableService(StrEnum):
     """Updating indexes of record keys, and comparing them with rows. Writes no file of the table."""
     METADATA = "metadata"
     """Compaction and cleaning of the metadata table."""
+    READING = "reading"
+    """Giving out the rows that a query finds. Writes nothing."""
     RESTORE = "restore"
     """Going back to a commit, so that nothing of those after it is left."""
     ROLLBACK = "rollback"
@@ -69,6 +71,8 @@ class Refusal:
     """Something is broken; otherwise there is something that this release cannot treat."""
     no_work: str = ""
     """What a table of this kind is, in a few words, where that leaves no work for the services at all."""
+    is_of_merging: bool = False
+    """It stops no reading of rows that are in base files alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +89,14 @@ class RefusalRow:
     no_work: str = ""
     only_beside_writers: bool = False
     """It prevents nothing where an operator says that no writer is at work."""
+    is_of_merging: bool = False
+    """It prevents no reading of rows that are in base files alone."""
 
     def refusal(self, finding: Finding) -> Refusal:
         words = (sentence.format_map(finding.words) for sentence in (self.why, self.remedy, self.no_work))
         why, remedy, no_work = words
-        return Refusal(self.id, finding.subject, why, remedy, self.stops, self.is_fault, no_work)
+        stops, is_of_merging = self.stops, self.is_of_merging
+        return Refusal(self.id, finding.subject, why, remedy, stops, self.is_fault, no_work, is_of_merging)
 
 
 def find_refusals(
@@ -127,7 +134,7 @@ def find_all_refusals(snapshot: TableSnapshot, *, beside_writers: bool = False) 
 _ALL = frozenset(TableService)
 _LOGS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION})
 """The services that have nothing to do where there are no logs."""
-_ROWS_ARE_MERGED = _LOGS_ARE_MERGED | {TableService.INDEXING}
+_ROWS_ARE_MERGED = _LOGS_ARE_MERGED | {TableService.INDEXING, TableService.READING}
 """The services that merge the rows of file slices."""
 _COMPACTION = frozenset({TableService.COMPACTION})
 _ROWS_ARE_ORDERED = _ROWS_ARE_MERGED | {TableService.WRITING}
@@ -139,6 +146,7 @@ _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 _WRITES = _ALL - {
     TableService.ARCHIVING,
     TableService.INDEXING,
+    TableService.READING,
     TableService.SAVEPOINT,
     TableService.UPGRADING,
     TableService.VERIFICATION,
@@ -162,7 +170,7 @@ _STATISTICS_ARE_WRITTEN = _ROWS_ARE_MERGED | _CLEANING
 _UNLESS_RESTORED = _ALL - {TableService.RESTORE}
 """All but the service that ends what is pending here, or has words of its own about it."""
 
-_CHANGES = _ALL - {TableService.INDEXING, TableService.VERIFICATION}
+_CHANGES = _ALL - {TableService.INDEXING, TableService.READING, TableService.VERIFICATION}
 """The services that change a table; the others only read it."""
 _MINTS = _CHANGES - {TableService.ARCHIVING, TableService.UNSCHEDULING}
 """The services that put new times on its timeline."""
@@ -300,6 +308,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.no_meta_fields,
         "Rows carry no record key, which has to be made as the key generator does, and {why}.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "no-meta-fields",
@@ -317,13 +326,15 @@ ROWS: tuple[RefusalRow, ...] = (
         "It is {value} where hoodie.populate.meta.fields is {populated}, which goes with {wanted}: rows carry some of "
         "their meta fields, and without a key they cannot be merged.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "dropped-partition-columns",
         "partition columns that are not in the files",
-        _WRITING,
+        _WRITING | {TableService.READING},
         findings.property_is_true("hoodie.datasource.write.drop.partition.columns"),
-        "Rows are stored without the columns of their partition, and this release writes rows with all columns.",
+        "Rows are stored without the columns of their partition, and this release reads and writes rows with all of "
+        "their columns.",
         _LET_HUDI_WRITE,
     ),
     RefusalRow(
@@ -334,6 +345,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "The table has no record key: writers make keys up, and what Hudi does with updates and deletes there was not "
         "tried.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "not-merge-on-read",
@@ -400,6 +412,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.unknown_merge_mode,
         "Rows are merged by {mode} rules, which are Java code that this release does not know.",
         "Use COMMIT_TIME_ORDERING or EVENT_TIME_ORDERING, or leave compaction of this table to Hudi.",
+        is_of_merging=True,
     ),
     RefusalRow(
         "payload-class",
@@ -408,6 +421,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.unknown_payload,
         "{payload} is no payload class whose rules are known to be those of {mode}.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "merge-strategy",
@@ -416,6 +430,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.unknown_strategy,
         "{strategy} is no merge strategy whose rules are known to be those of {mode}.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "partial-update-mode",
@@ -424,6 +439,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.partial_update_mode,
         "It is {mode}: columns of several versions of a row are combined, and {why}.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "partial-update-mode",
@@ -441,6 +457,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.merge_properties,
         "It changes how rows are merged in a way that this release does not follow.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "multiple-ordering-fields",
@@ -449,6 +466,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.several_ordering_fields,
         "There are {number} ({fields}), which is more than this release orders tables of version {version} by.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "nested-ordering-field",
@@ -457,6 +475,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.nested_ordering_field,
         "{fields} lies inside another column, and how Hudi compares such values was not tried.",
         _LEAVE,
+        is_of_merging=True,
     ),
     RefusalRow(
         "no-ordering-field",
@@ -465,6 +484,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.no_ordering_field,
         "Rows are merged by event time, but no field says which one is newer.",
         "Set the property, or use COMMIT_TIME_ORDERING.",
+        is_of_merging=True,
     ),
     RefusalRow(
         "schema-on-read",
@@ -535,6 +555,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.missing_ordering_field,
         "{field} is no column of the table.",
         "Correct the property.",
+        is_of_merging=True,
     ),
     RefusalRow(
         "frozen-timeline",

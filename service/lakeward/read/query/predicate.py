@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,11 +28,19 @@ class Among:
     column: str
     values: frozenset[Value]
 
-    def mask(self, values: pa.Array) -> pa.Array:
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        values = batch.column(self.column)
         return pc.is_in(values, value_set=pa.array(sorted(self.values), type=values.type))
 
-    def may_hold_in(self, found: ValueRange) -> bool:
-        return any(_may_lie_within(value, found) for value in self.values)
+    def may_hold_in(self, group: RowGroup) -> bool:
+        if self.column not in group.ranges:
+            return True
+        found = group.ranges[self.column]
+        return found is not None and any(_may_lie_within(value, found) for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,12 @@ class Between:
     low: Value | None = None
     high: Value | None = None
 
-    def mask(self, values: pa.Array) -> pa.Array:
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        values = batch.column(self.column)
         mask = pc.is_valid(values)
         if self.low is not None:
             mask = pc.and_(mask, pc.greater_equal(values, pa.scalar(self.low, values.type)).fill_null(False))
@@ -50,12 +64,28 @@ class Between:
             mask = pc.and_(mask, pc.less_equal(values, pa.scalar(self.high, values.type)).fill_null(False))
         return mask
 
-    def may_hold_in(self, found: ValueRange) -> bool:
+    def may_hold_in(self, group: RowGroup) -> bool:
+        if self.column not in group.ranges:
+            return True
+        found = group.ranges[self.column]
+        if found is None:
+            return False
         is_below = self.high is not None and _is_less(self.high, found.low)
         return not is_below and not (self.low is not None and _is_less(found.high, self.low))
 
 
-Condition = Among | Between
+class Condition(Protocol):
+    """What must hold of a row."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns at the top of the schema that it looks at."""
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        """True for each row of which it holds, else false."""
+
+    def may_hold_in(self, group: RowGroup) -> bool:
+        """False where it holds of no row of a row group with these ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +96,20 @@ class Predicate:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(condition.column for condition in self.conditions))
+        return tuple(dict.fromkeys(column for each in self.conditions for column in each.columns))
 
     @property
     def on_keys(self) -> Predicate:
         """The conditions that no other version of a record answers otherwise."""
-        return Predicate(tuple(each for each in self.conditions if each.column == RECORD_KEY_FIELD))
+        return Predicate(tuple(each for each in self.conditions if each.columns == (RECORD_KEY_FIELD,)))
 
     @property
     def on_values(self) -> Predicate:
-        return Predicate(tuple(each for each in self.conditions if each.column != RECORD_KEY_FIELD))
+        return Predicate(tuple(each for each in self.conditions if each.columns != (RECORD_KEY_FIELD,)))
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows of a batch are wanted; None where no condition says anything. The batch has the columns."""
-        masks = [condition.mask(batch.column(condition.column)) for condition in self.conditions]
+        masks = [condition.mask(batch) for condition in self.conditions]
         return reduce(pc.and_, masks) if masks else None
 
     def chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -89,13 +119,7 @@ class Predicate:
 
     def may_hold_in(self, group: RowGroup) -> bool:
         """False where the ranges of a row group say that none of its rows is wanted."""
-        for condition in self.conditions:
-            if condition.column not in group.ranges:
-                continue
-            found = group.ranges[condition.column]
-            if found is None or not condition.may_hold_in(found):
-                return False
-        return True
+        return all(condition.may_hold_in(group) for condition in self.conditions)
 
 
 def keys_among(keys: frozenset[str]) -> Predicate:

@@ -1,0 +1,152 @@
+"""`lakeward.Table`: the rows of a Hudi table, from Python.
+
+    table = lakeward.Table("s3://lake/orders")
+    table.scan(columns=["id", "fare"], where="city = 'lima' and fare > 10").to_arrow()
+
+A table is what it was when it was opened, or refreshed: all that is asked of it is answered as of one instant.
+
+Touches: the table, reading only.
+Keeps:   1. scans of one table read one moment, whatever is committed meanwhile;
+         2. rows are streamed, a batch at a time; Arrow's stream interface hands them to pandas, Polars, DuckDB and
+            DataFusion without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import DamagedFiles
+from lakeward.format.timeline.instant import State
+from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
+from lakeward.scan.table_scan import TableScan
+from lakeward.storage.storage_of_url import open_storage
+from lakeward.table.listing_source import listing_source
+from lakeward.table.not_a_table import check_is_table
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+
+
+class Table:
+    """A Hudi table at one moment. Errors are those of `lakeward.base.errors`, with what, why and remedy."""
+
+    def __init__(self, location: str, *, timezone: str | None = None) -> None:
+        """
+        Args:
+            location: path or URL of the table's base folder.
+            timezone: the zone of the table's instants, where these do not show it.
+        """
+        self._storage, self._base_path = open_storage(location)
+        self._timezone = timezone
+        self._snapshot = self._scan_table()
+
+    @property
+    def base_path(self) -> str:
+        return self._base_path
+
+    @property
+    def instant(self) -> str | None:
+        """The newest completed instant that is read; None for a table without commits."""
+        completed = [each.time for each in self._snapshot.timeline.instants if each.state is State.COMPLETED]
+        return max(completed, default=None)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns, Hudi's own five first."""
+        return known_schema(self._snapshot)
+
+    def refresh(self) -> Table:
+        """Read the table as it is now. Returns itself."""
+        self._snapshot = self._scan_table()
+        return self
+
+    def scan(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        read_optimized: bool = False,
+        meta_columns: bool = False,
+        limit: int | None = None,
+        skip_damaged: bool = False,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> Rows:
+        """The rows that a query chooses; nothing of them is read yet.
+
+        Raises `Refused` where they are not certain, and `UsageError` for a column or a filter.
+
+        Args:
+            columns: their names, in the order in which they come out; None for all.
+            where: a filter in the words of SQL: `city = 'lima' and fare > 10`.
+            read_optimized: base files alone, without the logs.
+            meta_columns: Hudi's own five columns come out, too, where `columns` names none.
+            limit: no more rows than these.
+            skip_damaged: read what can be read; `Rows.damage` says what is missing.
+            memory_bytes: what merging one file slice may take.
+        """
+        query = TableQuery(
+            columns=None if columns is None else tuple(columns),
+            where=None if where is None else parse_filter(where, self.schema),
+            kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
+            has_meta_columns=meta_columns,
+            limit=limit,
+        )
+        return Rows(
+            TableScan(self._storage, self._snapshot, query, skips_damaged=skip_damaged, memory_bytes=memory_bytes)
+        )
+
+    def count(self, *, where: str | None = None) -> int:
+        """How many rows a query finds."""
+        return self.scan(where=where).count()
+
+    def __repr__(self) -> str:
+        return f"Table({self._base_path!r}, instant={self.instant!r})"
+
+    def _scan_table(self) -> TableSnapshot:
+        check_is_table(self._storage, self._base_path)
+        return take_snapshot(
+            self._storage,
+            self._base_path,
+            timezone=self._timezone,
+            clock=SystemClock(),
+            listing=listing_source(self._base_path),
+        )
+
+
+class Rows:
+    """The rows of a query, read when they are iterated over, each time once more."""
+
+    def __init__(self, scan: TableScan) -> None:
+        self._scan = scan
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that come out."""
+        return self._scan.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self._scan)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Arrow's stream interface: `pandas`, `polars.from_arrow`, `duckdb.sql` and others take the scan as it is."""
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self._scan))
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, in memory."""
+        return self.reader().read_all()
+
+    @property
+    def damage(self) -> DamagedFiles | None:
+        """What is missing in the rows, as an error that was not raised; None where they are whole."""
+        return self._scan.damage
+
+    def count(self) -> int:
+        """How many rows there are; no more is read for it than must be."""
+        return self._scan.count()

@@ -1,0 +1,184 @@
+"""`lakeward read TABLE`: the rows of a table, on the terminal or in a file.
+
+Touches: stdout and stderr, or the file of --output; the table, reading only.
+Keeps:   rows that are missing are reported, and the exit code is that of damage.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from lakeward.base.errors import LakewardError, UsageError
+from lakeward.base.quantities import format_size
+from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.result import Result, Show
+from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
+from lakeward.cli.terminal import Column, Rendered, new_table
+from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
+from lakeward.scan.table_scan import TableScan
+
+SHOWN_ROWS = 20
+
+
+def read(
+    *,
+    opened: ZonedTable,
+    show: Show,
+    columns: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Columns, with commas between them. Default: all of the table.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="FILTER", help="Rows to choose, in the words of SQL: \"city = 'lima' and fare > 10\"."),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help=f"At most N rows. Default: {SHOWN_ROWS} on a terminal, else all."),
+    ] = None,
+    row_format: Annotated[
+        OutputFormat | None,
+        typer.Option("--format", help="Default: by the name of --output; else a table."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file that is not there yet; it appears when it is whole.")
+    ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Only count the rows.")] = False,
+    read_optimized: Annotated[
+        bool, typer.Option("--read-optimized", help="Base files alone: rows as of the last compaction.")
+    ] = False,
+    meta_columns: Annotated[bool, typer.Option("--meta-columns", help="Hudi's own five columns, too.")] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Read what can be read; the rest is reported, and fails at the end.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say on stderr which partitions, file groups and row groups were read.")
+    ] = False,
+) -> Result:
+    """Read the rows of a table, as a query by Hudi finds them. Reads only; takes no lock."""
+    wanted = _format(row_format, output)
+    snapshot = opened.snapshot()
+    query = TableQuery(
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        where=None if where is None else parse_filter(where, known_schema(snapshot)),
+        kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
+        has_meta_columns=meta_columns,
+        limit=SHOWN_ROWS if limit is None and wanted is OutputFormat.TABLE and not count else limit,
+    )
+    scan = TableScan(opened.storage, snapshot, query, skips_damaged=skip_damaged)
+    if count:
+        return _counted(scan, explain=explain)
+    if output is not None:
+        return _written(scan, wanted, output, explain=explain)
+    if wanted is not OutputFormat.TABLE:
+        stream = RowStream(document=None, scan=scan, row_format=wanted)
+        show(stream)
+        if stream.ended:
+            return Result(document=None, notes=_notes(scan, explain=explain), error=stream.ended[0])
+    return _shown(scan, explain=explain, is_cut=limit is None and wanted is OutputFormat.TABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStream(Result):
+    """Rows that go to standard output as they are read."""
+
+    scan: TableScan
+    row_format: OutputFormat
+    ended: list[LakewardError | None] = field(default_factory=list)
+    """The error that ended it, or None; empty where it was not shown."""
+
+    def show(self) -> None:
+        if not self.row_format.is_text and sys.stdout.isatty():
+            raise UsageError(
+                f"{self.row_format} is not for a terminal.", remedy="Name a file with --output, or a program with |."
+            )
+        try:
+            write_rows(self.scan, self.scan.schema, self.row_format, None)
+            self.ended.append(self.scan.damage)
+        except BrokenPipeError:
+            # The program that read the rows has seen enough, as `head` has.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.ended.append(None)
+
+
+def _counted(scan: TableScan, *, explain: bool) -> Result:
+    rows = scan.count()
+    error = scan.damage
+    return Result(document={"rows": rows}, lines=[f"{rows}"], notes=_notes(scan, explain=explain), error=error)
+
+
+def _written(scan: TableScan, wanted: OutputFormat, output: Path, *, explain: bool) -> Result:
+    if wanted is OutputFormat.TABLE:
+        raise UsageError("A table is for the terminal.", remedy="Add --format jsonl, csv, parquet or arrow.")
+    rows = write_rows(scan, scan.schema, wanted, output)
+    return Result(
+        document={"rows": rows, "output": str(output), "format": wanted.value},
+        notes=[f"{rows:,} rows are in {output}.", *_notes(scan, explain=explain)],
+        error=scan.damage,
+    )
+
+
+def _shown(scan: TableScan, *, explain: bool, is_cut: bool) -> Result:
+    batches = list(scan)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    total = scan.count_all() if is_cut and len(rows) == SHOWN_ROWS else len(rows)
+    return Rendered(
+        document={"columns": scan.schema.names, "rows": [plain(row) for row in rows], "rows_found": total},
+        render=partial(_render, rows, total, scan.schema.names),
+        notes=_notes(scan, explain=explain),
+        error=scan.damage,
+    )
+
+
+def _render(rows: list[dict[str, Any]], total: int, names: list[str], console: Console) -> None:
+    view = new_table(dict.fromkeys(names, Column.ELASTIC))
+    for row in rows:
+        view.add_row(*(Text(_cell(row[name])) for name in names))
+    console.print(view)
+    more = f", the first {len(rows)} shown; --limit shows more" if len(rows) < total else ""
+    console.print(f"{total:,} row{'' if total == 1 else 's'}{more}")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "null"
+    text = plain(value)
+    return text if isinstance(text, str) else orjson.dumps(text, default=plain).decode()
+
+
+def _notes(scan: TableScan, *, explain: bool) -> list[str]:
+    if not explain:
+        return []
+    plan, meter = scan.plan, scan.meter
+    groups = meter.row_groups + meter.row_groups_skipped
+    return [
+        f"partitions: {plan.partitions - plan.partitions_passed:,} of {plan.partitions:,} read; "
+        "the paths of the others contradict the filter",
+        f"file groups: {len(plan.slices):,} of {len(plan.slices) + plan.groups_passed:,} read, "
+        f"{sum(bool(each.log_files) for each in plan.slices):,} of them with logs to merge",
+        f"row groups: {meter.row_groups:,} of {groups:,} read; the statistics of the others contradict the filter",
+        f"bytes: {format_size(meter.bytes_read)} of {format_size(meter.bytes_stored)} in the files that were opened",
+    ]
+
+
+def _format(given: OutputFormat | None, output: Path | None) -> OutputFormat:
+    if given is not None:
+        return given
+    if output is None:
+        return OutputFormat.TABLE
+    found = format_of(output)
+    if found is None or found is OutputFormat.TABLE:
+        raise UsageError(
+            f"The format of {output} is not known by its name.", remedy="Add --format parquet, or another."
+        )
+    return found

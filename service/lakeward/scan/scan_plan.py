@@ -1,0 +1,149 @@
+"""What a query reads of a table: which file slices, and why it passes over the others.
+
+    snapshot, query -> partitions --by their paths--> file groups -> the newest slice of each -> rows to read
+
+Touches: nothing.
+Keeps:   1. a slice is left out only where no row of it is chosen;
+         2. a table, or a file group, whose rows are not certain is refused by name, never read in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import pyarrow as pa
+
+from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.errors import Refused, UsageError
+from lakeward.format.avro.column_names import META_COLUMNS
+from lakeward.format.avro.schema import table_schema
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals
+from lakeward.read.newest_slice import newest_slice
+from lakeward.read.query.filter import FilterCondition, Node, conjuncts
+from lakeward.read.query.predicate import Predicate
+from lakeward.read.query.slice_query import SliceQuery
+from lakeward.scan.partition_values import partition_ranges
+from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.snapshot import TableSnapshot
+
+
+class QueryKind(StrEnum):
+    SNAPSHOT = "snapshot"
+    """The newest rows: base files and logs, merged."""
+    READ_OPTIMIZED = "read-optimized"
+    """The rows of base files alone, as of their last compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """All rows of a table, if nothing else is said."""
+
+    columns: tuple[str, ...] | None = None
+    """Columns in the order in which they come out; None for all, in the table's order."""
+    where: Node | None = None
+    kind: QueryKind = QueryKind.SNAPSHOT
+    has_meta_columns: bool = False
+    """Hudi's own five columns come out, too, where `columns` does not say."""
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    schema: pa.Schema
+    """The columns that come out."""
+    slice_query: SliceQuery
+    slices: tuple[FileSlice, ...]
+    """File slices to read, by partition and file group."""
+    partitions: int
+    partitions_passed: int
+    """Partitions whose paths contradict the filter."""
+    groups_passed: int
+    """File groups in them."""
+    damaged: tuple[FrozenGroup, ...] = field(default=())
+    """File groups that cannot be read, in partitions that are."""
+
+
+def known_schema(snapshot: TableSnapshot) -> pa.Schema:
+    """The columns of the table, meta columns first. Raises `Refused`."""
+    check_readable(snapshot, merges=False)
+    assert snapshot.schema is not None, "a table without a schema is refused"
+    return table_schema(snapshot.schema)
+
+
+def check_readable(snapshot: TableSnapshot, *, merges: bool) -> None:
+    """Raises `Refused` with every reason why the rows are not certain.
+
+    Args:
+        merges: logs are read.
+    """
+    found = find_refusals(snapshot, TableService.READING)
+    refusals = [refusal for refusal in found if merges or not refusal.is_of_merging]
+    if refusals:
+        raise Refused(
+            f"{snapshot.base_path} cannot be read: {', '.join(refusal.id for refusal in refusals)}.",
+            why=" ".join(f"{refusal.subject}: {refusal.why}" for refusal in refusals),
+            remedy=" ".join(
+                dict.fromkeys(each.remedy if each.is_fault else "Read it with a release of Hudi." for each in refusals)
+            ),
+        )
+
+
+def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
+    """Raises `Refused` for a table whose rows are not certain, and `UsageError` for a column that is not there."""
+    schema = known_schema(snapshot)
+    chosen = _chosen_schema(schema, query)
+    by_partition: dict[str, tuple[list[FileGroup], list[FrozenGroup]]] = {}
+    for group in snapshot.file_groups:
+        by_partition.setdefault(group.partition_path, ([], []))[0].append(group)
+    for frozen in snapshot.frozen:
+        by_partition.setdefault(frozen.partition_path, ([], []))[1].append(frozen)
+    slices: list[FileSlice] = []
+    damaged: list[FrozenGroup] = []
+    partitions_passed = groups_passed = 0
+    for partition, (groups, frozen_groups) in sorted(by_partition.items()):
+        ranges = partition_ranges(snapshot.config, schema, partition)
+        if query.where is not None and not query.where.may_hold(ranges):
+            partitions_passed += 1
+            groups_passed += len(groups) + len(frozen_groups)
+            continue
+        found = (_slice_of(group, query.kind) for group in sorted(groups, key=lambda group: group.file_id))
+        slices += [each for each in found if each is not None]
+        damaged += frozen_groups
+    if any(slice_.log_files for slice_ in slices):
+        check_readable(snapshot, merges=True)
+    conditions = () if query.where is None else tuple(FilterCondition(part) for part in conjuncts(query.where))
+    return ScanPlan(
+        schema=chosen,
+        slice_query=SliceQuery(frozenset(chosen.names), Predicate(conditions)),
+        slices=tuple(slices),
+        partitions=len(by_partition),
+        partitions_passed=partitions_passed,
+        groups_passed=groups_passed,
+        damaged=tuple(damaged),
+    )
+
+
+def _chosen_schema(schema: pa.Schema, query: TableQuery) -> pa.Schema:
+    if query.columns is None:
+        left_out = () if query.has_meta_columns else META_COLUMNS
+        return pa.schema([column for column in schema if column.name not in left_out])
+    missing = [name for name in query.columns if name not in schema.names]
+    if missing:
+        raise UsageError(
+            f"The table has no column {missing[0]!r}.",
+            remedy=did_you_mean(missing[0], schema.names) or f"Its columns are {', '.join(schema.names)}.",
+        )
+    repeated = next((name for name in query.columns if query.columns.count(name) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"The column {repeated!r} is named twice.", remedy="Name each column once.")
+    return pa.schema([schema.field(name) for name in query.columns])
+
+
+def _slice_of(group: FileGroup, kind: QueryKind) -> FileSlice | None:
+    if kind is QueryKind.SNAPSHOT:
+        found = newest_slice(group.slices)
+        return None if found is None or found.is_empty else found
+    with_base: Sequence[FileSlice] = [slice_ for slice_ in group.slices if slice_.base_file is not None]
+    return replace(with_base[0], log_files=()) if with_base else None

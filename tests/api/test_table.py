@@ -1,0 +1,105 @@
+"""`lakeward.Table`: the rows of a table, from Python."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakeward
+from lakeward.base.errors import DamagedFiles, Refused, TryLater, UsageError
+from tests.golden_tables import copy_golden, expected_rows
+from tests.write.writing import Row, new_table, write
+
+FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "q", "b"), ("k3", 1, "q", "c")]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    table = new_table(tmp_path / "t")
+    write(table, FIRST)
+    return table
+
+
+@pytest.mark.parametrize("version", ["v6", "v9", "v9_metadata", "in_part"])
+def test_rows_are_those_that_hudi_gave(version: str, tmp_path: Path) -> None:
+    """Tables that Hudi wrote, with the answer of its snapshot query. Keeps 2 of api/table."""
+    table = lakeward.Table(str(copy_golden(version, tmp_path / "t")), timezone="UTC")
+    found = table.scan(meta_columns=True).to_arrow().drop_columns(["_hoodie_file_name"]).to_pylist()
+    expected = expected_rows(version)
+    assert sorted(found, key=lambda row: row["_hoodie_record_key"]) == [
+        {name: row[name] for name in found[0]} for row in expected
+    ]
+    assert table.count() == len(expected)
+
+
+def test_columns_filter_and_limit(base: Path) -> None:
+    """Columns come in the order of their names in the call."""
+    table = lakeward.Table(str(base))
+    scan = table.scan(columns=["v", "id"], where="part = 'q'")
+    assert scan.schema.names == ["v", "id"]
+    assert scan.to_arrow().to_pylist() == [{"v": "b", "id": "k2"}, {"v": "c", "id": "k3"}]
+    assert table.scan(limit=2).to_arrow().num_rows == table.scan(limit=2).count() == 2
+    assert table.scan(limit=0).to_arrow().num_rows == 0
+    assert table.count(where="v > 'a'") == 2
+    assert "_hoodie_record_key" in table.schema.names
+    assert [name for name in table.scan().schema.names if name.startswith("_hoodie")] == []
+
+
+def test_others_take_the_stream(base: Path) -> None:
+    """Arrow's stream interface, as pandas, Polars and DuckDB use it; each call reads once more."""
+    scan = lakeward.Table(str(base)).scan(columns=["id"])
+    assert pa.table(scan).num_rows == pa.table(scan).num_rows == 3
+
+
+def test_a_table_is_of_one_moment(base: Path) -> None:
+    """Keeps 1 of api/table; until it is refreshed. Keeps 1 of scan/table_scan."""
+    table = lakeward.Table(str(base))
+    before = table.scan().to_arrow()
+    write(base, [("k1", 2, "p", "new"), ("k9", 2, "r", "new")])
+    assert table.scan().to_arrow() == before
+    assert table.refresh().count() == 4
+    assert table.count(where="v = 'new'") == 2
+
+
+def test_files_that_are_gone_end_the_query(base: Path) -> None:
+    """Never fewer rows: a cleaner took a file after the table was opened."""
+    table = lakeward.Table(str(base))
+    next((base / "q").glob("*.parquet")).unlink()
+    with pytest.raises(TryLater, match="were deleted while the query ran"):
+        table.scan().to_arrow()
+
+
+def test_damage_is_named_and_can_be_skipped(base: Path) -> None:
+    """Keeps 2 of scan/table_scan; 2 of scan/scan_plan."""
+    file = next((base / "q").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-9])
+    table = lakeward.Table(str(base))
+    with pytest.raises(DamagedFiles, match=file.name):
+        table.scan().to_arrow()
+    with pytest.raises(DamagedFiles):
+        table.count()
+    assert table.scan(where="part = 'p'").to_arrow().num_rows == 1
+    scan = table.scan(skip_damaged=True)
+    assert scan.to_arrow().column("id").to_pylist() == ["k1"]
+    assert scan.damage is not None and file.name in str(scan.damage)
+
+
+def test_rows_that_are_not_certain_are_refused(tmp_path: Path) -> None:
+    """By the name of the refusal."""
+    table = lakeward.Table(str(copy_golden("dropped", tmp_path / "t")), timezone="UTC")
+    with pytest.raises(Refused, match="cannot be read: dropped-partition-columns"):
+        table.scan()
+
+
+def test_slips(base: Path, tmp_path: Path) -> None:
+    table = lakeward.Table(str(base))
+    with pytest.raises(UsageError, match="no column 'idd'"):
+        table.scan(columns=["idd"])
+    with pytest.raises(UsageError, match="'id' is named twice"):
+        table.scan(columns=["id", "id"])
+    shutil.rmtree(base / ".hoodie")
+    with pytest.raises(UsageError):
+        lakeward.Table(str(base))

@@ -1,0 +1,107 @@
+"""`lakeward read`: rows on the terminal and in files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.cli.main import run
+from tests.write.writing import Row, new_table, write
+
+ROWS: list[Row] = [(f"k{number:02}", 1, "pq"[number % 2], f"v{number}") for number in range(30)]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    table = new_table(tmp_path / "t")
+    write(table, ROWS)
+    return table
+
+
+def test_the_first_rows_and_how_many_there_are(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", str(base), "--columns", "id, v"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0].split(), lines[1].split()) == (["id", "v"], ["k00", "v0"])
+    assert len(lines) == 22 and lines[-1] == "30 rows, the first 20 shown; --limit shows more"
+    assert run(["read", str(base), "--limit", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 row"
+
+
+def test_a_count(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", str(base), "--count", "--where", "part = 'p' and v != 'v0'"]) == 0
+    assert capsys.readouterr().out == "14\n"
+    assert run(["read", str(base), "--count", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"rows": 30}
+
+
+def test_explain(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", str(base), "--count", "--where", "part = 'p' and id < 'k04'", "--explain"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "2\n"
+    assert "partitions: 1 of 2 read" in shown.err and "file groups: 1 of 2 read, 0 of them with logs" in shown.err
+
+
+@pytest.mark.parametrize("row_format", ["jsonl", "csv", "parquet", "arrow"])
+def test_formats(base: Path, tmp_path: Path, row_format: str) -> None:
+    """To a file, which is whole when it is there, and to standard output, the same bytes. Keeps 1 of cli/row_output."""
+    file = tmp_path / f"rows.{row_format}"
+    assert run(["read", str(base), "--output", str(file), "--where", "id < 'k03'"]) == 0
+    match row_format:
+        case "jsonl":
+            found = [json.loads(line) for line in file.read_text().splitlines()]
+        case "csv":
+            found = pa.csv.read_csv(file).to_pylist()
+        case "parquet":
+            found = pq.read_table(file).to_pylist()
+        case "arrow":
+            found = pa.ipc.open_stream(file).read_all().to_pylist()
+    assert sorted(row["id"] for row in found) == ["k00", "k01", "k02"]
+    command = [sys.executable, "-m", "lakeward.cli.main", "read", str(base), "--format", row_format]
+    piped = subprocess.run([*command, "--where", "id < 'k03'"], capture_output=True, check=True).stdout
+    assert piped == file.read_bytes()
+    assert run(["read", str(base), "--output", str(file)]) == 2
+
+
+def test_a_reader_that_has_seen_enough(base: Path) -> None:
+    command = f"{sys.executable} -m lakeward.cli.main read {base} --format jsonl | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)
+
+
+def test_json_is_one_document(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where a format is named."""
+    assert run(["read", str(base), "--json", "--limit", "1", "--columns", "id"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"columns": ["id"], "rows": [{"id": "k00"}], "rows_found": 1}
+    assert run(["read", str(base), "--json", "--limit", "1", "--columns", "id", "--format", "jsonl"]) == 0
+    assert json.loads(capsys.readouterr().out) == document
+
+
+def test_what_is_missing_is_reported(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps of cli/read_command: the exit code is that of damage, and no file is left by a read that failed."""
+    file = next((base / "q").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-9])
+    output = base.parent / "rows.jsonl"
+    assert run(["read", str(base), "--output", str(output)]) == 1
+    assert list(base.parent.glob("rows*")) == []
+    capsys.readouterr()
+    assert run(["read", str(base), "--skip-damaged", "--count"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "15\n" and file.name in shown.err
+    assert run(["read", str(base), "--skip-damaged", "--output", str(output)]) == 1
+    assert len(output.read_text().splitlines()) == 15
+
+
+def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["read", str(base), "--output", "rows.xlsx"]) == 2
+    assert "The format of rows.xlsx is not known by its name." in capsys.readouterr().err
+    assert run(["read", str(base), "--output", "rows", "--format", "table"]) == 2
+    assert "A table is for the terminal." in capsys.readouterr().err
+    assert run(["read", str(base), "--where", "v ="]) == 2
+    assert "v =⟨here⟩" in capsys.readouterr().err
