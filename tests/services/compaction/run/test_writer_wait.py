@@ -226,7 +226,7 @@ def test_prefer_writer_waits_for_a_gap(beside: Beside) -> None:
     beside.clock.after(10.0, write.complete)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Attempt, "list_markers", listing)
-        (plan,) = beside.compact(given=WritersConflict.PREFER_WRITER).plans
+        (plan,) = beside.compact(configured=WritersConflict.PREFER_WRITER).plans
     assert plan.completion_time is not None and listed == [True]
     assert beside.clock.slept >= 10.0
 
@@ -332,7 +332,7 @@ def test_with_writers_of_1_0_a_full_is_planned_in_a_gap(tmp_path: Path) -> None:
     assert (planned, left) == ({"p1"}, {"p0"})
     assert beside.clock.slept >= 10.0 + UNSEEN_SECONDS
 
-    assert beside.compact(FULL, given=WritersConflict.DEFAULT).plans, "the operator knows that there are none"
+    assert beside.compact(FULL, configured=WritersConflict.DEFAULT).plans, "the operator knows that there are none"
     assert write.heartbeat.exists()
 
 
