@@ -88,7 +88,7 @@ def test_damage_is_named_and_can_be_skipped(base: Path) -> None:
 
 
 def test_rows_that_are_not_certain_are_refused(tmp_path: Path) -> None:
-    """By the name of the refusal."""
+    """The error names the refusal."""
     table = lakeward.Table(str(copy_golden("dropped", tmp_path / "t")), timezone="UTC")
     with pytest.raises(Refused, match="cannot be read: dropped-partition-columns"):
         table.scan()

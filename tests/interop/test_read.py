@@ -112,5 +112,5 @@ def check(table: HudiTable, filters: list[str]) -> None:
 
 
 def like(value: object) -> str:
-    """As text: Spark has times without a zone."""
+    """The value as text: Spark has times without a zone."""
     return str(value).removesuffix("+00:00")
