@@ -35,6 +35,21 @@ def test_rows_are_those_that_hudi_gave(version: str, tmp_path: Path) -> None:
     assert table.count() == len(expected)
 
 
+@pytest.mark.parametrize("lsm", [False, True], ids=["default", "lsm_tree"])
+def test_a_table_of_version_10_is_read_by_its_owner(lsm: bool, tmp_path: Path) -> None:
+    """No release of Hudi reads it: rows, later rows in native logs, and deletes there; by a filter on values that a log
+    changed, too."""
+    base = new_table(tmp_path / "t", version=10, is_lsm_tree=lsm)
+    write(base, FIRST)
+    write(base, [("k2", 2, "q", "x"), ("k3", 0, "q", "late")])
+    write(base, [("k1", 3, "p", None)], "delete")
+    table = lakeward.Table(str(base))
+    found = table.scan(columns=["id", "v"]).to_arrow().to_pylist()
+    assert sorted((row["id"], row["v"]) for row in found) == [("k2", "x"), ("k3", "c")]
+    assert (table.count(where="v = 'b'"), table.count(where="v = 'x'"), table.count()) == (0, 1, 2)
+    assert table.scan(read_optimized=True).count() == 3
+
+
 def test_columns_filter_and_limit(base: Path) -> None:
     """Columns come in the order of their names in the call."""
     table = lakeward.Table(str(base))
