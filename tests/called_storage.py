@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import BinaryIO, TypeVar
 
+from lakeward.base.paths import join, parent
 from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.storage.storage import FileStatus, RenamingStorage, join, parent
+from lakeward.storage.storage import FileStatus, RenamingStorage
 
 T = TypeVar("T")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.storage.storage import Storage, join
+from lakeward.base.paths import join
+from lakeward.storage.storage import Storage
 from tests.memory_objects import MemoryObjects, Objects
 
 

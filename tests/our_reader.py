@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lakeward.base.paths import join
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import open_slice
 from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SkippingClock

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.base.paths import join
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.storage.storage import join
 from tests.hudi.log_compacting import log_compact, plan_log_compaction
 from tests.hudi.metadata_table import INDEXES
 from tests.hudi.table import HudiTable, TableShape

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import BinaryIO, TypeVar, cast
 
 from lakeward.base.errors import AlreadyExists, NotFound, VersionChanged
-from lakeward.storage.storage import FileStatus, Version, parent
+from lakeward.base.paths import parent
+from lakeward.storage.storage import FileStatus, Version
 from tests.faults import Fault, Faulted
 from tests.simulation.memory_storage import MemoryStorage
 

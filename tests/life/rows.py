@@ -9,10 +9,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Mapping
 
+from lakeward.base.paths import join
 from lakeward.engine.task.operation_output import open_operation_output
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.file_name import parse_log_file
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
 from tests.simulation.dispatcher import no_counts
 

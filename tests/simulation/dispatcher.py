@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakeward.base.errors import LakewardError
+from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Done, Failure, Progress
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.file_name import parse_log_file
 from lakeward.protocol.progress import Engine
 from lakeward.read.slice_input import MergeCounts
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
 from tests.simulation.world import Process, World
 

@@ -16,7 +16,8 @@ from operator import itemgetter
 from typing import BinaryIO
 
 from lakeward.base.errors import AlreadyExists, NotFound
-from lakeward.storage.storage import FileStatus, parent
+from lakeward.base.paths import parent
+from lakeward.storage.storage import FileStatus
 
 
 @dataclass(eq=False, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import AlreadyExists, LakewardError, NotFound, UsageError
+from lakeward.base.paths import join, parent
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import join, parent
 from lakeward.storage.storage_of_url import open_root, open_storage
 
 

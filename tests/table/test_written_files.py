@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.paths import join
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.timeline.commit_metadata import (
     CommitMetadata,
@@ -20,7 +21,7 @@ from lakeward.format.timeline.instant import Instant, State
 from lakeward.services.verification.metadata_check import SampleSize
 from lakeward.services.verification.table_verification import verify_table
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import FileStatus, join
+from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.snapshot import TableSnapshot, take_snapshot

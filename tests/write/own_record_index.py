@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from lakeward.base.paths import join
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_options import RecordOptions
@@ -19,7 +20,7 @@ from lakeward.protocol.index.record_index_writer import RecordIndexWriter, moved
 from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
 from lakeward.services.indexing.run.index_update import IndexUpdate
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import FileSizes, IndexKind
 from tests.index.builds import in_process

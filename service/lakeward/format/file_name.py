@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.errors import UntrustedName
-from lakeward.storage.storage import join
+from lakeward.base.paths import join
 
 # Control characters and line ends would garble listings and markers, surrogates cannot be written down as UTF-8.
 _NEVER = r"/\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"

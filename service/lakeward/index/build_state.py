@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_duration
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.group_changes import TableFiles
@@ -22,7 +23,7 @@ from lakeward.index.out_of_use import FOLDER
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.table_rules import merge_rules
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot

@@ -31,10 +31,11 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile
+from lakeward.base.paths import join
 from lakeward.index.location import KEY_COLUMN
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.logs.committed_writes import CommittedWrites
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 
 FORM_VERSION: Final = 1

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from lakeward.base.errors import BrokenFile, Unsupported
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.base.paths import join
+from lakeward.storage.storage import FileStatus, Storage
 
 DATA_FOLDER: Final = "data"
 """Below the folder of the index: the files that manifests name."""

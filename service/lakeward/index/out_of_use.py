@@ -19,8 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakeward.base.errors import NotFound, Refused
+from lakeward.base.paths import join
 from lakeward.index.index_type import IndexType
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import hoodie_folder
 
 if TYPE_CHECKING:

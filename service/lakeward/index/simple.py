@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.paths import join
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.index.base_files import BaseFiles, KeyFile
 from lakeward.index.location import KEY_COLUMN
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
 

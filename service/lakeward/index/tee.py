@@ -20,10 +20,11 @@ from itertools import takewhile
 from typing import Any, Final
 
 from lakeward.base.errors import Refused
+from lakeward.base.paths import join
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.out_of_use import FOLDER
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import hoodie_folder
 
 

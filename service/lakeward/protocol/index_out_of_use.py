@@ -8,11 +8,12 @@ Keeps:   the first reason stays until the index is put back in use.
 from __future__ import annotations
 
 from lakeward.base.errors import AlreadyExists
+from lakeward.base.paths import parent
 from lakeward.index.index_type import IndexType
 from lakeward.index.out_of_use import out_of_use_path
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.creation import create
-from lakeward.storage.storage import Storage, parent
+from lakeward.storage.storage import Storage
 
 
 def take_out_of_use(

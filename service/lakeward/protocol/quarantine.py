@@ -29,9 +29,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.base.errors import Conflict
+from lakeward.base.paths import join, parent
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.creation import create_once
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import (
     FILES,
     MANIFEST,

@@ -21,6 +21,7 @@ from datetime import UTC
 from typing import Self
 
 from lakeward.base.clock import Clock
+from lakeward.base.paths import parent
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.protocol.attempts.attempt import Attempt, AttemptPlace, write_place
 from lakeward.protocol.attempts.heartbeat import Liveness, read_liveness, watch
@@ -37,7 +38,7 @@ from lakeward.protocol.times.instant_time import Minter
 from lakeward.protocol.times.seen_times import read_times
 from lakeward.protocol.transition import ServiceAction, WriteAction
 from lakeward.protocol.writer_watch import WriterWatch
-from lakeward.storage.storage import Storage, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing_source import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path

@@ -35,11 +35,12 @@ import pyarrow.parquet as pq
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import AlreadyExists, LakewardError, OutcomeUnknown, Refused
+from lakeward.base.paths import join, parent
 from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH
 from lakeward.protocol.creation import create, create_once, read_if_there
 from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import FOLDER
 from lakeward.table.new_table import FOLDERS, NewTable
 from lakeward.table.snapshot import take_snapshot

@@ -25,8 +25,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lakeward.base.errors import BrokenFile, NotATable, NotFound, OutcomeUnknown
+from lakeward.base.paths import join
 from lakeward.format.java_properties import dump_properties, parse_properties
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import (
     BACKUP_FILE,
     LSM_TREE_SINCE,

@@ -26,9 +26,10 @@ from collections.abc import Collection
 from enum import Enum
 
 from lakeward.base.errors import AttemptLost, BrokenFile, LakewardError, NotFound, OutcomeUnknown
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.protocol.creation import confirm, create, create_once
-from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, join
+from lakeward.storage.storage import FileStatus, RenamingStorage, Storage
 
 LAYOUT = 2
 

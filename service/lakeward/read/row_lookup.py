@@ -22,6 +22,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
@@ -32,7 +33,7 @@ from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.query.predicate import keys_among
 from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import pyarrow as pa
 
+from lakeward.base.paths import join
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.parquet.batches import ParquetBatches
@@ -27,7 +28,7 @@ from lakeward.read.made_keys import check_keys_can_be_made, made_keys
 from lakeward.read.query.predicate import Predicate, keys_among
 from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot

@@ -17,6 +17,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakeward.base.errors import NotFound, TryLater
+from lakeward.base.paths import join
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -26,7 +27,7 @@ from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows
 from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
 

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from lakeward.base.errors import DamagedFiles
+from lakeward.base.paths import join
 from lakeward.format.parquet.base_file import read_shape
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.scan.scan_plan import ScanPlan, TableQuery, plan_scan
 from lakeward.scan.slice_scan import read_slice
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot

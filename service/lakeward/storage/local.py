@@ -26,9 +26,10 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from lakeward.base.errors import AlreadyExists, LakewardError, NotFound
+from lakeward.base.paths import join, parent
 from lakeward.storage.exclusive_rename import NoHardLinks, link_exclusively, rename_exclusively
 from lakeward.storage.place import Place, found_link, hold, is_link
-from lakeward.storage.storage import FileStatus, join, parent
+from lakeward.storage.storage import FileStatus
 
 TEMPORARY_SUFFIX = ".lakeward-tmp"
 """Ends the names of files that are still being created; left over only by a process that died."""

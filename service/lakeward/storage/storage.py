@@ -22,7 +22,6 @@ Keeps:   1. `create` either makes the whole file or nothing, and never replaces 
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
@@ -147,11 +146,6 @@ class VersionedStorage(Storage, Protocol):
         any of them may be gone."""
 
 
-def join(folder: str, *names: str) -> str:
-    """`folder/name/…`, skipping empty names (the unpartitioned partition path is empty)."""
-    return posixpath.join(folder, *(name for name in names if name))
-
-
 def is_absolute(path: str) -> bool:
     return path.startswith("/") or "://" in path
 
@@ -162,7 +156,3 @@ def is_of_storage(error: BaseException) -> bool:
     For bytes that it cannot make sense of Arrow raises errors of the same class; those have no number.
     """
     return isinstance(error, OSError) and error.errno is not None
-
-
-def parent(path: str) -> str:
-    return posixpath.dirname(path)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakeward.base.clock import Clock
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.base.paths import join
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.file_system_view import (
     FileSystemView,
     PartitionFiles,

@@ -31,6 +31,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lakeward.base.paths import join
 from lakeward.format.file_name import (
     PARQUET,
     BaseFileName,
@@ -41,7 +42,7 @@ from lakeward.format.file_name import (
 )
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.format.timeline.instant import State, comparable_time
-from lakeward.storage.storage import FileStatus, join
+from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.found_link import FoundLink, StandsFor, format_path

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.base.errors import NotFound, UntrustedName
+from lakeward.base.paths import join
 from lakeward.format.metadata.index_definitions import (
     INDEX_DEFINITIONS_PATH,
     NO_INDEX_DEFINITIONS,
@@ -20,7 +21,7 @@ from lakeward.format.metadata.index_definitions import (
 )
 from lakeward.format.metadata.partition import COLUMN_STATS
 from lakeward.format.stats.stats_value import StatsVersion
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import HOODIE_FOLDER, TableConfig
 
 _PATH_PROPERTY = "hoodie.table.index.defs.path"

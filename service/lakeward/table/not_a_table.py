@@ -9,9 +9,10 @@ Touches: storage: a listing of `.hoodie`, and where that is missing, of the fold
 from __future__ import annotations
 
 from lakeward.base.errors import NoCredentials, NotATable
+from lakeward.base.paths import join, parent
 from lakeward.storage.credentials import REMEDIES, asks_machine, no_credentials
 from lakeward.storage.object_url import is_object_url, parse_object_url
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import BACKUP_FILE, HOODIE_FOLDER, PROPERTIES_FILE, hoodie_folder
 
 _REMEDY = "Lakeward services Apache Hudi tables; give the base path of one, the folder that contains .hoodie."

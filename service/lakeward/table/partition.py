@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.base.errors import LinkInTable
+from lakeward.base.paths import join
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.file_group import FrozenGroup
 from lakeward.table.found_link import FoundLink, StandsFor, format_path, is_text
 from lakeward.table.table_config import HOODIE_FOLDER

@@ -29,8 +29,9 @@ from enum import StrEnum
 import orjson
 
 from lakeward.base.errors import BrokenFile, LakewardError, NotFound
+from lakeward.base.paths import join
 from lakeward.format.file_name import check_plain_name, check_relative_path
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.table_config import hoodie_folder
 
 QUARANTINE = ".quarantine"

@@ -30,10 +30,11 @@ from functools import partial
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join, parent
 from lakeward.format.parquet.footer import is_encrypted, read_ending
 from lakeward.format.schema_history import SchemaVersion, read_schema_history
 from lakeward.format.timeline.compaction_plan import CompactionPlan
-from lakeward.storage.storage import FileStatus, Storage, join, parent
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import (

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import orjson
 
 from lakeward.base.errors import NotFound
-from lakeward.storage.storage import Storage, join
+from lakeward.base.paths import join
+from lakeward.storage.storage import Storage
 from lakeward.table.quarantine import quarantine_folder
 
 STRAYS = "strays-"

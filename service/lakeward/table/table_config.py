@@ -19,13 +19,14 @@ from dataclasses import dataclass
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotATable, NotFound, UntrustedName
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_size
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.properties_head import PropertiesHead, parse_properties_head
 from lakeward.format.supplemental_logging import SUPPLEMENTAL_LOGGING, SupplementalLogging, parse_supplemental_logging
 from lakeward.storage.place import found_link
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_version import TableVersion
 
 HOODIE_FOLDER = ".hoodie"

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import Refused, UsageError
+from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.parquet.batches import ParquetBatches
@@ -29,7 +30,7 @@ from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit
 from lakeward.merge.rules.ordering_type import integer_fields, ordering_columns
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.instant_content import InstantContents

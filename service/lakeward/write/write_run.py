@@ -30,6 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.base.errors import Conflict, LakewardError
+from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
@@ -46,7 +47,6 @@ from lakeward.protocol.preconditions import check_writers_stopped
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
-from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot

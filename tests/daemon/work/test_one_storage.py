@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_size
 from lakeward.cli.main import run
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.pages import GroupQuery, Pages
 from lakeward.services.clean.plan.storage_states import FileState
-from lakeward.storage.storage import join
 from lakeward.storage.storage_of_url import open_storage
 from tests.daemon.scrape import value
 from tests.daemon.serving import Serving

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lakeward.base.errors import LakewardError
+from lakeward.base.paths import join
 from lakeward.config.settings import Settings
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import BACKUP_FILE, PROPERTIES_FILE, hoodie_folder
 
 DEPTH_MAX = 4

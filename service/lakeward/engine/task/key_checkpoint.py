@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import AlreadyExists
+from lakeward.base.paths import join
 from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.engine.task.peak_memory import use_tight_pool
 from lakeward.engine.task.work_counters import WorkMeter
@@ -36,7 +37,7 @@ from lakeward.merge.runs.spilled_run import RawRun
 from lakeward.merge.runs.whole_keys import whole_keys
 from lakeward.read.slice_keys import read_keys
 from lakeward.storage.metered import MeteredStorage
-from lakeward.storage.storage import RenamingStorage, Storage, join
+from lakeward.storage.storage import RenamingStorage, Storage
 
 
 def make_checkpoint(

@@ -33,6 +33,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.paths import join
 from lakeward.engine.task.change_log_output import open_change_log
 from lakeward.engine.task.log_operation import run_log_operation
 from lakeward.engine.task.operation_output import open_operation_output, output_path
@@ -62,7 +63,7 @@ from lakeward.read.made_keys import with_made_keys, without_made_keys
 from lakeward.read.positions import GoesByPlaces
 from lakeward.read.query.slice_query import REWRITE
 from lakeward.read.slice_input import SliceInput
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 ATTEMPTS_MAX = 1_000
 """More than any dispatcher makes of one task."""

@@ -19,13 +19,14 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from lakeward.base.paths import join
 from lakeward.format.file_name import WriteToken
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.protocol.attempts.attempt_files import Winner
 from lakeward.protocol.attempts.fencing import fencing_of
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.index_definitions import IndexedColumns
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from lakeward.base.paths import join
 from lakeward.engine.task.operation_output import OutputPlace
 from lakeward.engine.task.work_counters import CounterPlace
 from lakeward.format.bloom_size import ROW_BYTES_MAX
@@ -17,7 +18,7 @@ from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName, Nat
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.read.slice_input import MergeCounts, SliceInput
-from lakeward.storage.storage import FileStatus, join
+from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.index_definitions import IndexedColumns
 

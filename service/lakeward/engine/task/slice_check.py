@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported, VerificationFailed
+from lakeward.base.paths import join
 from lakeward.engine.task.slice_check_spec import CheckedSlice, SliceCheck
 from lakeward.engine.task.verification import OutputSample, check_counts, check_sample
 from lakeward.format.avro.schema import table_schema
@@ -35,7 +36,7 @@ from lakeward.read.query.predicate import keys_among
 from lakeward.read.query.sample import plain_rows
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 DUPLICATES_REPORTED = 3
 _VERSION = (RECORD_KEY_FIELD, "_hoodie_commit_time", "_hoodie_commit_seqno")

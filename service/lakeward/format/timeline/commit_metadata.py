@@ -22,11 +22,11 @@ from typing import Any
 import orjson
 
 from lakeward.base.errors import BrokenFile
+from lakeward.base.paths import join
 from lakeward.format.avro.container import MAGIC, read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_file_id, check_relative_path
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
-from lakeward.storage.storage import join
 
 LATEST_SCHEMA = "latest_schema"
 """The entry of the extra metadata with the schema and its ids, where the table has schema on read."""

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.paths import join
 from lakeward.format.bloom_lookup import BloomRows
 from lakeward.format.metadata.key import bloom_filter_key, column_stats_key
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS
@@ -42,7 +43,7 @@ from lakeward.index.bloom.file_keys import FileKeys, KeyRange, filter_of
 from lakeward.index.bloom.filter_cache import FilterCache, report_broken, usable_cache
 from lakeward.index.bloom.key_spans import KeySpans
 from lakeward.index.location import KEY_COLUMN, RECORD_KEY
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot

@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, NotFound
-from lakeward.storage.storage import Storage, join
+from lakeward.base.paths import join
+from lakeward.storage.storage import Storage
 
 ENTRIES: Final = pa.schema(
     [

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from lakeward.base.errors import NotFound
+from lakeward.base.paths import join
 from lakeward.index.bloom.cache_file import CacheFile, number_of
 from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.out_of_use import FOLDER
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import hoodie_folder
 
 _LOOKS: Final = 3

@@ -16,11 +16,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from lakeward.base.paths import join
 from lakeward.format.bloom_lookup import BloomRows
 from lakeward.index.bloom.cache_file import ENTRIES, CacheFile, broken_file, read_checked
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.index.manifest_form import DATA_FOLDER
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,14 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.paths import join
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE, BloomRows
 from lakeward.format.metadata.base_file_stats import read_footer_entries
 from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, KeySummary
 from lakeward.index.bloom.data_files import DataFile
 from lakeward.index.bloom.java_order import java_order
 from lakeward.read.slice_keys import log_keys
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.index.base_files import KeyFile
 from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart, spans_of
 from lakeward.index.bloom.cached_keys import CachedKeys
@@ -32,7 +33,7 @@ from lakeward.index.bloom.filter_cache import report_broken
 from lakeward.index.location import LOCATIONS
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.slice_keys import slice_keys
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
 

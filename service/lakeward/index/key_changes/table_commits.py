@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Refused
+from lakeward.base.paths import join
 from lakeward.format.file_name import is_change_log, parse_any_log
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, read_commit_metadata
 from lakeward.format.timeline.instant import comparable_time, is_before, parse_instant_time
 from lakeward.format.timeline.rollback_metadata import UndoneInstants, read_undone
 from lakeward.index.index import Indexed
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder

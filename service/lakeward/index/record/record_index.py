@@ -39,6 +39,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, IndexMoved, LakewardError, NotFound, Refused
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.index import Indexed, PartEffort
@@ -52,7 +53,7 @@ from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_file import FileKind, RecordFile
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest, open_manifest
 from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
 OPEN_MAX: Final = 256

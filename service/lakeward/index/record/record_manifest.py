@@ -23,13 +23,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from lakeward.base.errors import NotFound, Refused
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed
 from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.index_growth import GroupLoad, IndexLoad, OpenGroup, Scaling, ScalingWay, Seal
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, number_of
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)

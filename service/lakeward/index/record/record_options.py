@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from lakeward.base.paths import join
 from lakeward.index.out_of_use import FOLDER
-from lakeward.storage.storage import join
 from lakeward.table.table_config import hoodie_folder
 
 SCAN_FROM: Final = 0.35

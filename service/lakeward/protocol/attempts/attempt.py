@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from lakeward.base.errors import AlreadyExists, AttemptLost, Conflict
+from lakeward.base.paths import join
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.timeline.instant import State, comparable_time, parse_instant
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
@@ -57,7 +58,7 @@ from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.owner import Owner
 from lakeward.protocol.times.instant_time import Mint
 from lakeward.protocol.transition import END_BY_HAND, LAYOUT, MetadataAction, TimelineAction, TimelineFiles, WriteAction
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import metadata_base_path
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lakeward.storage.storage import join
+from lakeward.base.paths import join
 
 COMMIT_FILE = "commit"
 """The name of a file in the attempt's folder: what will be the completed file."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from lakeward.base.errors import AlreadyExists, AttemptLost, Conflict, NotFound
+from lakeward.base.paths import join, parent
 from lakeward.protocol.attempts.attempt_files import (
     ATTEMPT,
     FENCED_OFF,
@@ -26,7 +27,7 @@ from lakeward.protocol.creation import changed_meanwhile, create, read_if_there
 from lakeward.protocol.owner import Owner, parse_owner
 from lakeward.protocol.transition import TimelineFiles, gone
 from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.storage.storage import RenamingStorage, join, parent
+from lakeward.storage.storage import RenamingStorage
 
 ENDED = "ended-by-"
 """Part of the name of a heartbeat that is being removed; what a process that dies over it leaves is an orphan file."""

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
+from lakeward.base.paths import join
 from lakeward.protocol.owner import Owner, parse_owner
-from lakeward.storage.storage import join
 
 # The names on disk keep their meaning: processes of other releases read them, too.
 _PUBLISHING = "publishing"

@@ -31,6 +31,7 @@ from lakeward.base.errors import (
     TryLater,
     VersionChanged,
 )
+from lakeward.base.paths import join
 from lakeward.protocol.attempts.attempt_files import ATTEMPT, MARKER, Winner, marker_files, temp_folder
 from lakeward.protocol.attempts.heartbeat_line import (
     encode_ended,
@@ -44,7 +45,7 @@ from lakeward.protocol.attempts.heartbeat_line import (
 from lakeward.protocol.creation import changed_meanwhile, confirm, create_once, read_if_there
 from lakeward.protocol.owner import Owner, parse_owner
 from lakeward.protocol.transition import END_BY_HAND, TimelineFiles, gone
-from lakeward.storage.storage import Storage, VersionedStorage, join
+from lakeward.storage.storage import Storage, VersionedStorage
 
 AT_ONCE_BYTES = 8 * 1024 * 1024
 """A file that is no larger is copied by one request that reads and one that writes."""

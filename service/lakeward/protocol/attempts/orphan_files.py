@@ -32,6 +32,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 
 from lakeward.base.clock import Clock
+from lakeward.base.paths import join, parent
 from lakeward.format.file_name import PARQUET, BaseFileName, parse_any_data_file
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.protocol.attempts.attempt_files import ATTEMPT, FENCED_OFF, temp_folder
@@ -43,7 +44,7 @@ from lakeward.protocol.owner import parse_owner
 from lakeward.protocol.times.seen_times import minted_folder
 from lakeward.protocol.transition import LAYOUT
 from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.storage.storage import FileStatus, Storage, join, parent
+from lakeward.storage.storage import FileStatus, Storage
 
 AGE_SECONDS_MIN = 24 * 3600.0
 """A temporary name beside a lock file that is younger may belong to a process that is creating its lock just now, or

@@ -16,6 +16,7 @@ from dataclasses import replace
 from secrets import token_hex
 
 from lakeward.base.errors import BrokenFile, IndexMoved, NotFound, Unsupported
+from lakeward.base.paths import join
 from lakeward.index.bloom.cache_file import CacheFile
 from lakeward.index.bloom.cache_manifest import CACHE_FORM, CacheManifest, cache_folder
 from lakeward.index.bloom.cache_merge import FILE_BYTES
@@ -26,7 +27,7 @@ from lakeward.index.manifest_form import DATA_FOLDER, manifest_path
 from lakeward.protocol.creation import create_once
 from lakeward.protocol.index.manifests import delete_unnamed, publish
 from lakeward.protocol.index_out_of_use import put_in_use
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 
 class FilterCacheWriter:

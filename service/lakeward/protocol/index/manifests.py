@@ -19,9 +19,10 @@ from collections.abc import Callable
 from typing import Final
 
 from lakeward.base.errors import AlreadyExists, BrokenFile, IndexMoved, NotFound
+from lakeward.base.paths import join
 from lakeward.index.manifest_form import DATA_FOLDER, M, ManifestForm, list_manifests, manifest_path
 from lakeward.protocol.creation import create
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 REBASES: Final = 16
 KEPT: Final = 4

@@ -33,6 +33,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.errors import AlreadyExists, BrokenFile, IndexMoved, Refused, Unsupported
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed, PartEffort, record_locations
 from lakeward.index.key_changes.table_commits import newest_change
@@ -53,7 +54,7 @@ from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.protocol.creation import create_once
 from lakeward.protocol.index.manifests import delete_unnamed, publish
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
 

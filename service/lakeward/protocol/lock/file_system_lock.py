@@ -30,9 +30,10 @@ import orjson
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import AlreadyExists, LakewardError, LockHeld, LockLost, NotFound
+from lakeward.base.paths import join, parent
 from lakeward.protocol.lock.table_lock import OnWait, TableLock, wait_silently
 from lakeward.protocol.owner import Owner, Processes, parse_owner
-from lakeward.storage.storage import RenamingStorage, join, parent
+from lakeward.storage.storage import RenamingStorage
 
 SPARK_LOCK = ".hoodie/lock"
 FLINK_LOCK = ".hoodie/.aux/lock"

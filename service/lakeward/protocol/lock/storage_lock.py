@@ -57,9 +57,10 @@ from lakeward.base.errors import (
     Refused,
     VersionChanged,
 )
+from lakeward.base.paths import join
 from lakeward.protocol.lock.table_lock import OnWait, TableLock, wait_silently
 from lakeward.protocol.owner import Owner, Processes, parse_owner
-from lakeward.storage.storage import Version, VersionedStorage, join
+from lakeward.storage.storage import Version, VersionedStorage
 
 LOCKS_FOLDER = ".hoodie/.locks"
 LOCK_FILE = "table_lock.json"

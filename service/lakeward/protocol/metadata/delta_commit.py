@@ -59,6 +59,7 @@ from dataclasses import dataclass
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Conflict, NotATable
+from lakeward.base.paths import join, parent
 from lakeward.format.file_name import HFILE, parse_any_log
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
@@ -69,7 +70,7 @@ from lakeward.protocol.attempts.heartbeat_line import CommitIntent
 from lakeward.protocol.attempts.staged_commit import named_files
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.transition import LAYOUT, MetadataAction, TimelineFiles
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, metadata_base_path
 from lakeward.table.table_config import HOODIE_FOLDER, TableConfig, load_table_config, timeline_folder
 from lakeward.table.timeline.timeline import Timeline, load_timeline

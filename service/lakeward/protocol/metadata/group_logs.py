@@ -24,6 +24,7 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
+from lakeward.base.paths import join
 from lakeward.format.file_name import HFILE, LogFileName, NativeLogKind, NativeLogName
 from lakeward.format.metadata.log_file import (
     NativeMetadataDeletes,
@@ -32,7 +33,7 @@ from lakeward.format.metadata.log_file import (
     write_native_metadata_log,
 )
 from lakeward.format.timeline.commit_metadata import RuntimeStats, WriteStat, file_stat, log_stat
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 _FIRST_VERSION = 1
 

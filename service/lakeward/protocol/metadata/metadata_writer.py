@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Conflict
+from lakeward.base.paths import join
 from lakeward.format.avro.schema import without_meta_columns
 from lakeward.format.file_name import WriteToken
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
@@ -82,7 +83,7 @@ from lakeward.protocol.metadata.secondary_pairs import SecondaryPairs
 from lakeward.protocol.metadata.snapshot import MetadataSnapshot, take_metadata_snapshot
 from lakeward.protocol.transition import MetadataAction, TimelineFiles
 from lakeward.read.newest_slice import newest_slice
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.table.metadata.metadata_reader import MetadataReader

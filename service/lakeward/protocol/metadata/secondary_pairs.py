@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.paths import join
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.metadata.index_definitions import IndexDefinition
 from lakeward.format.parquet.batches import ParquetBatches
@@ -34,7 +35,7 @@ from lakeward.protocol.metadata.key_sorter import GONE, KeySorter
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Refused
+from lakeward.base.paths import join
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import CorruptBlock
 from lakeward.format.metadata.codec import metadata_codec
@@ -27,7 +28,7 @@ from lakeward.format.metadata.partition import (
 )
 from lakeward.protocol.metadata.indexed_by_write import IndexedByWrite, indexed_by_write
 from lakeward.protocol.metadata.secondary_pairs import why_not_indexed
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.index_definitions import IndexedColumns, load_index_definitions, load_indexed_columns
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot

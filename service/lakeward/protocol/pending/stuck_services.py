@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import TryLater
+from lakeward.base.paths import join, parent
 from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.attempts.heartbeat import Life, Liveness, read_liveness
@@ -18,7 +19,7 @@ from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.rollback import Beat, RollbackDecision, RollbackReason
 from lakeward.protocol.pending.stuck import Deadline, ServiceFacts, decide_service, decide_services, is_begun_service
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 

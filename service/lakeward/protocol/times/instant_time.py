@@ -35,10 +35,11 @@ from datetime import UTC
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import AlreadyExists, AttemptLost, Refused, TryLater
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.protocol.creation import create
 from lakeward.protocol.times.seen_times import TIME, SeenTimes, minted_folder
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.timeline.new_time import (
     MAX_WAIT_SECONDS,
     find_set_back,

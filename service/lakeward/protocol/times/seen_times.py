@@ -25,8 +25,9 @@ from typing import Final
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotATable, NotFound
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import load_newest_archived

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile
+from lakeward.base.paths import parent
 from lakeward.format.file_name import resolve
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block, repeated_in_block
@@ -62,7 +63,7 @@ from lakeward.read.positions import BlockPlaces, keys_with_places, names_places,
 from lakeward.read.query.row_group_choice import choose_log_row_groups
 from lakeward.read.query.sample import SampleTap
 from lakeward.read.query.slice_query import EVERYTHING, PARTITION_FIELD, SliceQuery
-from lakeward.storage.storage import Storage, parent
+from lakeward.storage.storage import Storage
 
 _ROWS_AT_ONCE = 16_384
 _TOMBSTONES_AT_ONCE = 262_144

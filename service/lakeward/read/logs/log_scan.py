@@ -40,6 +40,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.paths import join
 from lakeward.format.avro.schema import REQUIRED_KEY, block_schema
 from lakeward.format.file_name import (
     NativeLogKind,
@@ -62,7 +63,7 @@ from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.read.logs.committed_writes import CommittedWrites
-from lakeward.storage.storage import Storage, is_absolute, join
+from lakeward.storage.storage import Storage, is_absolute
 from lakeward.table.damaged_file import DamagedFile, DamageKind, damaged_error
 
 ROLLBACK_COMMAND = "0"

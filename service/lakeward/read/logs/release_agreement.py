@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.paths import join
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
 from lakeward.merge.digest import Digest
@@ -39,7 +40,7 @@ from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs, folded
 from lakeward.read.logs.log_scan import NEWEST, LogScan
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 _REMEDY = "Let the release by which this table is read compact the file group; later ones may be Lakeward's."
 _DELETES_MAX = 2_000_000

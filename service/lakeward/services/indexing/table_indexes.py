@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import Refused, UsageError
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_iso_time
 from lakeward.index.build_state import build_folder
 from lakeward.index.external.entry_store import EntryStore
@@ -49,7 +50,7 @@ from lakeward.protocol.index.record_index_writer import (
 )
 from lakeward.protocol.index_out_of_use import put_in_use, take_out_of_use
 from lakeward.services.service import OpenEntries
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
 OpenIndex = Callable[[TableSnapshot], Index]

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.base.errors import AttemptLost, Refused, TryLater, UsageError
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import Instant, State, is_before
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.protocol.lock.table_lock import Fence
@@ -30,7 +31,7 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import SavepointFiles
 from lakeward.services.savepoint.savepoint_plan import Pinned, check_commit, check_uncleaned, files_to_keep, pinned_by
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.past_slices import groups_as_of
 from lakeward.table.snapshot import TableSnapshot

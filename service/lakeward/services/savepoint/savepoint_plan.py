@@ -28,10 +28,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused, UsageError
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_duration, format_size
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import State, is_before
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.past_slices import pinned_slices

@@ -29,6 +29,7 @@ from random import Random
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_share
 from lakeward.format.avro.column_names import has_columns
 from lakeward.format.metadata.key import secondary_index_key
@@ -47,7 +48,7 @@ from lakeward.services.verification.check_report import Check, CheckReport, Prob
 from lakeward.services.verification.metadata_view import MetadataView, view_metadata
 from lakeward.services.verification.record_index_check import check_index_in_rows, check_rows_in_index, first_entries
 from lakeward.services.verification.stats_check import check_blooms, check_column_stats, check_partition_stats
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_listing import DifferenceKind, compare_with_storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.quarantine import load_quarantine

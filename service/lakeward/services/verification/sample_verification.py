@@ -16,6 +16,7 @@ from random import Random
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress
 from lakeward.engine.task.slice_check_spec import CheckedSlice, ExpectedFile, SliceCheck
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -28,7 +29,7 @@ from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.logs.log_scan import NEWEST
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot, take_snapshot

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import BinaryIO, TypeVar
 
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.format.metadata.base_file_stats import read_bloom_filter, read_column_stats
 from lakeward.format.metadata.key import bloom_filter_key, column_stats_key, partition_stats_key
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
@@ -32,7 +33,6 @@ from lakeward.format.stats.column_range import is_less
 from lakeward.format.stats.stats_value import StatsValue
 from lakeward.services.verification.check_report import Problem, metadata_remedy
 from lakeward.services.verification.metadata_view import MetadataView
-from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.index_definitions import IndexedColumns
 

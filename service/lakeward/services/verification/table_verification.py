@@ -28,6 +28,7 @@ from functools import partial
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import NotFound, Refused, Unsupported
+from lakeward.base.paths import join
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.entry import check_slice_at
 from lakeward.format.avro.column_names import find_bad_names
@@ -38,7 +39,7 @@ from lakeward.read.logs.log_scan import broken_log, find_block_damage
 from lakeward.services.verification.check_report import Check, CheckReport, Problem
 from lakeward.services.verification.metadata_check import SampleSize, check_metadata
 from lakeward.services.verification.sample_verification import verify_sample
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FrozenGroup, LogFile
 from lakeward.table.file_system_view import build_file_groups, sort_files

@@ -16,11 +16,12 @@ from enum import StrEnum
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile
+from lakeward.base.paths import join
 from lakeward.format.file_name import check_plain_name, check_relative_path, parse_any_data_file
 from lakeward.format.metadata.key import ALL_PARTITIONS, UNPARTITIONED, files_key
 from lakeward.format.metadata.partition import FILES
 from lakeward.format.metadata.record import FilesRecord, MetadataRecord
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.partition import Partition

@@ -34,6 +34,7 @@ from operator import itemgetter
 from urllib.parse import unquote
 
 from lakeward.base.errors import BrokenFile, Unsupported
+from lakeward.base.paths import join
 from lakeward.format.hfile.reader import HFileReader, depends_on_order
 from lakeward.format.log.block import CorruptBlock
 from lakeward.format.metadata.codec import MetadataCodec, metadata_codec
@@ -42,7 +43,7 @@ from lakeward.format.metadata.log_file import metadata_blocks
 from lakeward.format.metadata.merge import merge_records
 from lakeward.format.metadata.partition import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.format.metadata.record import MetadataRecord
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.metadata.metadata_table import MetadataTable
 

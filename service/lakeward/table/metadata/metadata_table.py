@@ -31,11 +31,12 @@ from dataclasses import dataclass, replace
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotATable, Unsupported
+from lakeward.base.paths import join
 from lakeward.format.file_name import HFILE, check_relative_path, parse_any_log
 from lakeward.format.metadata.partition import FILES
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.storage.place import found_link
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import PartitionFiles, archived_instants, build_file_groups, sort_files
 from lakeward.table.partition import files_of

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lakeward.base.paths import join
 from lakeward.format.avro.schema import without_meta_columns
 from lakeward.format.file_name import HFILE, BaseFileName, LogFileName, NativeLogKind, NativeLogName, WriteToken
 from lakeward.format.metadata.base_file import write_metadata_base_file
@@ -55,7 +56,6 @@ from lakeward.format.timeline.commit_metadata import (
     write_commit_metadata,
 )
 from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
-from lakeward.storage.storage import join
 from lakeward.table.table_config import META_FIELDS_MODE, TableConfig
 from lakeward.table.table_version import TableVersion
 from lakeward.table.timeline.timezone import WESTERNMOST

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.format.timeline.history import (
     VERSION_FILE,
     HistoryFile,
@@ -29,7 +30,7 @@ from lakeward.format.timeline.history import (
     parse_manifest_name,
 )
 from lakeward.format.timeline.instant import Instant, State, comparable_time
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import TableConfig, hoodie_folder
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from lakeward.base.errors import NotFound
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_count
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.clean_plan import read_earliest_retained, read_retention
 from lakeward.format.timeline.instant import Instant, State, comparable_time
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.service_instants import PLANNED_BY

@@ -10,7 +10,8 @@ Keeps:   a file above the bound is a `BrokenFile` before a byte of it is read.
 from __future__ import annotations
 
 from lakeward.base.errors import BrokenFile
-from lakeward.storage.storage import Storage, join
+from lakeward.base.paths import join
+from lakeward.storage.storage import Storage
 from lakeward.table.partition import count_files
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline.timeline import Timeline

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeward.base.errors import NotFound
+from lakeward.base.paths import join
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.savepoint_metadata import read_savepoint_metadata
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import Timeline

@@ -26,12 +26,13 @@ from dataclasses import dataclass
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.format.avro.container import read_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.table_config import TableConfig, load_table_config, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.format.avro.column_names import is_loadable
 from lakeward.format.timeline.commit_metadata import (
     LATEST_SCHEMA,
@@ -33,7 +34,7 @@ from lakeward.format.timeline.instant import Instant, State
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.format.timeline.savepoint_metadata import read_savepoint_metadata
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.table_config import TableConfig, timeline_folder

@@ -20,11 +20,11 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from lakeward.base.paths import join
 from lakeward.format.file_name import AnyLogName, BaseFileName, parse_any_data_file, parse_any_log, parse_base_file
 from lakeward.format.timeline.clean_metadata import VERSION as CLEAN_VERSION
 from lakeward.format.timeline.clean_metadata import CleanMetadata
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
-from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, LogFile
 
 ADDS_FILES = frozenset({"commit", "deltacommit"})

@@ -54,10 +54,11 @@ from dataclasses import dataclass, replace
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, comparable_time
-from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.backlog import Backlog, backlog_of
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import BaseFile, FrozenGroup

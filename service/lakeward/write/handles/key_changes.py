@@ -18,8 +18,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakeward.base.paths import join
 from lakeward.engine.task.operation_output import OutputPlace
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 KEY: Final = "key"
 FILE_ID: Final = "file_id"

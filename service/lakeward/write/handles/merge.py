@@ -44,6 +44,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.paths import join
 from lakeward.engine.task.change_log_output import ChangeLogOutput, open_change_log
 from lakeward.engine.task.operation import find_form_before, merge_slice, relying_on_order
 from lakeward.engine.task.operation_spec import OperationSpec
@@ -59,7 +60,7 @@ from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.logs.log_run import Incoming
 from lakeward.read.slice_input import SliceInput
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.write.handles.base_file_output import BaseFileOutput
 from lakeward.write.handles.deletes import tombstones_of
 from lakeward.write.handles.incoming_rows import IncomingRows

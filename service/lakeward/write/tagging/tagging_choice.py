@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused, UsageError
+from lakeward.base.paths import join
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import Index, WritableIndex
@@ -22,7 +23,7 @@ from lakeward.index.overlay import current_index
 from lakeward.index.simple import SimpleIndex
 from lakeward.merge.rules.merge_rules import MergeMode
 from lakeward.read.table_rules import merge_rules
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.new_table import check_buckets
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Refused, TryLater
+from lakeward.base.paths import join
 from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
@@ -18,7 +19,6 @@ from lakeward.services.clean.plan.planner import find_earliest_retained, plan_cl
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import ReaderProtection, Watermark
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.timeline.timeline import Timeline

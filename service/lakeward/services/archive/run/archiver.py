@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.paths import join
 from lakeward.format.timeline.history import HistoryFile, HistoryRow, plan_file
 from lakeward.format.timeline.history_file import decode_rows, encode_rows
 from lakeward.format.timeline.instant import Instant
@@ -42,7 +43,6 @@ from lakeward.services.archive.plan.history_levels import LevelMerge, plan_level
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.facts import read_archive_facts, states_of
 from lakeward.services.archive.run.history import clean_history, publish_history
-from lakeward.storage.storage import join
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder

@@ -28,10 +28,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from lakeward.base.errors import AttemptLost, BrokenFile, NotFound, OutcomeUnknown
+from lakeward.base.paths import join
 from lakeward.format.timeline.history import VERSION_FILE, HistoryFile, dump_manifest, manifest_name
 from lakeward.protocol.creation import create_once
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.timeline.archived import History, load_history, load_manifest
 
 

@@ -22,9 +22,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lakeward.base.paths import parent
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
-from lakeward.storage.storage import parent
 from lakeward.table.file_group import FileSlice, FrozenGroup
 from lakeward.table.past_slices import past_slices, pinned_slices
 from lakeward.table.quarantine import Quarantine

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from lakeward.base.paths import join
 from lakeward.format.file_name import is_change_log, parse_any_data_file
 from lakeward.format.timeline.instant import State
 from lakeward.services.clean.plan.keeper import KeepReason
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, LakewardError, NotFound, Refused
+from lakeward.base.paths import join
 from lakeward.base.printable import printable_url
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
@@ -29,7 +30,7 @@ from lakeward.services.clean.plan.incremental import Base, base_of, find_writes,
 from lakeward.services.clean.plan.planner import find_earliest, plan_clean
 from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy
 from lakeward.services.clean.plan.reader_protection import Watermark
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import Quarantine, load_quarantine

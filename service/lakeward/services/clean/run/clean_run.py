@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakeward.base.errors import TryLater
+from lakeward.base.paths import join
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.protocol.attempts.attempt import Attempt, Publication
@@ -34,7 +35,6 @@ from lakeward.protocol.progress import DeletedSoFar
 from lakeward.protocol.quarantine import FileRemoval, write_stats
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table

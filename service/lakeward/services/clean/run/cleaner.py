@@ -44,6 +44,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lakeward.base.errors import AttemptLost, LakewardError, Refused, TryLater
+from lakeward.base.paths import join, parent
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS
 from lakeward.format.timeline.clean_plan import (
     CleanPlan,
@@ -69,7 +70,6 @@ from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.clean_run import ClaimedClean, CleanRun
 from lakeward.services.clean.run.purge import PurgedRun, purge_quarantine
 from lakeward.services.clean.run.undo_run import UndoRun, find_undo
-from lakeward.storage.storage import join, parent
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import load_quarantine

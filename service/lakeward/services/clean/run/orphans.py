@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused, UsageError
+from lakeward.base.paths import join, parent
 from lakeward.base.quantities import write_duration
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.protocol.attempts.attempt_files import temp_folder
@@ -28,7 +29,6 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.orphans import OrphanDecision, OrphanFacts, StrayFile, decide_orphans
 from lakeward.services.clean.plan.validity import groups_of_files
-from lakeward.storage.storage import join, parent
 from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun, QuarantineKind, load_quarantine

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakeward.base.errors import Conflict, Refused, UsageError
+from lakeward.base.paths import join
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import COLUMN_STATS
 from lakeward.format.timeline.clean_metadata import VERSION, CleanMetadata, write_clean_metadata
@@ -35,7 +36,6 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.undo_plan import UndoPlan, plan_undo
 from lakeward.services.clean.plan.validity import find_needed, groups_of_files
 from lakeward.services.clean.run.clean_run import ClaimedClean
-from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.index_definitions import load_indexed_columns
 from lakeward.table.partition import is_partition

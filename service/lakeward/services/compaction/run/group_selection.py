@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.paths import join
 from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.protocol.progress import Phase
 from lakeward.protocol.serviced_table import ServicedTable, planned_at
@@ -27,7 +28,6 @@ from lakeward.services.compaction.run.log_checks import (
     out_of_step,
 )
 from lakeward.services.compaction.run.plan_preview import Preview
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing_source import ListingSource

@@ -16,6 +16,7 @@ from pathlib import Path
 import orjson
 
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
+from lakeward.base.paths import join
 from lakeward.base.printable import printable
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, own_versions, raise_first
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
@@ -28,7 +29,7 @@ from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.services.compaction.run.claim import Claim
 from lakeward.services.compaction.run.targets import Target
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 RunOperation = Callable[[OperationSpec, int], OperationResult]
 ChooseDispatcher = Callable[[int], Dispatcher]

@@ -54,6 +54,7 @@ from lakeward.table.timeline.service_instants import groups_of
 if TYPE_CHECKING:
     from lakeward.protocol.metadata.changes import NewFile
 from lakeward.base.errors import TryLater
+from lakeward.base.paths import join
 from lakeward.format.timeline.commit_metadata import (
     LATEST_SCHEMA,
     CommitMetadata,
@@ -65,7 +66,6 @@ from lakeward.format.timeline.commit_metadata import (
 from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.protocol.writers_conflict import LiveWrite, MergedWork, Verdict, Writes, decide
 from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
-from lakeward.storage.storage import join
 from lakeward.table.timeline.timeline import Timeline
 
 ACCEPTED_DAMAGE = "lakeward.accepted-damage"

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import NotFound
+from lakeward.base.paths import join
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.unreadable import broken_if_unreadable
@@ -31,7 +32,7 @@ from lakeward.index.record.record_file import FileKind
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.read.newest_slice import newest_slice
 from lakeward.services.indexing.judge.footer_sample import filter_bytes, sample_bases
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile
 from lakeward.table.metadata.metadata_table import is_initial_build, load_metadata_timeline, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot

@@ -10,8 +10,9 @@ from random import Random
 from typing import Final
 
 from lakeward.base.errors import NotFound
+from lakeward.base.paths import join
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile
 from lakeward.table.snapshot import TableSnapshot
 

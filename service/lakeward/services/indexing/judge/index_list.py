@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, LakewardError, Refused, Unsupported
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_count, format_share
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import CacheCoverage, find_coverage
@@ -32,7 +33,7 @@ from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.services.indexing.judge.footer_sample import filter_bytes, sample_bases
 from lakeward.services.indexing.table_indexes import RecordPlace, TableIndexes
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.metadata.metadata_table import metadata_base_path

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.errors import NotFound, Unsupported
+from lakeward.base.paths import join
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.unreadable import broken_if_unreadable
@@ -29,7 +30,7 @@ from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot

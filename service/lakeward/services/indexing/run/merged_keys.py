@@ -18,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.paths import join
 from lakeward.index.key_checkpoints import FRAME_BYTES, KeyCheckpoint, read_keys
 from lakeward.index.location import LOCATIONS, RECORD_KEY
 from lakeward.merge.runs.record_sorter import OPEN_RUNS_MAX
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import RawRun, SpilledRun
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 
 _PLACED = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field("place", pa.int32())])

@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeward.base.errors import AttemptLost, Conflict, TryLater, VerificationFailed
+from lakeward.base.paths import join
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
 from lakeward.format.metadata.base_file import read_digest, write_metadata_base_file
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
@@ -64,7 +65,6 @@ from lakeward.services.metadata.run.serviced_metadata import (
     snapshot_with_metadata,
 )
 from lakeward.storage.first_reads import FirstReads
-from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_reader import MetadataReader

@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused, TryLater, UsageError
+from lakeward.base.paths import join
 from lakeward.format.timeline.indexing_plan import read_indexed_partitions
 from lakeward.protocol.lock.lock_choice import LockOptions, open_lock
 from lakeward.protocol.lock.table_lock import Fence, OnWait, wait_silently
@@ -28,7 +29,6 @@ from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason,
 from lakeward.protocol.pending.stuck_services import Judge
 from lakeward.protocol.transition import ServiceAction, TimelineFiles
 from lakeward.services.metadata.run.removal import Removal, find_unbuilt, remove_unbuilt
-from lakeward.storage.storage import join
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
 

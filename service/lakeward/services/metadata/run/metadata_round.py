@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeward.base.errors import Conflict
+from lakeward.base.paths import join
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import (
     CleanPlan,
@@ -54,7 +55,6 @@ from lakeward.services.metadata.run.serviced_metadata import (
     metadata_attempt,
     snapshot_with_metadata,
 )
-from lakeward.storage.storage import join
 from lakeward.table.timeline.service_instants import PLANNED_BY
 
 _DELETIONS_A_FENCE = 100

@@ -19,6 +19,7 @@ from __future__ import annotations
 from functools import partial
 
 from lakeward.base.errors import Conflict, TryLater
+from lakeward.base.paths import parent
 from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.protocol.attempts.attempt_files import ATTEMPT, temp_folder
@@ -31,7 +32,6 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
 from lakeward.services.metadata.run.metadata_commit import changed_operation
 from lakeward.services.metadata.run.serviced_metadata import ServicedMetadata, metadata_attempt, snapshot_with_metadata
-from lakeward.storage.storage import parent
 from lakeward.table.metadata.metadata_table import MetadataTable
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.service_instants import PLANNED_BY, groups_of

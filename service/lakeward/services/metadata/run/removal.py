@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused, TryLater
+from lakeward.base.paths import join, parent
 from lakeward.format.file_name import check_relative_path
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.index.index_type import IndexType
@@ -41,7 +42,7 @@ from lakeward.protocol.lock.table_lock import Fence, OnWait, wait_silently
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.refusals.eligibility import Refusal, refuse
 from lakeward.protocol.table_properties import recover_properties, update_properties
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.listing_source import find_table_partitions
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.partition import nested_partitions, paths_above

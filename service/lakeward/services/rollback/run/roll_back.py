@@ -56,6 +56,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, UsageError
+from lakeward.base.paths import join, parent
 from lakeward.format.file_name import check_relative_path
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import is_before, parse_instant
@@ -86,7 +87,7 @@ from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.protocol.transition import TimelineFiles, UndoAction, WriteAction
 from lakeward.services.rollback.run.failed_writes import is_own, judge, judge_quiet, watch_writers
 from lakeward.services.rollback.run.takeover import take_over, tidy
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import Storage
 from lakeward.table.listing_source import find_table_partitions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder

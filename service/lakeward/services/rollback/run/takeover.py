@@ -8,6 +8,7 @@ Keeps:   what a process had stated before it died is completed by that name, and
 
 from __future__ import annotations
 
+from lakeward.base.paths import parent
 from lakeward.protocol.attempts.attempt import Attempt, rollback_place
 from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.attempts.heartbeat import Life
@@ -15,7 +16,6 @@ from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import UndoAction
-from lakeward.storage.storage import parent
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder

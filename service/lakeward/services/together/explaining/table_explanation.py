@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakeward.base.errors import NotFound, Refused, UsageError
+from lakeward.base.paths import join
 from lakeward.format.file_name import check_relative_path, parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
@@ -31,7 +32,6 @@ from lakeward.services.savepoint.run import find_pinned
 from lakeward.services.savepoint.savepoint_plan import Pinned
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
-from lakeward.storage.storage import join
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import HOODIE_FOLDER, timeline_folder

@@ -40,6 +40,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Conflict, TryLater
+from lakeward.base.paths import join
 from lakeward.base.quantities import format_size
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import is_before
@@ -68,7 +69,6 @@ from lakeward.services.together.restore.run.restore_preparation import (
     prepare,
     scan,
 )
-from lakeward.storage.storage import join
 from lakeward.table.listing_source import find_table_partitions
 from lakeward.table.partition import list_partitions
 from lakeward.table.snapshot import TableSnapshot

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused
+from lakeward.base.paths import join
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
@@ -40,7 +41,6 @@ from lakeward.services.together.restore.restore_choice import (
     find_later,
     find_target,
 )
-from lakeward.storage.storage import join
 from lakeward.table.data_files import DataFiles, list_data_files
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.quarantine import load_quarantine

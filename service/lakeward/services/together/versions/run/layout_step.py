@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Refused, TryLater, VerificationFailed
+from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
 from lakeward.engine.task.order_check import OrderCheck
 from lakeward.protocol.pending.rollback import Step
@@ -46,7 +47,6 @@ from lakeward.services.together.versions.plan.layout_change import (
     slices_to_sort,
 )
 from lakeward.services.together.versions.run.version_step import Compact, scan, take_steps
-from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.file_order import FileOrder
 from lakeward.table.file_system_view import GroupId

@@ -28,6 +28,7 @@ from functools import partial
 from typing import TypeVar
 
 from lakeward.base.errors import NotATable, TryLater
+from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.format.file_name import is_native_log
@@ -56,7 +57,6 @@ from lakeward.services.together.versions.plan.change_step import ChangeStep, Ste
 from lakeward.services.together.versions.plan.layout_change import LayoutChange
 from lakeward.services.together.versions.plan.native_files import changes_plan_of, clean_plan_of, find_native_files
 from lakeward.services.together.versions.plan.version_change import VersionChange, plan_version_change, plan_way_down
-from lakeward.storage.storage import join
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.listing_source import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
