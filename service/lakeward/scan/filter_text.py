@@ -370,7 +370,7 @@ def _scalar(value: Anything, kind: pa.DataType) -> pa.Scalar:
             value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         elif value.tzinfo is not None:
             raise UsageError(f"The filter compares {value.isoformat()} with local times, which have no offset.")
-        return pa.scalar(value, kind)
+        return pa.scalar(value, pa.timestamp("us", kind.tz))  # which a column of milliseconds compares with, too
     return pa.scalar(value, kind)
 
 
