@@ -109,7 +109,7 @@ def test_hudi_finds_long_keys_by_ranges_that_it_joins(
     came = [(key, 2, "p", "hudis") for key in keys]
     table.write(spark.createDataFrame(came, schema), "upsert", **options)
     read = spark.read.format("hudi").load(str(table.path)).where("part = 'p'")
-    assert (read.count(), read.where("v = 'theirs'").count()) == (len(keys), len(keys))
+    assert (read.count(), read.where("v = 'hudis'").count()) == (len(keys), len(keys))
 
 
 def test_answers_are_those_of_hudis_tagging(
