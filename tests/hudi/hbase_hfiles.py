@@ -2,8 +2,8 @@
 
     python -m tests.hudi.hbase_hfiles FOLDER SCRATCH
 
-Reads FOLDER/ours/*.hfile and leaves beside each what a scan found (.scanned) and what it answered for each key of the
-file's .keys (.answers). Writes each FOLDER/theirs/*.entries as an .hfile; the name says how: NAME,block bytes,codec,
+Reads FOLDER/own/*.hfile and leaves beside each what a scan found (.scanned) and what it answered for each key of the
+file's .keys (.answers). Writes each FOLDER/hudis/*.entries as an .hfile; the name says how: NAME,block bytes,codec,
 index bytes,checksum. Writes FOLDER/table, and what HBase finds in each HFile of its metadata table as
 FOLDER/metadata/N.scanned.
 """

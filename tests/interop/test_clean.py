@@ -117,7 +117,7 @@ def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: 
     instant = run_hudis_clean(spark, by_hudi)
     requested = f".hoodie/timeline/{instant}.clean.requested"
     # Hudi names files by their whole path, and reads these without asking which table they are of.
-    plan = (by_hudi.path / requested).read_bytes().replace(b"/hudi/", b"/ours/")
+    plan = (by_hudi.path / requested).read_bytes().replace(b"/hudi/", b"/own/")
     (by_us.path / requested).write_bytes(plan)
     report = clean(by_us.path, LocalStorage())
 

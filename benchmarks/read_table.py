@@ -1,0 +1,162 @@
+"""What reading a table costs: Lakeward, Hudi on Spark, and hudi-rs, on one table merged on read, the same rows.
+
+    python -m benchmarks.read_table [--rows N] [--logs N] [--log-rows N] [--runs N]
+
+A table of 15 columns in one bucket: rows of a bulk insert, then upserts, each a log on the same base file. Each side
+reads it in a process of its own; of Hudi's the second query of a JVM counts, too, without its start. All sides say how
+many rows there are and the sum of a column that the logs changed, and must agree.
+
+Goals: all columns at most a quarter of the CPU of Hudi's warm query; three columns at most 40 % of all; a peak of 512
+MiB; hudi-rs not faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.measure import machine, measure, write_report
+from lakeward.format.avro.schema_text import schema_text
+from lakeward.write.request import IndexKind
+from tests.write.writing import new_table, write
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ts", pa.int64()),
+        *((f"n{number}", pa.int64()) for number in range(4)),
+        *((f"f{number}", pa.float64()) for number in range(4)),
+        *((f"t{number}", pa.string()) for number in range(5)),
+    ]
+)
+FEW = ["id", "ts", "n0"]
+BUCKET = {"index": IndexKind.BUCKET, "buckets": 1}
+
+
+def rows(first: int, last: int, step: int, ts: int) -> pa.RecordBatch:
+    """Rows by their numbers, which are their values."""
+    numbers = np.arange(first, last, step)
+    texts = pc.binary_join_element_wise("value-", pa.array(numbers % 100_000).cast(pa.string()), "")
+    columns = {
+        "id": pc.binary_join_element_wise("key-", pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 10, "0"), ""),
+        "ts": pa.array(np.full(len(numbers), ts)),
+        **{f"n{n}": pa.array(numbers * (n + 1) + ts) for n in range(4)},
+        **{f"f{n}": pa.array(numbers / (n + 3.0)) for n in range(4)},
+        **{f"t{n}": texts for n in range(5)},
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS.names], schema=COLUMNS)
+
+
+def make(folder: Path, base_rows: int, logs: int, log_rows: int) -> Path:
+    table = new_table(folder / "table", schema=schema_text(COLUMNS, "t"), partition_fields=(), has_metadata_table=False)
+    write(table, rows(0, base_rows, 1, 1), "bulk_insert", **BUCKET)
+    for log in range(logs):
+        write(table, rows(log, base_rows, max(base_rows // log_rows, 1), 2 + log), "upsert", **BUCKET)
+    return table
+
+
+def by_lakeward(table: str, columns: list[str] | None) -> tuple[int, int]:
+    import lakeward
+
+    count = total = 0
+    for batch in lakeward.Table(table).scan(columns=columns):
+        count += batch.num_rows
+        total += pc.sum(batch.column("n0")).as_py() or 0
+    return count, total
+
+
+def by_hudi_rs(table: str, columns: list[str] | None) -> tuple[int, int]:
+    from hudi import HudiTableBuilder
+
+    batches = HudiTableBuilder.from_base_uri(table).build().read()
+    return sum(each.num_rows for each in batches), sum(pc.sum(pa.array(each.column("n0"))).as_py() for each in batches)
+
+
+def by_hudi(table: str) -> dict[str, Any]:
+    """Queries of one task each: all columns into nothing, cold and warm, and three; the rows that they had."""
+    from pyspark.sql import functions as f
+
+    from tests.hudi.spark import start_spark
+
+    with tempfile.TemporaryDirectory(prefix="read-table-") as scratch:
+        spark = start_spark(scratch=Path(scratch), memory="4g", at_full_speed=True)
+        frame = spark.read.format("hudi").load(table)
+
+        def everything() -> None:
+            frame.write.format("noop").mode("overwrite").save()
+
+        def few() -> None:
+            frame.select(*FEW).write.format("noop").mode("overwrite").save()
+
+        found = {"cold": java_cpu(everything), "warm": java_cpu(everything), "few": java_cpu(few)}
+        count, total = frame.agg(f.count("id"), f.sum("n0")).collect()[0]
+        spark.stop()
+    return {**found, "rows": count, "total": total}
+
+
+def java_cpu(work: Callable[[], None]) -> dict[str, float]:
+    """What a piece of work took of the JVM that is a child of this process."""
+    java = next(each for each in psutil.Process().children(recursive=True) if each.name() == "java")
+    begin, before = time.perf_counter(), java.cpu_times()
+    work()
+    after = java.cpu_times()
+    cpu = after.user + after.system - before.user - before.system
+    return {"wall_seconds": round(time.perf_counter() - begin, 2), "cpu_seconds": round(cpu, 2)}
+
+
+def run_side(side: str, table: str) -> dict[str, Any]:
+    if side == "hudi":
+        return by_hudi(table)
+    begin, before = time.perf_counter(), time.process_time()
+    few = FEW if side.endswith("few") else None
+    count, total = (by_hudi_rs if side == "hudi-rs" else by_lakeward)(table, few)
+    return {
+        "rows": count,
+        "total": total,
+        "wall_seconds": round(time.perf_counter() - begin, 2),
+        "cpu_seconds": round(time.process_time() - before, 2),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.read_table")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--logs", type=int, default=20)
+    parser.add_argument("--log-rows", type=int, default=30_000)
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--side", nargs=2, metavar=("SIDE", "TABLE"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.side:
+        print(json.dumps(run_side(*given.side)))
+        return
+    before = machine()
+    with tempfile.TemporaryDirectory(prefix="read-table-") as folder:
+        table = make(Path(folder), given.rows, given.logs, given.log_rows)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for _ in range(given.runs):
+            for side in ("lakeward", "lakeward few", "hudi-rs", "hudi"):
+                cost, printed = measure([sys.executable, "-m", "benchmarks.read_table", "--side", side, str(table)])
+                found.setdefault(side, []).append({**json.loads(printed.splitlines()[-1]), "process": asdict(cost)})
+        answers = {(run["rows"], run["total"]) for runs in found.values() for run in runs}
+        size = sum(path.stat().st_size for path in table.rglob("*") if path.is_file())
+    table_of = {name: value for name, value in vars(given).items() if name != "side"} | {"bytes": size}
+    write_report("read-table", before, {"table": table_of, "sides": found})
+    assert len(answers) == 1, f"the sides do not agree: {answers}"
+
+
+if __name__ == "__main__":
+    main()
