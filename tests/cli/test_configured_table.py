@@ -102,7 +102,8 @@ def test_compact_takes_the_word_about_writers_from_the_configuration(
     table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """locks.writers is a statement as --lock is: both lock files are taken; a flag goes first."""
-    monkeypatch.setattr("lakeward.config.settings.LOCK_WAIT_SECONDS", 0.5)
+    for module in ("config.settings", "cli.options.lock"):
+        monkeypatch.setattr(f"lakeward.{module}.LOCK_WAIT_SECONDS", 0.5)
     (table / FLINK_LOCK).parent.mkdir(exist_ok=True)
     (table / FLINK_LOCK).touch()
     assert run(["compact", "orders"]) == 5
