@@ -43,7 +43,7 @@ COLUMNS = pa.schema(
     ]
 )
 FEW = ["id", "ts", "n0"]
-BUCKET = {"index": IndexKind.BUCKET, "buckets": 1}
+BUCKET: dict[str, Any] = {"index": IndexKind.BUCKET, "buckets": 1}
 
 
 def rows(first: int, last: int, step: int, ts: int) -> pa.RecordBatch:

@@ -88,7 +88,9 @@ def copy_tree(folder: Path) -> Path:
 
 def are_green(tree: Path, tests: Iterable[str]) -> bool:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"--timeout={SECONDS_MAX}", *tests]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEWARD_", "PYTHON", "PYTEST_"))}
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith(("LAKEWARD_", "PYTHON", "PYTEST_"))
+    }
     environ["PYTHONPATH"] = str(tree / "service")
     ended = subprocess.run(command, cwd=tree, env=environ, capture_output=True, text=True, check=False)
     # Where the process of the tests ends before its time, the change was seen, too.

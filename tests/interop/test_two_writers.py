@@ -269,7 +269,7 @@ class Seen:
 
 def test_the_order_of_commits_does_not_matter(tmp_path: Path) -> None:
     """The greatest ordering value wins; a deleted key is gone; what failed, or began alone, counts for nothing."""
-    (tmp_path / "ours.journal").write_text(
+    (tmp_path / f"{OWN}.journal").write_text(
         "".join(
             json.dumps({"number": number, "operation": operation, "rows": rows} | shown) + "\n"
             for number, operation, rows, shown in [

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from unittest.mock import patch
 
+from pytest import MonkeyPatch
+
 from lakeward.base.errors import AlreadyExists
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.file_name import parse_any_data_file
@@ -445,7 +447,10 @@ class SmallTable:
         return restored
 
     def set_orphans_aside(self, age_seconds: float, storage: Storage | None = None) -> OrphanReport:
-        return set_orphans_aside(self.serviced(storage), age_seconds=age_seconds, keep_seconds=0.0)
+        with MonkeyPatch.context() as patched:
+            # Its day is a minute or two.
+            patched.setattr("lakeward.services.clean.run.orphans.AGE_SECONDS", 0.0)
+            return set_orphans_aside(self.serviced(storage), age_seconds=age_seconds, keep_seconds=0.0)
 
     def service_metadata(self, storage: Storage | None = None) -> MetadataDone:
         """Clean and compact the metadata table."""
