@@ -20,10 +20,10 @@ from lakeward.services.verb import Verb, there
 
 _OWN: Mapping[str, tuple[Verb, ...]] = {
     "Look at a table": (
-        Verb("read", "read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
         Verb("inspect", "inspect_command:inspect", "/data/orders", of=("clean",)),
         Verb("plan", "plan_command:plan", "/data/orders --explain", of=("metadata",)),
         Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "metadata", "savepoint")),
+        Verb("read", "read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
     ),
     "Service a table": (
         Verb("service", "services.service_command:service", "/data/orders --writers stopped", has_exit_code=True),
