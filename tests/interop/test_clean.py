@@ -113,11 +113,11 @@ def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compact
 
 def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
     """The same files go, the completed file says the same, and the metadata table has the same records."""
-    by_hudi, by_us = (copy(compacted_twice, spark, tmp_path / name) for name in ("hudi", "own"))
+    by_hudi, by_us = (copy(compacted_twice, spark, tmp_path / name) for name in ("hudi", "lake"))
     instant = run_hudis_clean(spark, by_hudi)
     requested = f".hoodie/timeline/{instant}.clean.requested"
     # Hudi names files by their whole path, and reads these without asking which table they are of.
-    plan = (by_hudi.path / requested).read_bytes().replace(b"/hudi/", b"/own/")
+    plan = (by_hudi.path / requested).read_bytes().replace(b"/hudi/", b"/lake/")
     (by_us.path / requested).write_bytes(plan)
     report = clean(by_us.path, LocalStorage())
 
