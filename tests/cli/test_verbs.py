@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import shlex
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -103,6 +105,18 @@ def test_help_lists_the_verbs_in_four_panels(capsys: pytest.CaptureFixture[str])
             assert run([verb.name, "-h"]) == 0
             listed = capsys.readouterr().out
             assert all((f"\n  {each.name} " in listed) is not bool(each.now) for each in verb.verbs), verb.name
+
+
+@pytest.mark.parametrize("words", ["compact", "index build", "write", "read"])
+def test_help_loads_no_verb(words: str) -> None:
+    """Keeps 3 of cli/verb_group: neither its module nor Arrow, which all work needs."""
+    program = (
+        "import sys; from lakeward.cli.main import run; run(sys.argv[1:]); "
+        "print(sorted(name for name in sys.modules if name == 'pyarrow' or name.endswith('_command')))"
+    )
+    command = [sys.executable, "-c", program, *words.split(), "--help"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"Usage: lakeward {words}" in printed and printed.splitlines()[-1] == "[]"
 
 
 def test_the_version_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,6 +149,9 @@ class _Commands(Mapping[str, Any]):
             self._made[name] = _command_of(self._verbs[name])
         return self._made[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._verbs  # a mapping's own would make the command
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._verbs)
 
