@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -30,8 +29,8 @@ import pyarrow.compute as pc
 
 from benchmarks.measure import machine, measure, write_report
 from lakeward.format.avro.schema_text import schema_text
-from lakeward.write.request import IndexKind
-from tests.write.writing import new_table, write
+from lakeward.write import write
+from tests.write.writing import new_table
 
 COLUMNS = pa.schema(
     [
@@ -43,7 +42,6 @@ COLUMNS = pa.schema(
     ]
 )
 FEW = ["id", "ts", "n0"]
-BUCKET: dict[str, Any] = {"index": IndexKind.BUCKET, "buckets": 1}
 
 
 def rows(first: int, last: int, step: int, ts: int) -> pa.RecordBatch:
@@ -62,9 +60,11 @@ def rows(first: int, last: int, step: int, ts: int) -> pa.RecordBatch:
 
 def make(folder: Path, base_rows: int, logs: int, log_rows: int) -> Path:
     table = new_table(folder / "table", schema=schema_text(COLUMNS, "t"), partition_fields=(), has_metadata_table=False)
-    write(table, rows(0, base_rows, 1, 1), "bulk_insert", **BUCKET)
+    given: dict[str, Any] = {"buckets": 1, "writers_stopped": True, "verify": False, "memory_bytes": 8 << 30}
+    write(pa.Table.from_batches([rows(0, base_rows, 1, 1)]), str(table), operation="bulk_insert", **given)
     for log in range(logs):
-        write(table, rows(log, base_rows, max(base_rows // log_rows, 1), 2 + log), "upsert", **BUCKET)
+        updates = rows(log, base_rows, max(base_rows // log_rows, 1), 2 + log)
+        write(pa.Table.from_batches([updates]), str(table), operation="upsert", **given)
     return table
 
 
@@ -128,7 +128,6 @@ def run_side(side: str, table: str) -> dict[str, Any]:
         "total": total,
         "wall_seconds": round(time.perf_counter() - begin, 2),
         "cpu_seconds": round(time.process_time() - before, 2),
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
 
