@@ -28,10 +28,10 @@ from benchmarks.merge.watched import watched
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
-from lakeward.read.query.predicate import Between, Predicate
-from lakeward.read.query.slice_query import SliceQuery
+from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
+from tests.read.conditions import Between, wanted
 
 SHARES = (1.0, 0.1, 0.01)
 
@@ -66,22 +66,22 @@ def range_of(base_rows: int, share: float) -> Between | None:
     return Between(RECORD_KEY_FIELD, low, high)
 
 
-def whole_digest(slice_input: SliceInput, wanted: Between | None) -> str:
+def whole_digest(slice_input: SliceInput, chosen: Between | None) -> str:
     digest = Digest()
     with open_slice(LocalStorage(), slice_input) as merged:
         for batch in merged.batches():
-            digest.update(batch if wanted is None else within(batch, wanted))
+            digest.update(batch if chosen is None else within(batch, chosen))
     return digest.hexdigest
 
 
-def within(batch: pa.RecordBatch, wanted: Between) -> pa.RecordBatch:
+def within(batch: pa.RecordBatch, chosen: Between) -> pa.RecordBatch:
     keys = batch.column(RECORD_KEY_FIELD)
-    return batch.filter(pc.and_(pc.greater_equal(keys, wanted.low), pc.less_equal(keys, wanted.high)))
+    return batch.filter(pc.and_(pc.greater_equal(keys, chosen.low), pc.less_equal(keys, chosen.high)))
 
 
-def read(slice_input: SliceInput, wanted: Between | None) -> dict[str, Any]:
+def read(slice_input: SliceInput, chosen: Between | None) -> dict[str, Any]:
     digest = Digest()
-    query = SliceQuery(predicate=Predicate(() if wanted is None else (wanted,)))
+    query = EVERYTHING if chosen is None else SliceQuery(predicate=wanted(chosen))
 
     def work() -> dict[str, int]:
         with open_slice(LocalStorage(), slice_input, query=query) as merged:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.read.file_slice import open_slice
-from lakeward.read.query.predicate import Among, Between, Predicate
+from lakeward.read.query.predicate import Predicate
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -19,6 +19,7 @@ from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact
 from tests.our_reader import scan
+from tests.read.conditions import Among, Between, wanted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,7 +79,7 @@ def test_a_part_of_a_slice_is_what_hudi_answers(
     for condition, conditions in QUERIES.items():
         answer = table.frame().where(condition).select(*COLUMNS).collect()
         expected = sorted(json.dumps(row.asDict()) for row in answer)
-        assert read(table, Predicate(conditions), meter) == expected, condition
+        assert read(table, wanted(*conditions), meter) == expected, condition
     assert meter.bytes_read < meter.bytes_stored
     assert meter.row_groups_skipped > 0 or sorted_base  # of which ours have one for the whole table
 

@@ -26,13 +26,13 @@ from lakeward.read.file_slice import open_slice
 from lakeward.read.logs.log_deletes import Deletes, find_deletes
 from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs
 from lakeward.read.logs.log_scan import check_ordering, check_schemas, find_block_damage, scan_slice_heads
-from lakeward.read.query.predicate import Among, Predicate
 from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from tests import native_log_judge as judge
 from tests.format.log.native_log.native_files import FILE_ID, FOOTER, SCHEMA, TABLE_JSON, data_file, delete_file
 from tests.format.log.native_log.native_files import native_name as name_of
+from tests.read.conditions import Among, wanted
 from tests.read.native_slices import COMMIT, EVENT, NEWEST, Flush, inline, lay_out, native
 from tests.runs import runs
 
@@ -251,7 +251,7 @@ def test_a_query_skips_row_groups_and_deletes_by_their_keys(tmp_path: Path) -> N
     base = [(key, 1, "base") for key in "abcd"]
     logs = native(Flush("200", [("a", 2, "log"), ("c", 2, "log")], [("b", 2), ("d", 2)]))
     given = lay_out(tmp_path, base, logs)
-    query = SliceQuery(columns=("id", "ts", "v"), predicate=Predicate((Among("_hoodie_record_key", frozenset({"a"})),)))
+    query = SliceQuery(columns=("id", "ts", "v"), predicate=wanted(Among("_hoodie_record_key", frozenset({"a"}))))
     assert rows_of(given, query) == {"a": (2, "log")}
 
 

@@ -21,7 +21,7 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.read.newest_slice import newest_slice
-from lakeward.read.query.filter import FilterCondition, Node, conjuncts
+from lakeward.read.query.filter import Node, conjuncts
 from lakeward.read.query.predicate import Predicate
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.scan.partition_values import partition_ranges
@@ -113,7 +113,7 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
         damaged += frozen_groups
     if any(slice_.log_files for slice_ in slices):
         check_readable(snapshot, merges=True)
-    conditions = () if query.where is None else tuple(FilterCondition(part) for part in conjuncts(query.where))
+    conditions = () if query.where is None else tuple(conjuncts(query.where))
     return ScanPlan(
         schema=chosen,
         slice_query=SliceQuery(frozenset(chosen.names), Predicate(conditions)),

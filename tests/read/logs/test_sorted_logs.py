@@ -21,11 +21,12 @@ from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.file_slice import open_slice
 from lakeward.read.logs import sorted_logs
-from lakeward.read.query.predicate import Between, Predicate
 from lakeward.read.query.slice_query import REWRITE, SliceQuery
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.storage.local import LocalStorage
 from tests import native_log_judge as judge
+from tests.read import conditions
+from tests.read.conditions import Between
 from tests.read.native_slices import COMMIT, EVENT, Flush, inline, lay_out, native
 from tests.read.test_native_slices import KEYS, digest_of, random_flush, rows_of
 from tests.runs import runs
@@ -90,10 +91,10 @@ def test_the_rows_are_those_of_the_second_reader(tmp_path: Path, rules: MergeRul
         assert list(found) == sorted(found, key=str.encode)
         check_again(given)
         low, high = sorted(chance.sample(KEYS, 2), key=str.encode)
-        wanted = Predicate((Between("_hoodie_record_key", low, high),))
+        wanted = conditions.wanted(Between("_hoodie_record_key", low, high))
         within = {key: row for key, row in expected.items() if low.encode() <= key.encode() <= high.encode()}
         assert rows_of(given, SliceQuery(("id", "ts", "v"), wanted)) == within
-        by_value = Predicate((Between("ts", 2, 4),))
+        by_value = conditions.wanted(Between("ts", 2, 4))
         assert rows_of(given, SliceQuery(None, by_value)) == {
             key: row for key, row in expected.items() if row[0] is not None and 2 <= row[0] <= 4
         }

@@ -10,15 +10,16 @@ import pytest
 
 from lakeward.format.parquet.row_groups import RowGroup, ValueRange
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules, PartialUpdates
-from lakeward.read.query.predicate import Among, Between, Condition, Predicate
+from lakeward.read.query.predicate import Predicate
 from lakeward.read.query.row_group_choice import LogSide, choose_log_row_groups, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
+from tests.read.conditions import Among, Between, wanted
 from tests.read.log_files import data_block, delete_block, row
 from tests.read.slice_queries import COMMIT, EVENT, TABLE, Rows, lay_out, parquet_block, read
 from tests.runs import runs
 
 KEY = RECORD_KEY_FIELD
-WANTED = Predicate((Among("v", frozenset({"wanted"})),))
+WANTED = wanted(Among("v", frozenset({"wanted"})))
 FILLED = [replace(rules, partial_updates=PartialUpdates.IGNORE_DEFAULTS) for rules in (COMMIT, EVENT)]
 
 
@@ -94,7 +95,7 @@ def test_keys_prune_logs_and_base_file_alike(tmp_path: Path):
     )
     given = lay_out(tmp_path, base, logs)
     for keys, expected in (("ce", []), ("ab", ["a", "new b"]), ("jk", ["new j"]), ("g", ["new"]), ("", [])):
-        predicate = Predicate((Among(KEY, frozenset(keys)),))
+        predicate = wanted(Among(KEY, frozenset(keys)))
         rows, meter = read(given, SliceQuery(predicate=predicate))
         assert [row["v"] for row in rows] == expected
         read_groups = sum(key in "abcdef" for key in keys) + sum(key in "bdfhj" for key in keys)
@@ -104,7 +105,7 @@ def test_keys_prune_logs_and_base_file_alike(tmp_path: Path):
 def test_without_statistics_everything_is_read(tmp_path: Path):
     """A query may say that footers are in doubt."""
     given = lay_out(tmp_path, [row(key, 10, key) for key in "abc"], [parquet_block("200", [row("d", 1, "d")], 1)])
-    predicate = Predicate((Among(KEY, frozenset("b")),))
+    predicate = wanted(Among(KEY, frozenset("b")))
     rows, meter = read(given, SliceQuery(predicate=predicate, by_statistics=False))
     assert [row["v"] for row in rows] == ["b"]
     assert (meter.row_groups, meter.row_groups_skipped) == (4, 0)
@@ -134,14 +135,14 @@ def test_the_rule(mode: MergeMode, log_keys: str | None, chosen: list[int]):
     """
     groups = [group(0, "ac", "mn"), group(1, "df", "tx"), group(2, "eg", "mn"), group(3, None, "mn")]
     logs = LogSide(mode, None if log_keys is None else ValueRange(log_keys[0], log_keys[1]))
-    assert choose_row_groups(groups, Predicate((Among("v", frozenset("v")),)), logs) == chosen
-    assert choose_log_row_groups(groups, Predicate((Among("v", frozenset("v")),))) == [0, 1, 2, 3]
+    assert choose_row_groups(groups, wanted(Among("v", frozenset("v"))), logs) == chosen
+    assert choose_log_row_groups(groups, wanted(Among("v", frozenset("v")))) == [0, 1, 2, 3]
 
 
 def test_a_group_without_wanted_keys_is_skipped_whatever_its_values(tmp_path: Path):
     """Both conditions hold for a row, so that one of them is enough to pass it over."""
     groups = [group(0, "ac", "tx"), group(1, "df", "tx"), group(2, None, "tx")]
-    predicate = Predicate((Between(KEY, "d"), Among("v", frozenset("v"))))
+    predicate = wanted(Between(KEY, "d"), Among("v", frozenset("v")))
     logs = LogSide(MergeMode.EVENT_TIME_ORDERING, ValueRange("a", "z"))
     assert choose_row_groups(groups, predicate, logs) == [1, 2]
     assert choose_log_row_groups(groups, predicate) == [1, 2]
@@ -165,7 +166,7 @@ def random_log(chance: random.Random, instant: str) -> bytes:
     return data_block(instant, rows) if kind == 1 else parquet_block(instant, rows, chance.randrange(1, 3))
 
 
-def random_condition(chance: random.Random) -> Condition:
+def random_condition(chance: random.Random) -> Among | Between:
     match chance.choice([0, 1, 2, 2, 3, 4]):
         case 0:
             return Among(KEY, frozenset(chance.sample(KEYS, chance.randrange(4))))
@@ -194,22 +195,11 @@ def test_what_is_read_and_filtered_is_what_everything_filtered_is(tmp_path: Path
     )
     everything, _ = read(given)
     for _ in range(8):
-        predicate = Predicate(tuple(random_condition(chance) for _ in range(chance.choice([1, 1, 2]))))
+        conditions = [random_condition(chance) for _ in range(chance.choice([1, 1, 2]))]
         columns = chance.choice([None, [KEY, *chance.sample(TABLE.names, 2)]])
         expected = [
             {name: value for name, value in row.items() if columns is None or name in columns}
             for row in everything
-            if all(holds(condition, row[condition.columns[0]]) for condition in predicate.conditions)
+            if all(condition.holds(row[condition.column]) for condition in conditions)
         ]
-        assert read(given, SliceQuery(columns, predicate))[0] == expected, (predicate, columns)
-
-
-def holds(condition: Among | Between, value: object) -> bool:
-    """What a condition says, in plain Python."""
-    if isinstance(condition, Among):
-        return value in condition.values
-    if value is None:
-        return False
-    return (condition.low is None or condition.low <= value) and (  # type: ignore[operator]
-        condition.high is None or value <= condition.high  # type: ignore[operator]
-    )
+        assert read(given, SliceQuery(columns, wanted(*conditions)))[0] == expected, (conditions, columns)

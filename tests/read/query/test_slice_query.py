@@ -10,9 +10,10 @@ import pytest
 
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules, PartialUpdates
 from lakeward.read.file_slice import open_slice
-from lakeward.read.query.predicate import Between, Predicate, keys_among
+from lakeward.read.query.predicate import keys_among
 from lakeward.read.query.slice_query import SliceQuery
 from tests.counting_storage import CountingStorage
+from tests.read.conditions import Between, wanted
 from tests.read.log_files import data_block, delete_block, row
 from tests.read.slice_queries import EVENT, TABLE, lay_out, parquet_block, read
 
@@ -32,7 +33,7 @@ def test_what_merging_needs_is_read(tmp_path: Path):
     assert read_schema.names == [RECORD_KEY_FIELD, "_hoodie_partition_path", "id", "ts"]
     assert SliceQuery().read_schema(TABLE, rules) is TABLE
     with pytest.raises(AssertionError, match="nothing"):
-        SliceQuery(predicate=Predicate((Between("nothing"),))).read_schema(TABLE, rules)
+        SliceQuery(predicate=wanted(Between("nothing"))).read_schema(TABLE, rules)
 
 
 def test_what_is_compared_or_filled_is_no_dictionary():

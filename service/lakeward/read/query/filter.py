@@ -23,7 +23,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.parquet.row_groups import RowGroup, Value, ValueRange
+from lakeward.format.parquet.row_groups import Value, ValueRange
 
 Ranges = Mapping[str, ValueRange | None]
 """The range of each column of which something is known; None where it holds nulls alone."""
@@ -99,27 +99,36 @@ class FilterColumn:
             values = pc.struct_field(values, name)
         return values
 
-    def range(self, ranges: Ranges) -> ValueRange | _Unknown | None:
-        return ranges.get(self.path[0], _UNKNOWN) if len(self.path) == 1 else _UNKNOWN
-
-
-class _Unknown:
-    """Nothing is known of a column."""
-
-
-_UNKNOWN = _Unknown()
-
 
 @dataclass(frozen=True, slots=True)
-class ValueComparison:
+class _OfColumn:
+    """What a node about one column follows from: its range, where that is known."""
+
     column: FilterColumn
-    operator: Operator
-    value: pa.Scalar
-    """A value that is not null, of a type that compares with the column's."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         return self.column.path[:1]
+
+    def may_hold(self, ranges: Ranges) -> bool:
+        name, *inner = self.column.path
+        if inner or name not in ranges:
+            return True
+        found = ranges[name]
+        return self._may_hold_of_null() if found is None else self._may_hold_within(found)
+
+    def _may_hold_of_null(self) -> bool:
+        return False
+
+    def _may_hold_within(self, found: ValueRange) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ValueComparison(_OfColumn):
+    operator: Operator
+    value: pa.Scalar
+    """A value that is not null, of a type that compares with the column's."""
 
     def truth(self, batch: pa.RecordBatch) -> pa.Array:
         values = self.column.values(batch)
@@ -128,13 +137,8 @@ class ValueComparison:
             truth = pc.or_kleene(truth, pc.is_nan(values))
         return truth
 
-    def may_hold(self, ranges: Ranges) -> bool:
-        found = self.column.range(ranges)
-        if isinstance(found, _Unknown):
-            return True
+    def _may_hold_within(self, found: ValueRange) -> bool:
         value = self.value.as_py()
-        if found is None:
-            return False
         if not _are_ordered(value, found):
             return True
         match self.operator:
@@ -178,15 +182,10 @@ class ColumnComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
-    column: FilterColumn
+class Membership(_OfColumn):
     values: pa.Array
     """Values without null, of the column's type, or one that compares with it."""
     is_negated: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.column.path[:1]
 
     def truth(self, batch: pa.RecordBatch) -> pa.Array:
         values = self.column.values(batch)
@@ -198,40 +197,26 @@ class Membership:
             truth = pc.invert(truth)
         return pc.if_else(pc.is_valid(values), truth, pa.scalar(None, pa.bool_()))
 
-    def may_hold(self, ranges: Ranges) -> bool:
-        found = self.column.range(ranges)
-        if isinstance(found, _Unknown):
-            return True
-        if found is None:
-            return False
-        values = self.values.to_pylist()
-        if self.is_negated:
-            return not (found.low == found.high and found.low in values)
-        return any(not _are_ordered(value, found) or found.low <= value <= found.high for value in values)
+    def _may_hold_within(self, found: ValueRange) -> bool:
+        if not _are_of_kind(self.values.type, found):
+            return self.is_negated or len(self.values) > 0
+        within = pc.and_(pc.greater_equal(self.values, found.low), pc.less_equal(self.values, found.high))
+        is_any = bool(pc.any(within, min_count=0).as_py())
+        return not (found.low == found.high and is_any) if self.is_negated else is_any
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(_OfColumn):
     """Text like a pattern of SQL: % for any text, _ for one character, and \\ before one of them for itself."""
 
-    column: FilterColumn
     pattern: str
     is_negated: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.column.path[:1]
 
     def truth(self, batch: pa.RecordBatch) -> pa.Array:
         truth = pc.match_like(self.column.values(batch), self.pattern)
         return pc.invert(truth) if self.is_negated else truth
 
-    def may_hold(self, ranges: Ranges) -> bool:
-        found = self.column.range(ranges)
-        if isinstance(found, _Unknown):
-            return True
-        if found is None:
-            return False
+    def _may_hold_within(self, found: ValueRange) -> bool:
         prefix = re.split(r"[%_\\]", self.pattern, maxsplit=1)[0]
         if self.is_negated or not prefix or not isinstance(found.low, str) or not isinstance(found.high, str):
             return True
@@ -239,20 +224,15 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Nullness:
-    column: FilterColumn
+class Nullness(_OfColumn):
     is_negated: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.column.path[:1]
 
     def truth(self, batch: pa.RecordBatch) -> pa.Array:
         values = self.column.values(batch)
         return pc.is_valid(values) if self.is_negated else pc.is_null(values)
 
-    def may_hold(self, ranges: Ranges) -> bool:
-        return not self.is_negated or self.column.range(ranges) is not None
+    def _may_hold_of_null(self) -> bool:
+        return not self.is_negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +253,16 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class All:
+class _Joined:
     parts: tuple[Node, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
+
+
+class All(_Joined):
+    __slots__ = ()
 
     def truth(self, batch: pa.RecordBatch) -> pa.Array:
         return reduce(pc.and_kleene, (part.truth(batch) for part in self.parts))
@@ -287,36 +271,14 @@ class All:
         return all(part.may_hold(ranges) for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Any:
-    parts: tuple[Node, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
+class Any(_Joined):
+    __slots__ = ()
 
     def truth(self, batch: pa.RecordBatch) -> pa.Array:
         return reduce(pc.or_kleene, (part.truth(batch) for part in self.parts))
 
     def may_hold(self, ranges: Ranges) -> bool:
         return any(part.may_hold(ranges) for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class FilterCondition:
-    """One of the parts of a filter that all must hold, as a condition of a slice's query."""
-
-    node: Node
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.node.columns
-
-    def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        return self.node.truth(batch).fill_null(False)
-
-    def may_hold_in(self, group: RowGroup) -> bool:
-        return self.node.may_hold(group.ranges)
 
 
 def conjuncts(node: Node) -> Iterator[Node]:
@@ -338,3 +300,9 @@ def _are_ordered(value: object, found: ValueRange) -> bool:
     """Text and numbers are never compared, nor a truth value with either: nothing follows from one for the other."""
     kinds: tuple[type[Value], ...] = (str, int)
     return any(type(value) is kind and isinstance(found.low, kind) and isinstance(found.high, kind) for kind in kinds)
+
+
+def _are_of_kind(kind: pa.DataType, found: ValueRange) -> bool:
+    """The same of values of a type."""
+    example = "" if pa.types.is_string(kind) else 0 if pa.types.is_integer(kind) else None
+    return _are_ordered(example, found)

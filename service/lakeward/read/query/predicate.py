@@ -1,7 +1,7 @@
-"""Which rows are wanted, by their values: conditions that all must hold.
+"""Which rows are wanted, by their values: conditions (`read/query/filter`) that all must hold.
 
-A condition holds for values alone, never for null, as in a query. One on the record key holds for all versions of a
-record or for none; one on another column may hold for one version and not for the next.
+A condition that is unknown of a row does not hold for it, as in a query. One on the record key holds for all versions
+of a record or for none; one on another column may hold for one version and not for the next.
 `read/query/row_group_choice.py` has what follows from that.
 
 Touches: nothing.
@@ -12,87 +12,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.parquet.row_groups import RowGroup, Value, ValueRange
+from lakeward.format.parquet.row_groups import RowGroup
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-
-
-@dataclass(frozen=True, slots=True)
-class Among:
-    """The value is one of these."""
-
-    column: str
-    values: frozenset[Value]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        values = batch.column(self.column)
-        return pc.is_in(values, value_set=pa.array(sorted(self.values), type=values.type))
-
-    def may_hold_in(self, group: RowGroup) -> bool:
-        if self.column not in group.ranges:
-            return True
-        found = group.ranges[self.column]
-        return found is not None and any(_may_lie_within(value, found) for value in self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """The value lies within these bounds, which belong to it; None is no bound."""
-
-    column: str
-    low: Value | None = None
-    high: Value | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        values = batch.column(self.column)
-        mask = pc.is_valid(values)
-        if self.low is not None:
-            mask = pc.and_(mask, pc.greater_equal(values, pa.scalar(self.low, values.type)).fill_null(False))
-        if self.high is not None:
-            mask = pc.and_(mask, pc.less_equal(values, pa.scalar(self.high, values.type)).fill_null(False))
-        return mask
-
-    def may_hold_in(self, group: RowGroup) -> bool:
-        if self.column not in group.ranges:
-            return True
-        found = group.ranges[self.column]
-        if found is None:
-            return False
-        is_below = self.high is not None and _is_less(self.high, found.low)
-        return not is_below and not (self.low is not None and _is_less(found.high, self.low))
-
-
-class Condition(Protocol):
-    """What must hold of a row."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns at the top of the schema that it looks at."""
-
-    def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        """True for each row of which it holds, else false."""
-
-    def may_hold_in(self, group: RowGroup) -> bool:
-        """False where it holds of no row of a row group with these ranges."""
+from lakeward.read.query.filter import FilterColumn, Membership, Node
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """All conditions hold; without one every row is wanted."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Node, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -109,8 +42,8 @@ class Predicate:
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows of a batch are wanted; None where no condition says anything. The batch has the columns."""
-        masks = [condition.mask(batch) for condition in self.conditions]
-        return reduce(pc.and_, masks) if masks else None
+        truths = [condition.truth(batch).fill_null(False) for condition in self.conditions]
+        return reduce(pc.and_, truths) if truths else None
 
     def chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that are wanted."""
@@ -119,20 +52,9 @@ class Predicate:
 
     def may_hold_in(self, group: RowGroup) -> bool:
         """False where the ranges of a row group say that none of its rows is wanted."""
-        return all(condition.may_hold_in(group) for condition in self.conditions)
+        return all(condition.may_hold(group.ranges) for condition in self.conditions)
 
 
 def keys_among(keys: frozenset[str]) -> Predicate:
     """The records with these keys."""
-    return Predicate((Among(RECORD_KEY_FIELD, frozenset(keys)),))
-
-
-def _may_lie_within(value: Value, found: ValueRange) -> bool:
-    return not _is_less(value, found.low) and not _is_less(found.high, value)
-
-
-def _is_less(one: Value, other: Value) -> bool:
-    """Text and numbers are never compared: nothing follows from one for the other."""
-    if isinstance(one, str) and isinstance(other, str):
-        return one < other
-    return isinstance(one, int) and isinstance(other, int) and one < other
+    return Predicate((Membership(FilterColumn((RECORD_KEY_FIELD,)), pa.array(sorted(keys), pa.string())),))
