@@ -116,7 +116,7 @@ def test_nothing_is_made_inside_of_a_table(inside: str) -> None:
 
 @pytest.mark.parametrize("kind", FaultKind)
 def test_at_every_call_it_is_there_whole_or_not_at_all(kind: FaultKind, tmp_path: Path) -> None:
-    """The next process goes on with the same files, whenever it comes, or is told that there is a table. A process that
+    """The next process goes on with the same files, whenever it comes, or reports that there is a table. A process that
     lost the reply of a create reads the file, and goes on itself. Keeps 2 of protocol/table_birth."""
     trial = FaultyStorage()
     make(trial, tmp_path / "trial")

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeward.base.errors import LakewardError, UsageError
-from lakeward.base.quantities import format_size
+from lakeward.base.quantities import format_count, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
@@ -146,7 +146,7 @@ def _render(rows: list[dict[str, Any]], total: int, names: list[str], console: C
         view.add_row(*(Text(_cell(row[name])) for name in names))
     console.print(view)
     more = f", the first {len(rows)} shown; --limit shows more" if len(rows) < total else ""
-    console.print(f"{total:,} row{'' if total == 1 else 's'}{more}")
+    console.print(f"{format_count(total, 'row')}{more}")
 
 
 def _cell(value: Any) -> str:

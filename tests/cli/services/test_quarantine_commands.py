@@ -41,7 +41,7 @@ def test_the_same_clean_after_an_undo(table: Path, capfd: pytest.CaptureFixture[
 def test_a_metadata_table_that_cannot_be_compacted(
     table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The undo stands; what prevents the compaction is told, and what to do."""
+    """The undo stands; the error says what prevents the compaction, and what to do."""
     (cleaned,) = clean(table, LocalStorage(), keep_seconds=3600.0).cleans
 
     def locked(*arguments: object, **options: object) -> None:

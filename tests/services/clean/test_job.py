@@ -48,7 +48,7 @@ def demand(bench: Bench) -> ServiceDemand:
 
 def test_a_count_of_the_storage_brings_no_old_look_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps 2 of daemon/work/table_cache. A clean ends while the storage is counted: what could have gone before it is
-    not remembered again, and the plan after it asks anew."""
+    not remembered again, and the plan after it asks again."""
     bench = compacted(tmp_path)
     assert demand(bench).is_due
     cache = bench.worker.caches.of("orders")

@@ -88,7 +88,7 @@ def test_a_wrong_index_is_shown(bench: Bench) -> None:
 
 
 def test_without_a_word_about_writers_nothing_is_taken_out_of_use(bench: Bench) -> None:
-    """A wrong index is told all the same."""
+    """A wrong index is reported all the same."""
     put_record(bench.path, "record_index", "zzz", replace(records(bench.path, "record_index")["k1"]))
     locks = bench.table.locks.model_copy(update={"writers": None})
     bench.table = replace(bench.table, settings=bench.table.settings.model_copy(update={"locks": locks}))
@@ -186,7 +186,7 @@ def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) ->
 
 
 def test_an_index_that_cannot_be_read_hides_no_other_one(bench: Bench) -> None:
-    """Keeps 1 of services/indexing/upkeep/statuses: a manifest that is broken is told, and Hudi's index is checked."""
+    """Keeps 1 of services/indexing/upkeep/statuses: a broken manifest is reported, and Hudi's index is checked."""
     folder = Path(record_options_of(bench.table.settings).folder(str(bench.path)))
     folder.mkdir(parents=True)
     (folder / f"manifest-{0:020}.json").write_text("{}")

@@ -105,7 +105,7 @@ def test_what_we_could_not_merge_is_no_damage(base: Path, kind: BlockType) -> No
 
 def test_a_block_of_a_form_that_is_not_known_is_a_problem(base: Path) -> None:
     """Keeps 7 of services/verification/table_verification: neither Hudi's readers of this version nor we get through
-    it; both causes are told, and the log does not count as checked."""
+    it; both causes are named, and the log does not count as checked."""
     type_of(77)(logs(base)[-1])
     report = verify(base)
     (problem,) = report.problems

@@ -18,7 +18,7 @@ URL = "postgresql://lakeward:secret@database/lakeward"
 
 
 class Reporting(InProcessDispatcher):
-    """It tells what it was given."""
+    """It returns what it was given."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -148,7 +148,7 @@ def test_what_is_not_compared(
     against: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Keeps 1 of services/indexing/upkeep/comparisons: what prevents it is told, and how many commits wait."""
+    """Keeps 1 of services/indexing/upkeep/comparisons: it says what prevents it, and how many commits wait."""
     if change is young:
         monkeypatch.setattr(update_choice, "SECONDS_MAX", 3600.0)
     kept = Kept(tmp_path, **settings)

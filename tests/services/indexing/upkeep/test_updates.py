@@ -181,7 +181,7 @@ def test_what_is_not_due(
     tmp_path: Path, settings: dict[str, str], reason: UpdateReason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps 1 of services/indexing/upkeep/updates: the settings keep it as it is, or that nothing is said about
-    writers; how far it is behind is told all the same."""
+    writers; how far it is behind is reported all the same."""
     monkeypatch.setattr(update_choice, "SECONDS_MAX", 3600.0)
     kept = Kept(tmp_path, **settings)
     if reason is UpdateReason.UNWRITTEN:
@@ -232,7 +232,7 @@ def due(type_: IndexType) -> IndexStatus:
 @pytest.mark.parametrize("error", [NotFound("gone"), TaskFailed("killed")], ids=["failure", "killed"])
 def test_one_that_fails_keeps_no_other_one_back(tmp_path: Path, error: LakewardError) -> None:
     """Keeps 2 of services/indexing/upkeep/updates, and Keeps 1 of services/indexing/upkeep/tasks: the address of the
-    store goes to a task of this machine alone, and is not told."""
+    store goes to a task of this machine alone, and is not shown."""
     bench = Bench(tmp_path)
     there, here = Reporting(), Reporting()
 

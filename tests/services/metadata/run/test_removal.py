@@ -258,7 +258,7 @@ def test_in_an_object_store_it_is_deleted_under_the_lock(golden: Path, tmp_path:
     objects = Objects()
     storage = MemoryObjects(objects)
     location = bring(copy_of(golden, tmp_path / "local"), storage, "s3://lake/orders")
-    again = f"{location}/.hoodie/metadata/files/anew"
+    again = f"{location}/.hoodie/metadata/files/again"
 
     def build(write: str) -> None:
         if write.startswith("replace") and not storage.list(f"{location}/.hoodie/metadata"):

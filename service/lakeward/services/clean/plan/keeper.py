@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.base.quantities import format_time
+from lakeward.base.quantities import format_count, format_time
 
 
 class DeadReason(StrEnum):
@@ -122,15 +122,11 @@ def first_end(keepers: Collection[Keeper], *, first: str = "it") -> str:
         for name in ("commits", "versions", "not_before")
     )
     if commits:
-        return f"; {first} can go after {_more(min(commits), 'commit')}"
+        return f"; {first} can go after {format_count(min(commits), 'more commit')}"
     if versions:
-        return f"; {first} can go after {_more(min(versions), 'slice')} of its file group"
+        return f"; {first} can go after {format_count(min(versions), 'more slice')} of its file group"
     if times:
         return f"; {first} can go from {format_time(min(times))} on"
     if marks := [keeper.read_up_to for keeper in keepers if keeper.read_up_to is not None]:
         return f"; {first} can go once it has read up to {min(marks)}"
     return ""
-
-
-def _more(number: int, noun: str) -> str:
-    return f"{number:,} more {noun}{'' if number == 1 else 's'}"
