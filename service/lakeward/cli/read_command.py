@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lakeward.base.errors import LakewardError, UsageError
+from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import Result, Show
@@ -80,11 +80,8 @@ def read(
         return _counted(scan, explain=explain)
     if output is not None:
         return _written(scan, wanted, output, explain=explain)
-    if wanted is not OutputFormat.TABLE:
-        stream = RowStream(document=None, scan=scan, row_format=wanted)
-        show(stream)
-        if stream.ended:
-            return Result(document=None, notes=_notes(scan, explain=explain), error=stream.ended[0])
+    if wanted is not OutputFormat.TABLE and show(RowStream(document=None, scan=scan, row_format=wanted)):
+        return Result(document=None, notes=_notes(scan, explain=explain), error=scan.damage)
     return _shown(scan, explain=explain, is_cut=limit is None and wanted is OutputFormat.TABLE)
 
 
@@ -94,8 +91,6 @@ class RowStream(Result):
 
     scan: TableScan
     row_format: OutputFormat
-    ended: list[LakewardError | None] = field(default_factory=list)
-    """The error that ended it, or None; empty where it was not shown."""
 
     def show(self) -> None:
         if not self.row_format.is_text and sys.stdout.isatty():
@@ -104,11 +99,9 @@ class RowStream(Result):
             )
         try:
             write_rows(self.scan, self.scan.schema, self.row_format, None)
-            self.ended.append(self.scan.damage)
         except BrokenPipeError:
             # The program that read the rows has seen enough, as `head` has.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self.ended.append(None)
 
 
 def _counted(scan: TableScan, *, explain: bool) -> Result:

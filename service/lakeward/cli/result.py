@@ -75,8 +75,9 @@ class Result:
             typer.echo(shown(note), err=True)
 
 
-Show = Callable[[Result], None]
-"""Shows people a part of a result that is there before the rest; the frame hands it to a verb that asks for it."""
+Show = Callable[[Result], bool]
+"""Shows people a part of a result that is there before the rest; the frame hands it to a verb that asks for it. False,
+and nothing is shown, where the result is one JSON document."""
 
 
 def print_json(document: Any) -> None:

@@ -27,6 +27,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from itertools import chain
@@ -216,7 +217,7 @@ def as_command(verb: Callable[..., Result | None], *, has_exit_code: bool = Fals
             del given["debug"]  # `main` reads it where there is an error
         made = {name: _value(group, given) for name, group in groups.items()}
         if shows is not None:
-            made[shows] = lambda part: None if as_json else part.show()
+            made[shows] = partial(_show, as_json=as_json)
         result = verb(**given, **made)
         if result is not None:
             _end(result, as_json=as_json, shows_nothing=codes)
@@ -225,6 +226,12 @@ def as_command(verb: Callable[..., Result | None], *, has_exit_code: bool = Fals
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return command
+
+
+def _show(part: Result, *, as_json: bool) -> bool:
+    if not as_json:
+        part.show()
+    return not as_json
 
 
 def _end(result: Result, *, as_json: bool, shows_nothing: bool) -> None:

@@ -19,7 +19,7 @@ from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import Refused, UsageError
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals
+from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_refusals
 from lakeward.read.newest_slice import newest_slice
 from lakeward.read.query.filter import Node, conjuncts
 from lakeward.read.query.predicate import Predicate
@@ -67,18 +67,21 @@ class ScanPlan:
 
 def known_schema(snapshot: TableSnapshot) -> pa.Schema:
     """The columns of the table, meta columns first. Raises `Refused`."""
-    check_readable(snapshot, merges=False)
+    _refuse(snapshot, find_refusals(snapshot, TableService.READING), merges=False)
+    return _schema_of(snapshot)
+
+
+def _schema_of(snapshot: TableSnapshot) -> pa.Schema:
     assert snapshot.schema is not None, "a table without a schema is refused"
     return table_schema(snapshot.schema)
 
 
-def check_readable(snapshot: TableSnapshot, *, merges: bool) -> None:
+def _refuse(snapshot: TableSnapshot, found: Sequence[Refusal], *, merges: bool) -> None:
     """Raises `Refused` with every reason why the rows are not certain.
 
     Args:
         merges: logs are read.
     """
-    found = find_refusals(snapshot, TableService.READING)
     refusals = [refusal for refusal in found if merges or not refusal.is_of_merging]
     if refusals:
         raise Refused(
@@ -92,7 +95,9 @@ def check_readable(snapshot: TableSnapshot, *, merges: bool) -> None:
 
 def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
     """Raises `Refused` for a table whose rows are not certain, and `UsageError` for a column that is not there."""
-    schema = known_schema(snapshot)
+    refusals = find_refusals(snapshot, TableService.READING)
+    _refuse(snapshot, refusals, merges=False)
+    schema = _schema_of(snapshot)
     chosen = _chosen_schema(schema, query)
     by_partition: dict[str, tuple[list[FileGroup], list[FrozenGroup]]] = {}
     for group in snapshot.file_groups:
@@ -112,7 +117,7 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
         slices += [each for each in found if each is not None]
         damaged += frozen_groups
     if any(slice_.log_files for slice_ in slices):
-        check_readable(snapshot, merges=True)
+        _refuse(snapshot, refusals, merges=True)
     conditions = () if query.where is None else tuple(conjuncts(query.where))
     return ScanPlan(
         schema=chosen,
