@@ -6,36 +6,40 @@ A query of Hudi passes over the partitions whose paths contradict it, whatever t
 
 Touches: nothing.
 Keeps:   nothing is said of a column whose text in the path may be another than its value: of times in a format of their
-         own, dates in three folders, types other than text and whole numbers, and a path with another number of parts.
+         own, dates in three folders, key generators that are not known, types other than text and whole numbers, a path
+         with another number of parts, or one that is not in the style that the table says.
 Source:  KeyGenUtils.getPartitionPath, PartitionPathEncodeUtils (Hudi 1.2.0)
 """
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from lakeward.format.parquet.row_groups import ValueRange
 from lakeward.read.query.filter import Ranges
-from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
+from lakeward.table.new_keys import DEFAULT_PARTITION, KeyGeneratorKind, generator_of
+from lakeward.table.table_config import TableConfig
 
-DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""The text of null, and of the empty text."""
+_OF_VALUES: Final = (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.COMPLEX)
+"""Generators whose paths are made of the columns' values as they are."""
 
 
 def partition_ranges(config: TableConfig, schema: pa.Schema, partition_path: str) -> Ranges:
     """The range of each column of which the path says something; it is one value."""
     fields = config.partition_fields
-    generator = (config.key_generator or "").upper()
-    if not fields or "TIMESTAMP" in generator or "CUSTOM" in generator or config.is_true(SLASHES_IN_DATES):
+    if generator_of(config) not in _OF_VALUES or config.has_slashes_in_dates:
         return {}
     parts = [partition_path] if len(fields) == 1 else partition_path.split("/")
     if len(parts) != len(fields):
         return {}
     found: dict[str, ValueRange | None] = {}
     for field, part in zip(fields, parts, strict=True):
-        text = part.removeprefix(f"{field}=") if config.hive_style else part
+        if config.hive_style is not part.startswith(f"{field}="):
+            continue
+        text = part.removeprefix(f"{field}=")
         if config.url_encode:
             text = unquote(text)
         if text == DEFAULT_PARTITION or field not in schema.names:

@@ -1,4 +1,4 @@
-"""How a new table makes record keys and partition paths: which key generator, and its options.
+"""How a table makes record keys and partition paths: which key generator, and, of a new table, its options.
 
     none is named: without partition field NON_PARTITION, of one key and one partition field SIMPLE, all else COMPLEX
 
@@ -21,9 +21,13 @@ import pyarrow as pa
 
 from lakeward.base.errors import Unsupported, UsageError
 from lakeward.format.avro.schema import AvroField
+from lakeward.table.table_config import TableConfig
 from lakeward.table.table_version import TableVersion
 
 _TIMESTAMPS: Final = "hoodie.keygen.timebased."
+
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The text of null, and of the empty text, in the path of a partition."""
 
 
 class KeyGeneratorKind(StrEnum):
@@ -75,12 +79,36 @@ class NewTimestamps:
         return {f"{_TIMESTAMPS}{key}": value for key, value in values.items() if value is not None}
 
 
+_PACKAGE: Final = "org.apache.hudi.keygen."
+_CLASSES: Final = {
+    "SimpleKeyGenerator": KeyGeneratorKind.SIMPLE,
+    "SimpleAvroKeyGenerator": KeyGeneratorKind.SIMPLE,
+    "ComplexKeyGenerator": KeyGeneratorKind.COMPLEX,
+    "ComplexAvroKeyGenerator": KeyGeneratorKind.COMPLEX,
+    "NonpartitionedKeyGenerator": KeyGeneratorKind.NON_PARTITION,
+    "NonpartitionedAvroKeyGenerator": KeyGeneratorKind.NON_PARTITION,
+    "TimestampBasedKeyGenerator": KeyGeneratorKind.TIMESTAMP,
+    "TimestampBasedAvroKeyGenerator": KeyGeneratorKind.TIMESTAMP,
+}
+"""Kinds by the names of their classes."""
+
+
 def inferred_kind(record_key_fields: tuple[str, ...], partition_fields: tuple[str, ...]) -> KeyGeneratorKind:
     """The generator that Hudi takes where none is named."""
     if not partition_fields:
         return KeyGeneratorKind.NON_PARTITION
     is_simple = len(record_key_fields) == len(partition_fields) == 1
     return KeyGeneratorKind.SIMPLE if is_simple else KeyGeneratorKind.COMPLEX
+
+
+def generator_of(config: TableConfig) -> KeyGeneratorKind | None:
+    """The key generator of a table that there is; None for CUSTOM, and for classes that this release does not know."""
+    named = config.key_generator
+    if not named:
+        return inferred_kind(config.record_key_fields, config.partition_fields)
+    by_class = _CLASSES.get(named.removeprefix(_PACKAGE))
+    by_name = {kind.value: kind for kind in _CLASSES.values()}
+    return by_class or by_name.get(named.upper().removesuffix("_AVRO"))
 
 
 def check_kind(

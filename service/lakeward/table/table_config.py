@@ -98,6 +98,8 @@ LSM_TREE_SINCE = "lakeward.lsm_tree.since"
 Lakeward.
 """
 SLASHES_IN_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
+_EXTRACTOR = "hoodie.table.partition_extractor_class"
+_SLASHES = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
 INDEX_TYPE = "hoodie.index.type"
 BUCKETS = "hoodie.bucket.index.num.buckets"
 OTHER_BUCKETS = ".bucket_index"
@@ -330,6 +332,11 @@ class TableConfig:
     @property
     def url_encode(self) -> bool:
         return self.is_true("hoodie.datasource.write.partitionpath.urlencode")
+
+    @property
+    def has_slashes_in_dates(self) -> bool:
+        """The path of a partition by one date is three folders: 2024/03/04."""
+        return self.is_true(SLASHES_IN_DATES) or self.get(_EXTRACTOR) == _SLASHES
 
     @property
     def checksum(self) -> int:

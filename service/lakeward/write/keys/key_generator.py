@@ -28,31 +28,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import Refused, Unsupported, UsageError
-from lakeward.table.new_keys import inferred_kind
-from lakeward.table.table_config import HOODIE_FOLDER, SLASHES_IN_DATES, TableConfig
+from lakeward.table.new_keys import DEFAULT_PARTITION, KeyGeneratorKind, generator_of
+from lakeward.table.table_config import HOODIE_FOLDER, TableConfig
 from lakeward.write.keys.timestamp_path import TimestampPaths, timestamp_paths
 from lakeward.write.keys.value_text import value_text
 
-_EXTRACTOR: Final = "hoodie.table.partition_extractor_class"
-_SLASHES: Final = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
 """What Hudi 1.2.0 records of the option above, which it does not record itself."""
 
-_PACKAGE: Final = "org.apache.hudi.keygen."
-_KINDS: Final = {
-    "SimpleKeyGenerator": "SIMPLE",
-    "SimpleAvroKeyGenerator": "SIMPLE",
-    "ComplexKeyGenerator": "COMPLEX",
-    "ComplexAvroKeyGenerator": "COMPLEX",
-    "NonpartitionedKeyGenerator": "NON_PARTITION",
-    "NonpartitionedAvroKeyGenerator": "NON_PARTITION",
-    "TimestampBasedKeyGenerator": "TIMESTAMP",
-    "TimestampBasedAvroKeyGenerator": "TIMESTAMP",
-}
 _LAST_OF_TWO_FORMS: Final = 8
 """Up to this version tables with COMPLEX and one key field have either form."""
-
-
-DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 _RESERVED: Final = (*map(chr, range(1, 0x20)), *"\"#%'*/:=?\x7f\\{[]^")
 _ESCAPES: Final = str.maketrans({reserved: f"%{ord(reserved):02X}" for reserved in _RESERVED})
@@ -226,18 +210,18 @@ def key_generator(
             remedy="Write it with Hudi, or make a table with a record key.",
         )
     kind = _kind(config)
-    partition_fields = () if kind == "NON_PARTITION" else config.partition_fields
+    partition_fields = () if kind is KeyGeneratorKind.NON_PARTITION else config.partition_fields
     style = PathStyle(
         hive=config.hive_style,
         url_encoded=config.url_encode,
-        slashes_in_dates=config.is_true(SLASHES_IN_DATES) or config.get(_EXTRACTOR) == _SLASHES,
+        slashes_in_dates=config.has_slashes_in_dates,
     )
     names_fields = len(key_fields) > 1
-    if kind == "COMPLEX" and not names_fields:
+    if kind is KeyGeneratorKind.COMPLEX and not names_fields:
         names_fields = _names_single_field(config, names_single_field)
-    if kind in ("SIMPLE", "TIMESTAMP") and (names_fields or len(partition_fields) != 1):
+    if kind in (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.TIMESTAMP) and (names_fields or len(partition_fields) != 1):
         raise _refused_kind(config, f"{kind} goes with one key field and one partition field.")
-    timestamps = timestamp_paths(config, writers_zone) if kind == "TIMESTAMP" else None
+    timestamps = timestamp_paths(config, writers_zone) if kind is KeyGeneratorKind.TIMESTAMP else None
     return KeyGenerator(key_fields, partition_fields, names_fields, style, timestamps)
 
 
@@ -257,12 +241,9 @@ def names_its_field(keys: Iterable[str], field: str) -> bool | None:
     return next(iter(found), None)
 
 
-def _kind(config: TableConfig) -> str:
-    named = config.key_generator
-    if not named:
-        return inferred_kind(config.record_key_fields, config.partition_fields).value
-    kind = _KINDS.get(named.removeprefix(_PACKAGE), named.upper().removesuffix("_AVRO"))
-    if kind not in _KINDS.values():
+def _kind(config: TableConfig) -> KeyGeneratorKind:
+    kind = generator_of(config)
+    if kind is None:
         raise _refused_kind(config, "This release makes keys of SIMPLE, COMPLEX, NON_PARTITION and TIMESTAMP.")
     return kind
 
@@ -271,7 +252,7 @@ def has_two_forms(config: TableConfig) -> bool:
     """Whether keys of the one key field may be f:v or the value alone."""
     version = config.version.number
     is_older = version is not None and version <= _LAST_OF_TWO_FORMS
-    return is_older and len(config.record_key_fields) == 1 and _kind(config) == "COMPLEX"
+    return is_older and len(config.record_key_fields) == 1 and _kind(config) is KeyGeneratorKind.COMPLEX
 
 
 def _names_single_field(config: TableConfig, given: bool | None) -> bool:
