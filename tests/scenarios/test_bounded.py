@@ -12,12 +12,22 @@ from random import Random
 
 import pytest
 
+from lakeward.engine.task.operation_spec import OperationKind
 from lakeward.engine.task.slice_check_spec import CheckedSlice
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.verification import job
 from tests.our_reader import scan
-from tests.scenarios.test_promises import BASE_BYTES, CHANCE, MINUTE, STEP, ByDefault, SizedTable
+from tests.scenarios.test_promises import (
+    BASE_BYTES,
+    CHANCE,
+    HUDIS_DELTA_COMMITS,
+    MINUTE,
+    STEP,
+    ByDefault,
+    SizedTable,
+)
+from tests.simulation.writer import table_properties
 
 COMMITS = 48
 EVERY = 60 * MINUTE
@@ -52,3 +62,35 @@ def test_slices_and_bytes_stay_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     assert max(slices_seen) <= (CleanPolicy().retain + 2 * 5) / 5 + 2
     assert max(bytes_seen) <= 3 * sum(BASE_BYTES.values()), "a compaction's slices, and those before it until they go"
     assert bytes_seen[-1] < sum(BASE_BYTES.values()) + table.written, "what was written is not all there"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "properties",
+    [
+        table_properties().replace(b"hoodie.table.version=9", b"hoodie.table.version=8"),
+        table_properties() + b"hoodie.table.partial.update.mode=IGNORE_DEFAULTS\n",
+    ],
+    ids=["version 8", "partial updates"],
+)
+def test_logs_stay_few_where_no_log_compaction_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: bytes
+) -> None:
+    """A write every ten minutes would leave 144 logs until the objective of a day."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    chance = Random(seed)
+    monkeypatch.setattr(job, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
+    (tmp_path / "tables/orders").mkdir(parents=True)
+    daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
+    table = SizedTable(tmp_path / "tables/orders", daemon.clock.now(), properties)
+    daemon.run_operation = table.merge
+    logs_seen: list[int] = []
+    for _ in range(COMMITS):
+        table.commit(["hot"], daemon.clock.now(), chance)
+        daemon.run(10 * MINUTE, step=10 * MINUTE)
+        logs_seen.append(max(len(slice_.log_files) for slice_ in scan(table.base).latest_slices))
+    print(f"logs {logs_seen}, {table.operations}")
+    assert not any(kind is OperationKind.LOG for kind, _ in table.operations)
+    assert max(logs_seen) <= 20 + HUDIS_DELTA_COMMITS, "the daemon plans after every fifth delta commit"
+    assert table.operations[OperationKind.FULL, "hot"] <= COMMITS // 20

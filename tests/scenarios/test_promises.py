@@ -73,14 +73,14 @@ class HudisDefault:
 class SizedTable:
     """The table, its writer, and the merges of the daemon."""
 
-    def __init__(self, base: Path, now: float) -> None:
+    def __init__(self, base: Path, now: float, properties: bytes | None = None) -> None:
         self.base = base
         self.written = 0
         """Bytes that operations wrote."""
         self.operations = Counter[tuple[OperationKind, str]]()
         self._timeline = base / ".hoodie/timeline"
         self._timeline.mkdir(parents=True)
-        (base / ".hoodie/hoodie.properties").write_bytes(table_properties())
+        (base / ".hoodie/hoodie.properties").write_bytes(properties or table_properties())
         (base / "p").mkdir()
         (base / "p/.hoodie_partition_metadata").write_text("commitTime=20260101000000000\npartitionDepth=1\n")
         instant = format_instant_time(int(now * 1000), UTC)

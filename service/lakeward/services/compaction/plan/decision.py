@@ -64,6 +64,7 @@ class Reason(StrEnum):
     NO_BASE = "no-base"
     SMALL_BASE = "small-base"
     LOG_RATIO = "log-ratio"
+    TOO_MANY_LOGS = "too-many-logs"
     # for LOG
     MANY_SMALL_LOGS = "many-small-logs"
     # for NONE: not considered

@@ -65,6 +65,15 @@ def _because(decision: Decision) -> str:
                 f"the logs, {_logs(numbers)}, are more than {format_share(numbers['log_ratio'])} of the base of "
                 f"{format_size(numbers['base_bytes'])}, so rewriting it pays"
             )
+        case Reason.TOO_MANY_LOGS:
+            if AGAINST_LOG.isdisjoint(numbers):
+                held = f"write {instant}, which is still pending, has kept LOG from merging them"
+            else:
+                held = _why_no_log(numbers)
+            return (
+                f"there are {_logs(numbers)}, more than {numbers['logs_max']}, so they are rewritten with the base of "
+                f"{format_size(numbers['base_bytes'])}: {held}"
+            )
         case Reason.MANY_SMALL_LOGS:
             ahead = " behind larger ones" if "ahead_log_files" in numbers else ""
             before = f" before pending write {instant}" if decision.instant is not None else ""
@@ -114,12 +123,12 @@ def _because(decision: Decision) -> str:
         case Reason.DAMAGED:
             return "a log of it is damaged, so rows would be lost; restore the file that the error names"
         case Reason.LOG_NOT_ALLOWED:
-            return f"{_why_no_log(numbers)}; a lower planner.log_ratio has a hybrid plan take the group by FULL sooner"
+            return f"{_why_no_log(numbers)}{_at_most(numbers)}"
         case Reason.PENDING_WRITE:
             return (
                 f"write {instant} is still pending and may put rows between the logs, which leaves "
                 f"{numbers['run_logs']} of {numbers['log_files']} logs before it where {numbers['run_logs_min']} are "
-                "needed; it would be done once that write completes or is rolled back"
+                f"needed; it would be done once that write completes or is rolled back{_at_most(numbers)}"
             )
         case Reason.WRITE_AT_WORK:
             return (
@@ -189,6 +198,15 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
     return (
         f"on a base of {format_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, "
         f"{behind}the median {format_size(numbers['median_log_bytes'])}; {needed}{_at_the_latest(numbers)}"
+    )
+
+
+def _at_most(numbers: Mapping[str, int | float]) -> str:
+    """What ends the wait for a LOG, where FULL may."""
+    return (
+        f"; with more than {format_count(int(numbers['logs_max']), 'log')} FULL merges them"
+        if "logs_max" in numbers
+        else ""
     )
 
 

@@ -8,6 +8,9 @@ The first rule that matches decides. RFC-103 gives all but the first:
     3  enough logs, enough bytes of them, and the median one is small   LOG    the base need not be rewritten
     4  otherwise                                                        NONE
 
+Where rule 3 asks for a LOG that the table does not allow, or that pending writes hold back, nothing happens until there
+are more than `LOGS_WITHOUT_LOG` times as many logs as a LOG needs; then FULL, so that logs stay few everywhere.
+
 Rule 3 is asked of the logs that a LOG would take, which are not all where earlier ones left outputs (`log_runs.py`).
 A number or size of logs that an operator sets binds FULL and LOG alike, by all rules but the first.
 
@@ -46,7 +49,12 @@ from lakeward.services.compaction.plan.decision import (
     full_operation,
     log_operation,
 )
-from lakeward.services.compaction.plan.hybrid_options import LOG_NUM_THRESHOLD, LOG_SIZE_THRESHOLD, HybridOptions
+from lakeward.services.compaction.plan.hybrid_options import (
+    LOG_NUM_THRESHOLD,
+    LOG_SIZE_THRESHOLD,
+    LOGS_WITHOUT_LOG,
+    HybridOptions,
+)
 from lakeward.services.compaction.plan.log_runs import (
     WRITES_MIN,
     PendingWrites,
@@ -201,14 +209,27 @@ class GroupRules:
         """What happens to what the rules chose."""
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
+        if reason is Reason.MANY_SMALL_LOGS:
+            numbers["logs_max"] = LOGS_WITHOUT_LOG * self._log_num_threshold
         if (reason_against := self._excluded.get(profile.group_id)) is not None:
             return self._none(profile, numbers, reason_against, instead_of=choice)
-        if choice is Choice.FULL:
-            cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
-            return GroupChoice(_decision(profile, choice, reason, numbers | cost.numbers), profile, cost)
-        if self._against_log:
-            return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=choice)
-        return self._log(profile, run, reason, numbers)
+        pending: str | None = None
+        if choice is Choice.LOG:
+            chosen = (
+                self._not_allowed(profile, numbers) if self._against_log else self._log(profile, run, reason, numbers)
+            )
+            if chosen.decision.choice is Choice.LOG or not self._are_too_many(profile, numbers):
+                return chosen
+            numbers, reason, pending = dict(chosen.decision.numbers), Reason.TOO_MANY_LOGS, chosen.decision.instant
+        cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
+        return GroupChoice(_decision(profile, Choice.FULL, reason, numbers | cost.numbers, pending), profile, cost)
+
+    def _not_allowed(self, profile: SliceProfile, numbers: dict[str, int | float]) -> GroupChoice:
+        return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=Choice.LOG)
+
+    def _are_too_many(self, profile: SliceProfile, numbers: Mapping[str, int | float]) -> bool:
+        """Whether the logs are rewritten with the base, since no LOG comes. Never where LOG alone was asked for."""
+        return "logs_max" in numbers and len(profile.live) > numbers["logs_max"]
 
     def _apply_rules(self, profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[Choice, Reason]:
         """The rule table at the head of this module."""

@@ -20,6 +20,9 @@ LOG_NUM_THRESHOLD = 5
 
 LOG_SIZE_THRESHOLD = 64 * 1024
 
+LOGS_WITHOUT_LOG = 4
+"""Times the number of logs at which a LOG is due: with more, FULL merges them where no LOG may, or can."""
+
 
 @dataclass(frozen=True, slots=True)
 class HybridOptions:
