@@ -6,10 +6,11 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Unsupported
-from lakeward.read.logs.committed_writes import committed_writes
+from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.read.logs.committed_writes import CommittedWrites, committed_writes
 from lakeward.read.logs.log_scan import NEWEST
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -29,22 +30,59 @@ def newest_slice(slices: Sequence[FileSlice]) -> FileSlice | None:
     return replace(slices[1], log_files=(*slices[1].log_files, *latest.log_files))
 
 
+@dataclass(frozen=True, slots=True)
+class TableReading:
+    """What the slices of a table have in common when their rows are read. Travels to executors."""
+
+    base_path: str
+    schema: str | None
+    """Avro schema JSON of the table, without meta columns."""
+    rules: MergeRules | None
+    """None where no logs are merged, or by rules that we do not know."""
+    merge_mode: str
+    key_fields: tuple[str, ...]
+    committed: CommittedWrites | None
+    instant: str = NEWEST
+    """Blocks of later instants are left out."""
+
+    def slice_input(self, slice_: FileSlice) -> SliceInput:
+        """Raises `Unsupported` where its rows are not merged in a way that we know."""
+        if self.schema is None or self.rules is None:
+            raise Unsupported(
+                f"The rows of file group {slice_.file_id} cannot be known.",
+                why=f"Its logs are merged by {self.merge_mode} rules, or its schema is not known.",
+            )
+        return SliceInput(
+            base_path=self.base_path,
+            partition_path=slice_.partition_path,
+            file_id=slice_.file_id,
+            base_file=slice_.base_file.path if slice_.base_file is not None else None,
+            log_files=tuple(log.path for log in slice_.log_files),
+            instant=self.instant,
+            schema=self.schema,
+            rules=self.rules,
+            key_fields=self.key_fields,
+            committed=self.committed,
+        )
+
+
+def table_reading(snapshot: TableSnapshot, *, merges: bool) -> TableReading:
+    """Rows as a query finds them now.
+
+    Args:
+        merges: logs are read, of a table whose rules of merging are not refused.
+    """
+    config = snapshot.config
+    return TableReading(
+        base_path=snapshot.base_path,
+        schema=snapshot.schema,
+        rules=merge_rules(snapshot) if merges and config.merge_mode in PAYLOAD_MODES.values() else None,
+        merge_mode=config.merge_mode,
+        key_fields=config.made_key_fields,
+        committed=committed_writes(snapshot.timeline, config.version),
+    )
+
+
 def newest_rows(snapshot: TableSnapshot, slice_: FileSlice) -> SliceInput:
     """Its rows as a query finds them now. Raises `Unsupported` where they are not merged in a way that we know."""
-    if snapshot.schema is None or snapshot.config.merge_mode not in PAYLOAD_MODES.values():
-        raise Unsupported(
-            f"The rows of file group {slice_.file_id} cannot be known.",
-            why=f"Its logs are merged by {snapshot.config.merge_mode} rules, or its schema is not known.",
-        )
-    return SliceInput(
-        base_path=snapshot.base_path,
-        partition_path=slice_.partition_path,
-        file_id=slice_.file_id,
-        base_file=slice_.base_file.path if slice_.base_file is not None else None,
-        log_files=tuple(log.path for log in slice_.log_files),
-        instant=NEWEST,
-        schema=snapshot.schema,
-        rules=merge_rules(snapshot),
-        key_fields=snapshot.config.made_key_fields,
-        committed=committed_writes(snapshot.timeline, snapshot.config.version),
-    )
+    return table_reading(snapshot, merges=True).slice_input(slice_)

@@ -20,7 +20,7 @@ from lakeward.base.errors import Refused, UsageError
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_refusals
-from lakeward.read.newest_slice import newest_slice
+from lakeward.read.newest_slice import TableReading, newest_slice, table_reading
 from lakeward.read.query.filter import Node, conjuncts
 from lakeward.read.query.predicate import Predicate
 from lakeward.read.query.slice_query import SliceQuery
@@ -53,6 +53,7 @@ class TableQuery:
 class ScanPlan:
     schema: pa.Schema
     """The columns that come out."""
+    reading: TableReading
     slice_query: SliceQuery
     slices: tuple[FileSlice, ...]
     """File slices to read, by partition and file group."""
@@ -116,11 +117,13 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
         found = (_slice_of(group, query.kind) for group in sorted(groups, key=lambda group: group.file_id))
         slices += [each for each in found if each is not None]
         damaged += frozen_groups
-    if any(slice_.log_files for slice_ in slices):
+    merges = any(slice_.log_files for slice_ in slices)
+    if merges:
         _refuse(snapshot, refusals, merges=True)
     conditions = () if query.where is None else tuple(conjuncts(query.where))
     return ScanPlan(
         schema=chosen,
+        reading=table_reading(snapshot, merges=merges),
         slice_query=SliceQuery(frozenset(chosen.names), Predicate(conditions)),
         slices=tuple(slices),
         partitions=len(by_partition),

@@ -24,17 +24,16 @@ from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import open_slice
-from lakeward.read.newest_slice import newest_rows
+from lakeward.read.newest_slice import TableReading
 from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
-from lakeward.table.snapshot import TableSnapshot
 
 
 def read_slice(
     storage: Storage,
-    snapshot: TableSnapshot,
+    reading: TableReading,
     slice_: FileSlice,
     query: SliceQuery,
     *,
@@ -47,9 +46,9 @@ def read_slice(
     """
     try:
         if slice_.log_files:
-            yield from _merged(storage, snapshot, slice_, query, memory_bytes=memory_bytes, meter=meter)
+            yield from _merged(storage, reading, slice_, query, memory_bytes=memory_bytes, meter=meter)
         elif slice_.base_file is not None:
-            yield from _stored(storage, snapshot, slice_, query, meter)
+            yield from _stored(storage, reading, slice_, query, meter)
     except NotFound as error:
         raise TryLater(
             f"Files of file group {slice_.file_id} were deleted while the query ran.",
@@ -62,14 +61,14 @@ def read_slice(
 
 def _merged(
     storage: Storage,
-    snapshot: TableSnapshot,
+    reading: TableReading,
     slice_: FileSlice,
     query: SliceQuery,
     *,
     memory_bytes: int,
     meter: ReadMeter,
 ) -> Iterator[pa.RecordBatch]:
-    slice_input = replace(newest_rows(snapshot, slice_), memory_bytes=memory_bytes)
+    slice_input = replace(reading.slice_input(slice_), memory_bytes=memory_bytes)
     has_given = False
     try:
         with open_slice(storage, slice_input, query=query) as merged:
@@ -86,15 +85,15 @@ def _merged(
 
 
 def _stored(
-    storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, query: SliceQuery, meter: ReadMeter
+    storage: Storage, reading: TableReading, slice_: FileSlice, query: SliceQuery, meter: ReadMeter
 ) -> Iterator[pa.RecordBatch]:
-    assert snapshot.schema is not None and slice_.base_file is not None
-    table = table_schema(snapshot.schema)
+    assert reading.schema is not None and slice_.base_file is not None
+    table = table_schema(reading.schema)
     predicate = query.predicate
     out = query.chosen_schema(table)
     read = pa.schema([column for column in table if column.name in {*out.names, *predicate.columns}])
     path = slice_.base_file.path
-    with storage.open_input(join(snapshot.base_path, path)) as source:
+    with storage.open_input(join(reading.base_path, path)) as source:
         batches = open_base_file(
             source,
             read,

@@ -95,7 +95,9 @@ class TableScan:
 
     def _read(self, slice_: FileSlice, query: SliceQuery | None = None) -> Iterator[pa.RecordBatch]:
         chosen = self.plan.slice_query if query is None else query
-        return read_slice(self.storage, self.snapshot, slice_, chosen, memory_bytes=self.memory_bytes, meter=self.meter)
+        return read_slice(
+            self.storage, self.plan.reading, slice_, chosen, memory_bytes=self.memory_bytes, meter=self.meter
+        )
 
     def _check_damage(self) -> None:
         if (damage := self.damage) is not None and not self.skips_damaged:
