@@ -17,10 +17,12 @@ from lakeward.engine.task.operation_spec import OperationKind
 from lakeward.format.file_name import NativeLogKind
 from lakeward.format.parquet.base_file import SORTED_BY_KEY
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.services.compaction.plan.decision import LOG_STRATEGY
 from lakeward.services.compaction.run.compactor import CompactionReport
 from tests.format.log.native_log.native_files import SCHEMA, TABLE_JSON, native_name
-from tests.our_reader import read_rows
+from tests.our_reader import read_rows, scan
 from tests.read.native_slices import COMMIT, EVENT, Flush, native, table_row
 from tests.version_10 import judged_rows
 
@@ -60,6 +62,7 @@ class NativeTable:
         """
         self.base = base
         self.by_event_time = by_event_time
+        self.is_lsm_tree = more.get("hoodie__table__storage__layout") == "LSM_TREE"
         self.groups: dict[str, Group] = {}
         self.timeline = base / ".hoodie" / "timeline"
         (self.timeline / "history").mkdir(parents=True)
@@ -118,6 +121,19 @@ class NativeTable:
     def write(self, records: Mapping[str, Iterable[Record]]) -> None:
         self.complete(self.begin(records))
 
+    def plan_log_compaction(self, file_id: str) -> str:
+        """What a program of Hudi's schedules: the logs of the group's newest slice into one. Returns its instant."""
+        instant = self.now()
+        slice_ = next(each for each in scan(self.base).latest_slices if each.file_id == file_id)
+        logs = [log.name.text for log in slice_.log_files]
+        base_file = None if slice_.base_file is None else slice_.base_file.name
+        metrics = dict.fromkeys(METRICS, 1.0)
+        operation = CompactionOperation(PARTITION, file_id, slice_.base_instant, base_file, tuple(logs), metrics)
+        plan = CompactionPlan((operation,), strategy=LOG_STRATEGY, preserve_metadata=True)
+        content = write_compaction_plan(plan, native=True)
+        (self.timeline / f"{instant}.logcompaction.requested").write_bytes(content)
+        return instant
+
     def compacted(self, report: CompactionReport) -> None:
         """What FULL operations do to the rows; a LOG does nothing to them."""
         for plan in report.plans:
@@ -148,12 +164,16 @@ class NativeTable:
         return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
 
     def _merged(self, group: Group) -> dict[str, Record]:
-        """The logs among themselves, then onto the base."""
-        won: dict[str, Record] = {}
+        """The logs among themselves, then onto the base; in the layout `lsm_tree` the base is the oldest."""
+        won = dict(group.base) if self.is_lsm_tree else {}
         for _, records in group.logs:
             for record in records:
                 won[record.key] = self._newer(won.get(record.key), record)
-        rows = group.base | {key: self._newer(group.base.get(key), record) for key, record in won.items()}
+        rows = (
+            won
+            if self.is_lsm_tree
+            else group.base | {key: self._newer(group.base.get(key), record) for key, record in won.items()}
+        )
         return {key: record for key, record in rows.items() if record.value is not None}
 
     def _newer(self, old: Record | None, new: Record) -> Record:

@@ -163,13 +163,14 @@ def _named_again(value: Any, native: dict[str, dict[str, int]]) -> Iterator[Any]
 def judged_rows(base: Path, *, ordering_fields: tuple[str, ...] = ("ts",)) -> dict[str, dict[str, Any]]:
     """What a table of native logs alone holds by the second reader, by record key."""
     found: dict[str, dict[str, Any]] = {}
-    for group in scan(base).file_groups:
+    snapshot = scan(base)
+    for group in snapshot.file_groups:
         slices = group.read_slices
         bases = [base / slice_.partition_path / slice_.base_file.name for slice_ in slices if slice_.base_file]
         names = [log.file_name for slice_ in slices for log in slice_.log_files]
         logs = {name: (base / group.partition_path / name).read_bytes() for name in names}
         rows = [row for path in bases for row in judge.rows(path.read_bytes())]
-        found |= judge.merged(rows, logs, list(ordering_fields))
+        found |= judge.merged(rows, logs, list(ordering_fields), lsm=snapshot.config.is_lsm_tree)
     return found
 
 

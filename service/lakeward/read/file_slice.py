@@ -42,7 +42,6 @@ import pyarrow as pa
 from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
-from lakeward.format.log.block import BlockType
 from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
 from lakeward.format.parquet.batches import ParquetBatches
@@ -54,8 +53,6 @@ from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGrou
 from lakeward.merge.copy_through import check_keys, find_untouched, not_sorted, weave
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.rules.merge_rules import (
-    IS_DELETED_FIELD,
-    OPERATION_FIELD,
     RECORD_KEY_FIELD,
     MergeMode,
     MergeRules,
@@ -71,7 +68,7 @@ from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.large_rows import check_row_sizes
-from lakeward.read.logs.log_deletes import Deletes, find_deletes
+from lakeward.read.logs.log_deletes import may_delete_all
 from lakeward.read.logs.log_run import Incoming, LogMerge, LogRun, SliceLogs
 from lakeward.read.logs.log_scan import LogScan, scan_slice_heads
 from lakeward.read.logs.partial_blocks import rules_of_blocks
@@ -101,21 +98,11 @@ def rules_of_ranks(storage: Storage, base_path: str, scan: LogScan, rules: Merge
     of them; elsewhere the logs are folded first, and what is left meets the base row (`merge/rules/winner`). Both give
     the same rows where no delete is unconditional. So logs without such deletes are folded in memory, as ever.
     """
-    if rules.base_is_first and scan.by_rank and _may_delete_all(storage, base_path, scan, rules, schema):
+    if rules.base_is_first and scan.by_rank and may_delete_all(storage, base_path, scan.blocks, rules, schema):
         return rules
     if rules.by_rank:
         return replace(rules, by_rank=False)
     return rules
-
-
-def _may_delete_all(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> bool:
-    """Whether there may be a delete that wins over every row before it."""
-    if not scan.blocks:
-        return False
-    if rules.delete_field is not None or {IS_DELETED_FIELD, OPERATION_FIELD} & set(schema.names):
-        return True
-    logs = dict.fromkeys(block.file for block in scan.blocks if block.type is BlockType.DELETE)
-    return find_deletes(storage, base_path, logs, rules, schema) is Deletes.UNCONDITIONAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,13 @@ does that of the two files which are the output where logs are native.
 Hudi's fold is not associative by event time, so what is merged must begin with the slice's oldest log and hold all
 logs of an instant or none; the planner sees to that.
 
+In the layout `lsm_tree` readers merge output and sources side by side, by the ranks of their files, the output last; it
+is the same with and without the sources, since no delete of them always wins.
+
 Touches: reads the log files, but those that an earlier LOG superseded; writes one file, or up to two where logs are
          native, in the place that `engine/task/operation_output` says.
-Keeps:   1. a result is returned only for files that, beside their sources, read as those did without them;
+Keeps:   1. a result is returned only for files that, beside their sources, read as those did without them, and in the
+            layout `lsm_tree` alone;
          2. rows keep their commit times and sequence numbers, for incremental queries.
 """
 
@@ -24,7 +28,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -150,17 +154,21 @@ def _open_run(
     storage: Storage, spec: OperationSpec, *, unpublished: Sequence[str] = (), query: SliceQuery = EVERYTHING
 ) -> LogRun:
     of = spec.slice
+    by_rank = of.merges_by_rank
     return LogRun(
         storage,
         SliceLogs(
             of.base_path,
-            of.log_files,
+            # What readers of `lsm_tree` read beside its sources is to be right without them, too.
+            () if by_rank and unpublished else of.log_files,
             of.instant,
             superseded=of.superseded,
             accept_damaged=of.accept_damaged_logs,
             unpublished=unpublished,
+            by_rank=by_rank,
         ),
-        LogMerge(of.rules, of.budget, key_fields=of.key_fields, watched_base=of.base_file),
+        # Without deletes that always win (`read/logs/log_deletes`) ranks make no difference among logs alone.
+        LogMerge(replace(of.rules, by_rank=False), of.budget, key_fields=of.key_fields, watched_base=of.base_file),
         schema=table_schema(of.schema),
         query=query,
     )

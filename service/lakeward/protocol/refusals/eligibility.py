@@ -643,11 +643,11 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "pending-log-compaction",
-        "on version 8, with partial updates or in the layout `lsm_tree`, a pending log compaction",
+        "on version 8 or with partial updates, a pending log compaction",
         _OF_PLANS,
         findings.pending_log_compaction,
-        "A log compaction waits, which this release carries out from version {version} on, without partial updates, in "
-        "the layout DEFAULT; and a compaction over it would be wasted work for the program that scheduled it.",
+        "A log compaction waits, which this release carries out from version {version} on, without partial updates; "
+        "and a compaction over it would be wasted work for the program that scheduled it.",
         "Let the program that scheduled it carry it out or roll it back.",
     ),
     RefusalRow(

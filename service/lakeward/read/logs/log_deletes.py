@@ -15,15 +15,18 @@ Keeps:   1. a run is said to fold by itself only where no record could come out 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import posixpath
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.format.file_name import parse_native_log
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
-from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
+from lakeward.format.timeline.instant import is_before
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, OPERATION_FIELD, MergeMode, MergeRules
 from lakeward.merge.rules.ordering_codes import encode_ordering
 from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type
 from lakeward.merge.rules.records import delete_ordering
@@ -56,6 +59,8 @@ def folds_by_itself(
     """
     if rules.mode is MergeMode.COMMIT_TIME_ORDERING or not rules.ordering_fields:
         return True  # the last record wins
+    if rules.by_rank:
+        return True  # `check_ranks` lets no delete in that always wins
     in_run = find_deletes(storage, base_path, run, rules, schema)
     if in_run is not Deletes.ORDERED:
         return in_run is Deletes.NONE
@@ -82,6 +87,43 @@ def check_native_deletes(
                     why="Hudi would read it as one that has 0 in each of these fields.",
                     remedy="Compact the file group with --type full.",
                 )
+
+
+def check_ranks(
+    storage: Storage, base_path: str, blocks: Sequence[LogBlock], rules: MergeRules, schema: pa.Schema
+) -> None:
+    """Raise `Unsupported` where readers of the layout `lsm_tree`, who merge an output beside its sources and, once
+    these are gone, with the base row as the oldest record, would find other rows.
+
+    By event time that may be where a delete always wins: `base 10, delete, put 5` is put 5, and with the logs folded
+    first it is put 10.
+    """
+    why = None
+    for block in blocks:
+        name = parse_native_log(posixpath.basename(block.file))
+        if name is None or not is_before(rules.ranked_since, name.instant):
+            why = f"{block.where} is from before the table got the layout lsm_tree."
+            break
+    if why is None and rules.base_is_first and may_delete_all(storage, base_path, blocks, rules, schema):
+        why = "Some of their deletes have no ordering value, or may have none, and win over every row before them."
+    if why is not None:
+        raise Unsupported(
+            "The logs are not compacted into one log in the layout lsm_tree.",
+            why=why,
+            remedy="Compact the file group with --type full.",
+        )
+
+
+def may_delete_all(
+    storage: Storage, base_path: str, blocks: Sequence[LogBlock], rules: MergeRules, schema: pa.Schema
+) -> bool:
+    """Whether there may be a delete in these blocks, which are sound, that wins over every row before it."""
+    if not blocks:
+        return False
+    if rules.delete_field is not None or {IS_DELETED_FIELD, OPERATION_FIELD} & set(schema.names):
+        return True
+    logs = dict.fromkeys(block.file for block in blocks if block.type is BlockType.DELETE)
+    return find_deletes(storage, base_path, logs, rules, schema) is Deletes.UNCONDITIONAL
 
 
 def find_deletes(

@@ -94,6 +94,8 @@ class SliceLogs:
     """Paths of logs that are read behind the others, in this order, as if they were in the slice already."""
     incoming: Incoming | None = None
     """What comes behind all of the logs, as if it were in one more."""
+    by_rank: bool = False
+    """The blocks that count are those of the layout `lsm_tree` (`log_scan.ranked_blocks`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class LogRun:
                 instant=logs.instant,
                 superseded=logs.superseded,
                 committed=logs.committed,
+                by_rank=logs.by_rank,
             )
         self.scan: LogScan = scan
         if not logs.accept_damaged:

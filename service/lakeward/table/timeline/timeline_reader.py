@@ -151,6 +151,7 @@ class TimelineReader:
         self._layout = config.layout
         self._extension = config.base_file_extension
         self._native = config.version.has_native_logs
+        self._reads_sources = config.is_lsm_tree
         self._timeline = timeline
         self._known_broken = {broken.instant.file_name for broken in timeline.broken}
         self._cache: TimelineCache = {} if cache is None else cache
@@ -269,11 +270,14 @@ class TimelineReader:
 
     def log_compactions(self, with_logs: Collection[str]) -> dict[GroupId, tuple[LogCompaction, ...]]:
         """Log compactions by the plans that they leave on the timeline, LOG operations of hybrid plans among them;
-        nothing else says which logs an output stands for.
+        nothing else says which logs an output stands for. None in the layout `lsm_tree`, whose readers merge what an
+        output stands for as well, each by its rank.
 
         Args:
             with_logs: instants of the logs that there are; plans of others are not opened.
         """
+        if self._reads_sources:
+            return {}
         done: dict[GroupId, tuple[LogCompaction, ...]] = {}
         for instant in self._timeline.instants:
             if instant.action not in ("logcompaction", "compaction") or instant.state is not State.REQUESTED:

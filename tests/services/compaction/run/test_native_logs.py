@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.base.errors import VerificationFailed
+from lakeward.base.errors import Unsupported, VerificationFailed
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.metadata.key import column_stats_key
 from lakeward.format.metadata.record import ColumnStatsRecord
@@ -25,11 +26,12 @@ from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import IndexKind
+from tests import native_log_judge
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything, instants, is_leftover
 from tests.crash.metadata_compacting import check_agrees, snapshot_of
 from tests.native_table import PARTITION, NativeTable, Record
-from tests.our_reader import scan
+from tests.our_reader import scan, slice_rows
 from tests.runs import runs
 from tests.services.bench import NOTHING, Bench
 from tests.write.judged import judged_values
@@ -38,6 +40,7 @@ from tests.write.writing import new_table, write
 SEED = int(os.environ.get("LAKEWARD_SEED", random.randrange(2**31)))
 CLOCK = SkippingClock()
 """One for all runs: what completed in the future of the next one is in no plan of that."""
+LSM_TREE = {"hoodie__table__storage__layout": "LSM_TREE"}
 FULL_GROUP, LOG_GROUP = "hot-0", "warm-0"
 SETTINGS = {
     "planner.small_base_size": "1KiB",
@@ -235,6 +238,71 @@ def test_the_metadata_table_has_both_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
+def test_a_log_compaction_of_anothers_is_finished_in_the_layout_lsm_tree(tmp_path: Path, by_event_time: bool) -> None:
+    """Its outputs and sources together give the rows that there were, and so do the outputs alone."""
+    table = NativeTable(tmp_path / "table", by_event_time=by_event_time, **LSM_TREE)
+    table.insert("g-0", [Record(f"w{number}", 10, "a") for number in range(5)])
+    for at in (1, 2, 3):
+        table.write({"g-0": [Record("w1", 12 - at, "b"), Record(f"n{at}", at, "new"), Record(f"w{1 + at}", 11, None)]})
+    table.check()
+    instant = table.plan_log_compaction("g-0")
+    (plan,) = compact(table, NOTHING).plans
+    assert (plan.instant, plan.recovered, kinds_of(plan)) == (instant, True, {"g-0": OperationKind.LOG})
+    table.check()
+    snapshot = scan(table.base)
+    (slice_,) = snapshot.latest_slices
+    outputs = tuple(log for log in slice_.log_files if log.instant == instant)
+    assert (len(outputs), len(slice_.log_files)) == (2, 8)
+    alone = slice_rows(table.base, snapshot, replace(slice_, log_files=outputs))
+    assert {row["id"]: (row["ts"], row["v"]) for row in alone} == table.rows
+    assert slice_.base_file is not None
+    base_rows = native_log_judge.rows((table.base / slice_.base_file.path).read_bytes())
+    logs = {log.name.text: (table.base / log.path).read_bytes() for log in outputs}
+    judged = native_log_judge.merged(base_rows, logs, ["ts"] if by_event_time else [], lsm=True)
+    assert {key: (row["ts"], row["v"]) for key, row in judged.items()} == table.rows
+
+
+def test_no_log_compaction_is_begun_in_the_layout_lsm_tree_where_a_delete_always_wins(tmp_path: Path) -> None:
+    """The base is 10, the logs are a delete and put 5: in the order of the files that is put 5, and behind the base
+    alone put 5 would lose. Keeps 1 of read/logs/log_deletes."""
+    table = NativeTable(tmp_path / "table", by_event_time=True, **LSM_TREE)
+    table.insert("g-0", [Record("a", 10, "base")])
+    table.write({"g-0": [Record("a", None, None)]})
+    table.write({"g-0": [Record("a", 5, "later")]})
+    table.check()
+    instant = table.plan_log_compaction("g-0")
+    with pytest.raises(Unsupported, match="layout lsm_tree"):
+        compact(table, planner())
+    table.check()
+    assert bench_of(table).compactor(NOTHING).unschedule(instant, foreign=True)
+    assert {each.kind for each in compact(table, planner(CompactionType.FULL)).plans[0].operations} == {
+        OperationKind.FULL
+    }
+    table.check()
+
+
+@pytest.mark.parametrize("is_complete", [True, False], ids=["completed", "pending"])
+def test_a_write_that_began_before_a_log_compaction_of_lsm_tree_drops_it(tmp_path: Path, is_complete: bool) -> None:
+    """Readers there rank the output behind the write's delete, which always wins, also by event time."""
+    table = NativeTable(tmp_path / "table", by_event_time=True, **LSM_TREE)
+    table.insert("g-0", [Record("a", 10, "base"), Record("b", 10, "base")])
+    table.write({"g-0": [Record("a", 20, "one")]})
+    table.write({"g-0": [Record("a", 21, "two")]})
+    begun = table.begin({"g-0": [Record("a", None, None)]})
+    instant = table.plan_log_compaction("g-0")
+    if is_complete:
+        table.complete(begun)
+    report = compact(table, NOTHING)
+    (plan,) = report.plans
+    assert plan.instant == instant and plan.completion_time is None
+    assert "began before it" in plan.dropped[0].why
+    if not is_complete:
+        table.complete(begun)
+    table.check()
+    assert "a" not in table.rows
+
+
+@pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
 def test_a_pending_write_holds_a_log_back(tmp_path: Path, by_event_time: bool) -> None:
     """Any that may touch the group does so by commit time, since a reader may rank the output by its own instant; by
     event time one that is newer than every source does no harm."""
@@ -250,10 +318,21 @@ def test_a_pending_write_holds_a_log_back(tmp_path: Path, by_event_time: bool) -
     table.check()
 
 
+def may_be_log_compacted(table: NativeTable) -> str | None:
+    """A file group of which a LOG may be planned: with logs of two writes and, by event time, no delete that always
+    wins."""
+    busy = scan(table.base).pending_log_compactions
+    for file_id, group in table.groups.items():
+        wins = [each for _, records in group.logs for each in records if each.ts is None]
+        if len(group.logs) > 1 and not (table.by_event_time and wins) and (PARTITION, file_id) not in busy:
+            return file_id
+    return None
+
+
 def history(base: Path, seed: int, steps: int) -> None:
     chance = random.Random(seed)
     by_event_time = chance.random() < 0.5
-    table = NativeTable(base, by_event_time=by_event_time)
+    table = NativeTable(base, by_event_time=by_event_time, **chance.choice([{}, LSM_TREE]))
     groups = [f"g{number}-0" for number in range(chance.randint(1, 3))]
     for group in groups:
         table.insert(group, [Record(f"{group} {key}", chance.randint(0, 999), "base") for key in range(6)])
@@ -273,18 +352,25 @@ def history(base: Path, seed: int, steps: int) -> None:
 
     kinds = [CompactionType.HYBRID, CompactionType.LOG, CompactionType.FULL]
     done = set()
+    planned: set[str] = set()
+    steps_of_all = ["write"] * 4 + ["begin", "complete", "compact", "compact"]
     for _ in range(steps):
-        step = chance.choice(["write"] * 4 + ["begin", "complete", "compact", "compact"])
+        step = chance.choice([*steps_of_all, "plan"] if table.is_lsm_tree else steps_of_all)
         if step == "write":
             table.write(records())
         elif step == "begin":
             begun.append(table.begin(records()))
         elif step == "complete" and begun:
             table.complete(begun.pop(chance.randrange(len(begun))))  # type: ignore[arg-type]
+        elif step == "plan" and (group := may_be_log_compacted(table)) is not None:
+            planned.add(table.plan_log_compaction(group))
         elif step == "compact":
             form = {"planner.publish": chance.choice(["auto", "auto", "split"])}
             report = compact(table, planner(chance.choice(kinds), **form))
             done |= {operation.kind for plan in report.plans for operation in plan.operations}
+            for instant in planned & scan(base).plans.keys():  # overtaken, and so left to the program that planned it
+                bench_of(table).compactor(NOTHING).unschedule(instant, foreign=True)
+            planned.clear()
         table.check()
 
 

@@ -102,7 +102,7 @@ def pick_prefix(profile: SliceProfile, *, before: str | None) -> tuple[LogFile, 
 def output_ranks_last(config: TableConfig) -> bool:
     """Whether a reader may merge an output behind every write that began before it, and not in its sources' place, and
     rows would change by that: then nothing of an older instant may be pending, or be written beside it."""
-    return config.version.has_hybrid_plans and config.merge_mode == COMMIT_TIME_ORDERING
+    return config.is_lsm_tree or (config.version.has_hybrid_plans and config.merge_mode == COMMIT_TIME_ORDERING)
 
 
 def by_place(profile: SliceProfile, logs: Sequence[LogFile]) -> list[list[LogFile]]:

@@ -20,7 +20,7 @@ from lakeward.protocol.pending.pending_work import PendingWork
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.heeded_operations import check_heeded, heeds_operations
 from lakeward.read.logs.committed_writes import committed_writes
-from lakeward.read.logs.log_deletes import check_native_deletes
+from lakeward.read.logs.log_deletes import check_native_deletes, check_ranks
 from lakeward.read.logs.log_deletes import folds_by_itself as is_folded_by_itself
 from lakeward.read.logs.log_scan import (
     NEWEST,
@@ -119,6 +119,8 @@ def check_logs(
             check_holds_records(scan)
             check_whole_rows(scan.blocks)
             check_no_operations(scan.blocks)
+            if rules.by_rank:
+                check_ranks(table.storage, table.base_path, scan.blocks, rules, schema)
             if snapshot.config.version.has_native_logs:
                 check_native_deletes(table.storage, table.base_path, scan.blocks, rules, schema)
         return []
