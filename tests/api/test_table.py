@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lakeward
-from lakeward.base.errors import DamagedFiles, Refused, TryLater, UsageError
+from lakeward.base.errors import BrokenFile, DamagedFiles, Refused, TryLater, UsageError
 from tests.golden_tables import copy_golden, expected_rows
 from tests.write.writing import Row, new_table, write
 
@@ -118,3 +119,49 @@ def test_slips(base: Path, tmp_path: Path) -> None:
     shutil.rmtree(base / ".hoodie")
     with pytest.raises(UsageError):
         lakeward.Table(str(base))
+
+
+def test_a_slice_that_breaks_while_it_is_read_is_skipped_whole(tmp_path: Path) -> None:
+    """A page in the middle of a base file, which its footer does not show: none of the slice's rows come out, and what
+    is missing is reported with its rows. Keeps 2 of scan/table_scan."""
+    base = new_table(tmp_path / "t")
+    write(base, [("k0", 1, "p", "a"), *((f"q{n:06}", 1, "q", f"v{n * 7919 % 150_000}") for n in range(150_000))])
+    file = next((base / "q").glob("*.parquet"))
+    break_the_last_row_group(file)
+    table = lakeward.Table(str(base))
+    with pytest.raises(BrokenFile, match=file.name):
+        table.scan().to_arrow()
+    scan = table.scan(skip_damaged=True)
+    assert scan.damage is None
+    assert scan.to_arrow().column("id").to_pylist() == ["k0"]
+    assert scan.damage is not None and file.name in scan.damage.what
+    assert scan.damage.__notes__ == [
+        f"Missing: file group {file.name.split('_')[0]} in partition q, whose base file has 150,000 rows."
+    ]
+    assert table.scan(skip_damaged=True, where="v != 'x'").count() == 1
+
+
+def test_a_log_that_breaks_while_it_is_read_is_skipped(tmp_path: Path) -> None:
+    """The block is whole by its head and length, and its records are not."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST)
+    write(base, [("k2", 2, "q", "changed" * 20)])
+    log = next((base / "q").glob(".*.log.*"))
+    content = bytearray(log.read_bytes())
+    place = content.rindex(b"changed")
+    content[place - 200 : place - 60] = b"\xff" * 140
+    log.write_bytes(bytes(content))
+    scan = lakeward.Table(str(base)).scan(skip_damaged=True)
+    assert scan.to_arrow().column("id").to_pylist() == ["k1"]
+    assert scan.damage is not None and log.name in scan.damage.what
+
+
+def break_the_last_row_group(file: Path) -> None:
+    chunk = pq.ParquetFile(file).metadata
+    groups = chunk.num_row_groups
+    assert groups > 1
+    column = chunk.row_group(groups - 1).column(chunk.num_columns - 1)
+    begin = column.dictionary_page_offset or column.data_page_offset
+    content = bytearray(file.read_bytes())
+    content[begin : begin + column.total_compressed_size] = b"\x00" * column.total_compressed_size
+    file.write_bytes(bytes(content))

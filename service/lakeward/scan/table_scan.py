@@ -2,34 +2,42 @@
 
     plan (`scan/scan_plan`) -> slice after slice (`scan/slice_scan`) -> columns in their order -> no more than the limit
 
-Touches: the table, reading only.
+Touches: the table, reading only; with `skips_damaged` temporary files, one at a time.
 Keeps:   1. rows come by partition and file group, and of one query on one snapshot always in the same order;
-         2. where a file group cannot be read nothing is given out, and the error says so; with `skips_damaged` the
-            others are read, and `damage` says what is missing;
+         2. where it is known that a file group cannot be read nothing is given out, and the error says so; one that
+            breaks while it is read ends the rows with an error. With `skips_damaged` the others are read, no slice is
+            given out in part, and `damage` says what is missing;
          3. memory is bounded by one slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import IO
 
 import pyarrow as pa
 
-from lakeward.base.errors import DamagedFiles
+from lakeward.base.errors import BrokenFile, DamagedFiles, LakewardError
 from lakeward.base.paths import join
+from lakeward.base.quantities import format_count
 from lakeward.format.parquet.base_file import read_shape
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.scan.scan_plan import ScanPlan, TableQuery, plan_scan
 from lakeward.scan.slice_scan import read_slice
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, FrozenGroup
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 _COUNTED = "_hoodie_record_key"
+_SPOOLED_IN_MEMORY = 16 * 1024 * 1024
+_MISSING_SHOWN = 20
 
 
 @dataclass(slots=True)
@@ -44,6 +52,8 @@ class TableScan:
     plan: ScanPlan = field(init=False)
     meter: ReadMeter = field(default_factory=ReadMeter)
     """What was read so far."""
+    _broken: dict[GroupId, _Missing] = field(init=False, default_factory=dict)
+    """File groups that broke while they were read."""
 
     def __post_init__(self) -> None:
         """Raises what `plan_scan` does."""
@@ -56,8 +66,9 @@ class TableScan:
 
     @property
     def damage(self) -> DamagedFiles | None:
-        """What is missing in the rows, where file groups cannot be read."""
-        return _unreadable(self.plan.damaged) if self.plan.damaged else None
+        """What is missing in the rows, where file groups cannot be read: as far as that was seen until now."""
+        missing = [*map(_missing, self.plan.damaged), *self._broken.values()]
+        return _damage_of(missing) if missing else None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows; `damage` says what is missing. Raises what `read_slice` does, and `DamagedFiles`."""
@@ -76,47 +87,127 @@ class TableScan:
 
     def count(self) -> int:
         """How many rows there are. Of base files without logs the footer says it, where there is no filter."""
+        return self._count(self.query.limit)
+
+    def count_all(self) -> int:
+        """The same without the limit."""
+        return self._count(None)
+
+    def _count(self, limit: int | None) -> int:
         self._check_damage()
         counted = replace(self.plan.slice_query, columns=frozenset({_COUNTED}))
         rows = 0
         for slice_ in self.plan.slices:
-            if self.query.limit is not None and rows >= self.query.limit:
-                return self.query.limit
+            if limit is not None and rows >= limit:
+                return limit
+            rows += self._counted(slice_, counted)
+        return rows if limit is None else min(rows, limit)
+
+    def _read(self, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+        query = self.plan.slice_query
+        if not self.skips_damaged:
+            yield from self._batches(slice_, query)
+            return
+        with spilling("rows of a file slice that may be damaged", None):
+            spool = tempfile.SpooledTemporaryFile(_SPOOLED_IN_MEMORY, prefix=SPILL_PREFIX)  # noqa: SIM115 - closed below
+        with spool:
+            try:
+                is_empty = not _spool(self._batches(slice_, query), spool, self.query.limit)
+            except BrokenFile as error:
+                self._broken[slice_.group_id] = self._missing_of(slice_, error)
+                return
+            if not is_empty:
+                spool.seek(0)
+                yield from pa.ipc.open_stream(spool)
+
+    def _counted(self, slice_: FileSlice, query: SliceQuery) -> int:
+        try:
             if slice_.base_file is not None and not slice_.log_files and self.query.where is None:
-                with self.storage.open_input(join(self.snapshot.base_path, slice_.base_file.path)) as source:
-                    rows += read_shape(source, name=slice_.base_file.path).rows
-            else:
-                rows += sum(batch.num_rows for batch in self._read(slice_, counted))
-        return rows if self.query.limit is None else min(rows, self.query.limit)
+                return self._stored_rows(slice_.base_file.path)
+            return sum(batch.num_rows for batch in self._batches(slice_, query))
+        except BrokenFile as error:
+            if not self.skips_damaged:
+                raise
+            self._broken[slice_.group_id] = self._missing_of(slice_, error)
+            return 0
 
-    def count_all(self) -> int:
-        """The same without the limit."""
-        return replace(self, query=replace(self.query, limit=None)).count()
-
-    def _read(self, slice_: FileSlice, query: SliceQuery | None = None) -> Iterator[pa.RecordBatch]:
-        chosen = self.plan.slice_query if query is None else query
+    def _batches(self, slice_: FileSlice, query: SliceQuery) -> Iterator[pa.RecordBatch]:
         return read_slice(
-            self.storage, self.plan.reading, slice_, chosen, memory_bytes=self.memory_bytes, meter=self.meter
+            self.storage, self.plan.reading, slice_, query, memory_bytes=self.memory_bytes, meter=self.meter
         )
+
+    def _missing_of(self, slice_: FileSlice, error: BrokenFile) -> _Missing:
+        try:
+            rows = None if slice_.base_file is None else self._stored_rows(slice_.base_file.path)
+        except LakewardError:
+            rows = None
+        return _Missing(*slice_.group_id, error.what, error.remedy, rows)
+
+    def _stored_rows(self, path: str) -> int:
+        with self.storage.open_input(join(self.snapshot.base_path, path)) as source:
+            return read_shape(source, name=path).rows
 
     def _check_damage(self) -> None:
         if (damage := self.damage) is not None and not self.skips_damaged:
             raise damage
 
 
-def _unreadable(groups: tuple[FrozenGroup, ...]) -> DamagedFiles:
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """A file group that is not in the rows."""
+
+    partition_path: str
+    file_id: str
+    what: str
+    remedy: str
+    rows: int | None = None
+    """Rows of its base file, where that says it."""
+
+    @property
+    def line(self) -> str:
+        rows = "" if self.rows is None else f", whose base file has {format_count(self.rows, 'row')}"
+        return f"Missing: file group {self.file_id} in partition {self.partition_path or '(none)'}{rows}."
+
+
+def _missing(group: FrozenGroup) -> _Missing:
+    if group.damage:
+        error = damaged_error(group.damage)
+        return _Missing(group.partition_path, group.file_id, error.what, error.remedy)
+    what = f"File group {group.file_id} in partition {group.partition_path or '(none)'} cannot be read: {group.why}"
+    return _Missing(group.partition_path, group.file_id, what, "`lakeward verify` says more.")
+
+
+def _damage_of(missing: Sequence[_Missing]) -> DamagedFiles:
     """What stops a query, or is missing in it; there is at least one file group."""
-    first = groups[0]
-    more = f" {len(groups) - 1} more file groups cannot be read, too." if len(groups) > 1 else ""
-    if first.damage:
-        error = damaged_error(first.damage, file_group=(first.partition_path, first.file_id))
-        return DamagedFiles(error.what, why=f"Rows of it would be missing.{more}", remedy=error.remedy)
-    return DamagedFiles(
-        f"File group {first.file_id} in partition {first.partition_path or '(none)'} cannot be read: {first.why}",
-        why=f"Which of its rows count is not known.{more}",
-        remedy="`lakeward verify` says more; --skip-damaged reads the others.",
+    first = missing[0]
+    error = DamagedFiles(
+        first.what,
+        why=f"Rows are missing: {format_count(len(missing), 'file group')} cannot be read.",
+        remedy=f"{first.remedy} --skip-damaged reads the other file groups.",
         file_group=(first.partition_path, first.file_id),
     )
+    for each in missing[:_MISSING_SHOWN]:
+        error.add_note(each.line)
+    if len(missing) > _MISSING_SHOWN:
+        error.add_note(f"Missing: {format_count(len(missing) - _MISSING_SHOWN, 'more file group')}.")
+    return error
+
+
+def _spool(batches: Iterator[pa.RecordBatch], file: IO[bytes], limit: int | None) -> int:
+    """Write the batches into the file, to as many rows as are asked for. Returns how many rows there are."""
+    rows, writer = 0, None
+    for batch in batches:
+        with spilling("rows of a file slice that may be damaged", None):
+            writer = writer or pa.ipc.new_stream(file, batch.schema)
+            writer.write_batch(batch)
+        rows += batch.num_rows
+        if limit is not None and rows >= limit:
+            break
+    if writer is not None:
+        with spilling("rows of a file slice that may be damaged", None):
+            writer.close()
+            file.flush()
+    return rows
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
