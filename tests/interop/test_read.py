@@ -74,7 +74,7 @@ def words(chance: Random, depth: int = 0) -> str:
 @pytest.mark.interop
 def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Filters by chance, over base files alone and with logs, in partitions; all columns; read-optimized. Keeps 2 of
-    read/query/filter and of api/table; 1 of scan/scan_plan and of scan/slice_scan.
+    read/query/filter and of api/table; 1 of scan/scan_plan and of read/slice_scan.
     LAKEWARD_SEED repeats."""
     shape = TableShape(
         partition_fields="city", hive_style=True, url_encode=True, options={"hoodie.parquet.block.size": "3000"}

@@ -1,6 +1,6 @@
 """The rows of a table that a query chooses, as a stream of Arrow batches.
 
-    plan (`scan/scan_plan`) -> slice after slice (`scan/slice_scan`) -> columns in their order -> no more than the limit
+    plan (`scan/scan_plan`) -> slice after slice (`read/slice_scan`) -> columns in their order -> no more than the limit
 
 Touches: the table, reading only; with `skips_damaged` temporary files, one at a time.
 Keeps:   1. rows come by partition and file group, and of one query on one snapshot always in the same order;
@@ -27,8 +27,8 @@ from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.read.query.slice_query import SliceQuery
+from lakeward.read.slice_scan import read_slice
 from lakeward.scan.scan_plan import ScanPlan, TableQuery, plan_scan
-from lakeward.scan.slice_scan import read_slice
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, FrozenGroup

@@ -11,8 +11,8 @@ import pytest
 
 import lakeward
 from lakeward.merge.runs.sort_key import NotSorted
+from lakeward.read import slice_scan
 from lakeward.read.file_slice import MergedSlice, open_slice
-from lakeward.scan import slice_scan
 from tests.write.writing import new_table, write
 
 
@@ -55,7 +55,7 @@ def test_found_before_a_row_went_out_it_is_read_again(table: lakeward.Table, mon
 
 
 def test_found_after_rows_went_out_it_ends_the_scan(table: lakeward.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 3 of scan/slice_scan: no row comes twice, and none is left out in silence."""
+    """Keeps 3 of read/slice_scan: no row comes twice, and none is left out in silence."""
     ways = out_of_order(monkeypatch, after=1)
     with pytest.raises(NotSorted):
         table.scan().to_arrow()
