@@ -9,6 +9,7 @@ Touches: the environment of this process, where nothing is said of it there; pro
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,4 +25,6 @@ def __getattr__(name: str) -> Any:
         from lakeward.api.table import Table
 
         return Table
+    if name == "spark":
+        return import_module("lakeward.spark")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

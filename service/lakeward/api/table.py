@@ -23,7 +23,7 @@ from lakeward.base.errors import DamagedFiles
 from lakeward.format.timeline.instant import State
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.filter_text import parse_filter
-from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
+from lakeward.scan.scan_plan import QueryKind, ScanPlan, TableQuery, known_schema
 from lakeward.scan.table_scan import TableScan
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.listing_source import listing_source
@@ -141,6 +141,11 @@ class Rows:
     def to_arrow(self) -> pa.Table:
         """All rows, in memory."""
         return self.reader().read_all()
+
+    @property
+    def plan(self) -> ScanPlan:
+        """What is read for them."""
+        return self._scan.plan
 
     @property
     def damage(self) -> DamagedFiles | None:

@@ -65,6 +65,11 @@ class ScanPlan:
     damaged: tuple[FrozenGroup, ...] = field(default=())
     """File groups that cannot be read, in partitions that are."""
 
+    @property
+    def shared(self) -> ScanPlan:
+        """What reading one of the slices needs of the plan, however many there are. Travels to executors."""
+        return replace(self, slices=(), damaged=())
+
 
 def known_schema(snapshot: TableSnapshot) -> pa.Schema:
     """The columns of the table, meta columns first. Raises `Refused`."""

@@ -79,7 +79,7 @@ class TableScan:
             for slice_ in self.plan.slices:
                 for batch in self._read(slice_):
                     rows = batch if left is None else batch.slice(0, left)
-                    yield pa.RecordBatch.from_arrays([rows.column(name) for name in schema.names], schema=schema)
+                    yield _in_columns(rows, schema)
                     if left is not None:
                         left -= rows.num_rows
                         if left == 0:
@@ -150,6 +150,23 @@ class TableScan:
     def _check_damage(self) -> None:
         if (damage := self.damage) is not None and not self.skips_damaged:
             raise damage
+
+
+def slice_rows(
+    storage: Storage, plan: ScanPlan, slice_: FileSlice, *, memory_bytes: int, meter: ReadMeter
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice that is planned, where slices are tasks of their own. Raises what `read_slice` does.
+
+    Args:
+        plan: `ScanPlan.shared` is enough.
+    """
+    schema = _plain(plan.schema)
+    for batch in read_slice(storage, plan.reading, slice_, plan.slice_query, memory_bytes=memory_bytes, meter=meter):
+        yield _in_columns(batch, schema)
+
+
+def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
 
 
 @dataclass(frozen=True, slots=True)

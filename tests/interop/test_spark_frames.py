@@ -1,0 +1,84 @@
+"""Data frames of `lakeward.spark` against Hudi's own, on one session: the same schema, the same rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lakeward
+from lakeward.base.errors import TryLater
+from tests.deploy.tools import PROJECT
+from tests.golden_tables import copy_golden
+from tests.hudi.table import HudiTable, TableShape
+from tests.write.writing import new_table, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.interop
+
+GOLDEN = {
+    "evolved": "int_long > 4 and day > '1970-01-03'",
+    "in_part": "v >= 'a'",
+    "v6": "name like '%a%'",
+    "v8": "truth and at > '1970-01-01T00:00:10'",
+    "v9_metadata": "id in ('k1', 'k2')",
+}
+"""Tables that Hudi wrote, and a filter in words that both take. Logs of Avro, of rows in part, appended to each other;
+columns that were widened, and of each type, at each level."""
+
+
+def columns(frame: DataFrame) -> list[tuple[str, object, bool]]:
+    """Names, types and what may be null, at every level; without Hudi's mark on its meta columns."""
+    return [(each.name, each.dataType, each.nullable) for each in frame.schema]
+
+
+WIDE = ("in_part", "v9_metadata")
+
+
+@pytest.mark.parametrize("version", [pytest.param(v, marks=pytest.mark.wide) if v in WIDE else v for v in GOLDEN])
+def test_rows_and_schema_are_hudis(version: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Keeps 1 of spark/row_types."""
+    table = HudiTable(spark, copy_golden(version, tmp_path / "t"), TableShape())
+    opened = lakeward.Table(str(table.path), timezone="UTC")
+    lakewards, hudis = lakeward.spark.read(spark, opened, meta_columns=True), table.frame()
+    assert columns(lakewards) == columns(hudis)
+    assert table.formatted(lakewards) == table.formatted(hudis)
+    chosen = lakeward.spark.read(spark, opened, where=GOLDEN[version])
+    found = table.formatted(hudis.where(GOLDEN[version]), with_meta=False)
+    assert found and table.formatted(chosen) == found
+
+
+def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
+    """A table of version 10 with native logs, which Hudi does not read: the frame goes on with what it was made of,
+    and says so when files are gone. Keeps 1 of spark/table_frame; 2 of spark/task_frames."""
+    base = new_table(tmp_path / "t", version=10, is_lsm_tree=True)
+    write(base, [("k1", 1, "p", "a"), ("k2", 1, "q", "b"), ("k3", 1, "q", "c")])
+    write(base, [("k2", 2, "q", "x")])
+    frame = lakeward.spark.read(spark, str(base), columns=["v", "id"])
+    before = [("a", "k1"), ("c", "k3"), ("x", "k2")]
+    assert sorted(tuple(row) for row in frame.collect()) == before
+    write(base, [("k1", 3, "p", "new")])
+    assert sorted(tuple(row) for row in frame.collect()) == before
+    for file in (base / "q").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(Exception, match="deleted while the query ran") as raised:
+        frame.count()
+    error = lakeward.spark.task_error(raised.value)
+    assert isinstance(error, TryLater) and error.remedy.startswith("Run the query again")
+
+
+def test_examples_of_the_docs_run(spark: SparkSession, tmp_path: Path) -> None:
+    """On a table that has their columns; what they find there."""
+    table = HudiTable(spark, tmp_path / "orders", TableShape(partition_fields="city"))
+    orders = spark.range(0, 30).selectExpr("string(id) AS id", "1L AS ts", "IF(id % 3 = 0, 'lima', 'rome') AS city")
+    table.write(orders.selectExpr("*", "int(id) * 10 AS fare"), "insert")
+    names: dict[str, Any] = {"spark": spark}
+    text = (PROJECT / "docs" / "read" / "spark.md").read_text().replace("/data/orders", str(table.path))
+    for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(example, names)
+    counts = {name: names[name].count() for name in ("frame", "orders", "large")}
+    assert counts == {"frame": 28, "orders": 30, "large": 19}
