@@ -149,6 +149,22 @@ def printed(batch: pa.RecordBatch) -> str:
 
 
 @given(tables(), st.data())
+def test_columns_that_are_not_wanted_are_walked_over(
+    table: tuple[dict[str, Any], list[dict[str, Any]]], data: st.DataObject
+):
+    """The others come out as they do beside all columns, and take no memory for what is not wanted."""
+    schema, rows = table
+    encoded = encode(schema, rows)
+    names = [field["name"] for field in schema["fields"]]
+    wanted = data.draw(st.sets(st.sampled_from(names), min_size=1))
+    program = compile_schema(parse_schema(json.dumps(schema), where="the test"), wanted)
+
+    assert decode(program, encoded).to_pydict() == decode(program_of(schema), encoded).select(
+        [name for name in names if name in wanted]
+    ).to_pydict()
+
+
+@given(tables(), st.data())
 def test_damaged_bytes_are_an_error_or_rows(table: tuple[dict[str, Any], list[dict[str, Any]]], data: st.DataObject):
     """Whatever bytes are damaged, nothing is read outside of the record, and the outcome is rows or `BadRecord`; which
     of them is the same in both ways to decode. Keeps 1 and 2 of format/avro/flat_records."""

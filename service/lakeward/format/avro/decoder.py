@@ -46,6 +46,7 @@ from lakeward.format.avro.program import (
     LEFT_OVER,
     LONG,
     NO_UNION,
+    PASSED_OVER,
     RECORD,
     REPEATED,
     UNION,
@@ -82,7 +83,7 @@ def decode_records(
         found = walk_flat_records(program, data, records_max) if flat else _count(program, data, records_max)
         if found.records == 0:
             return None
-        places, size = _place(program, found.lengths, found.byte_lengths)
+        places, size = _place(found.kinds_filled, found.lengths, found.byte_lengths)
         if size <= heap_bytes_max:
             break
         if found.records == 1:
@@ -94,7 +95,7 @@ def decode_records(
 def decode_unframed(program: AvroProgram, data: npt.NDArray[np.uint8], *, records_max: int) -> Decoded:
     """Decode at most so many records, one behind the other without lengths: those that `data` holds whole."""
     found, why = _count_until_fault(program, data, records_max, framed=False)
-    return replace(_filled(found, *_place(program, found.lengths, found.byte_lengths)), why_no_more=why)
+    return replace(_filled(found, *_place(found.kinds_filled, found.lengths, found.byte_lengths)), why_no_more=why)
 
 
 def _filled(found: FlatRecords | _Counted, places: Numbers, size: int) -> Decoded:
@@ -103,7 +104,7 @@ def _filled(found: FlatRecords | _Counted, places: Numbers, size: int) -> Decode
     heap = np.frombuffer(pa.allocate_buffer(size + HEAP_TO_SPARE), dtype=np.uint8)
     found.fill(places, heap)
     reader = _Columns(program, heap, found.lengths, found.byte_lengths, places)
-    batch = pa.RecordBatch.from_arrays([reader.build(column.type) for column in program.columns], schema=program.schema)
+    batch = pa.RecordBatch.from_arrays(reader.build_all(), schema=program.schema)
     return Decoded(batch=batch, bytes_used=found.bytes_used)
 
 
@@ -145,6 +146,11 @@ class _Counted:
     @property
     def byte_lengths(self) -> Numbers:
         return self.nodes["byte_length"]
+
+    @property
+    def kinds_filled(self) -> Numbers:
+        """All: the one pass over a record fills its columns as it finds them."""
+        return self.program.kinds
 
     def fill(self, places: Numbers, heap: npt.NDArray[np.uint8]) -> None:
         nodes = _nodes(self.program)
@@ -194,11 +200,13 @@ def _run(
     return records, used, fault
 
 
-def _place(program: AvroProgram, lengths: Numbers, byte_lengths: Numbers) -> tuple[Numbers, int]:
+def _place(kinds: Numbers, lengths: Numbers, byte_lengths: Numbers) -> tuple[Numbers, int]:
     """(the places of each node in the heap: validity bytes, values, string bytes; the size of the heap)."""
-    places = np.zeros(3 * len(program.kinds), dtype=np.int64)
+    places = np.zeros(3 * len(kinds), dtype=np.int64)
     at = 0
-    for node, kind in enumerate(program.kinds):
+    for node, kind in enumerate(kinds):
+        if kind == PASSED_OVER:
+            continue
         slots = int(lengths[node]) + (1 if kind in (BYTES, REPEATED) else 0)
         for index, size in enumerate((int(lengths[node]), slots * WIDTHS[int(kind)], int(byte_lengths[node]))):
             places[3 * node + index] = at
@@ -223,6 +231,16 @@ class _Columns:
         self._byte_lengths = byte_lengths
         self._places = places
         self._node = 0
+
+    def build_all(self) -> list[pa.Array]:
+        """The columns that come out."""
+        wanted, columns = set(self._program.schema.names), []
+        for column in self._program.columns:
+            if column.name in wanted:
+                columns.append(self.build(column.type))
+            else:
+                self._node = int(self._program.ends[self._node])
+        return columns
 
     def build(self, avro_type: AvroType) -> pa.Array:
         node = self._node

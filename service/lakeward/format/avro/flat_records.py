@@ -43,6 +43,7 @@ from lakeward.format.avro.program import (
     LONG,
     NO_UNION,
     OK,
+    PASSED_OVER,
     RECORD,
     AvroProgram,
     BadRecord,
@@ -77,6 +78,10 @@ class FlatRecords:
     room: int
     """Tokens from one node to the next."""
 
+    @property
+    def kinds_filled(self) -> Numbers:
+        return self.program.filled
+
     def fill(self, places: Numbers, heap: npt.NDArray[np.uint8]) -> None:
         """Write the columns to a heap: of each node a byte for each value, 0 for null, the values, and the bytes of
         text, each from its place on. There are `HEAP_TO_SPARE` more bytes behind them."""
@@ -85,7 +90,7 @@ class FlatRecords:
             self.data.ctypes.data,
             self.records,
             self.room,
-            self.program.kinds,
+            self.program.filled,
             self.tokens,
             self.valid,
             places,
@@ -310,6 +315,8 @@ def _fill(
 ) -> None:
     for node in range(len(kinds)):
         kind = kinds[node]
+        if kind == PASSED_OVER:
+            continue
         first = node * room
         values_at = places[3 * node + 1]
         valid_at = places[3 * node]

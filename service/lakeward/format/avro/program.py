@@ -10,6 +10,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,8 @@ from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 
 # Kinds of nodes, as the kernel knows them.
 BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, DECIMAL_FIXED, DECIMAL_BYTES, RECORD, REPEATED, UNION = range(11)
+PASSED_OVER = -1
+"""In place of the kind, where the value is walked over and does not come out."""
 _KINDS = {
     AvroKind.BOOLEAN: BOOLEAN,
     AvroKind.INT: INT,
@@ -105,11 +108,14 @@ class AvroProgram:
 
     columns: tuple[AvroField, ...]
     schema: pa.Schema
+    """The columns that come out."""
     kinds: npt.NDArray[np.int64]
     null_branches: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     """Bytes of a fixed, symbols of an enum, branches of a union; 0 elsewhere."""
+    filled: npt.NDArray[np.int64]
+    """The kinds again, `PASSED_OVER` in columns that do not come out."""
 
     @property
     def is_flat(self) -> bool:
@@ -117,7 +123,11 @@ class AvroProgram:
         return not np.isin(self.kinds, (REPEATED, UNION)).any()
 
 
-def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
+def compile_schema(columns: tuple[AvroField, ...], wanted: Collection[str] | None = None) -> AvroProgram:
+    """
+    Args:
+        wanted: the names of the columns that come out; None for all.
+    """
     kinds: list[int] = []
     null_branches: list[int] = []
     ends: list[int] = []
@@ -134,15 +144,23 @@ def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
             add(child.type)
         ends[node] = len(kinds)
 
+    chosen = [column for column in columns if wanted is None or column.name in wanted]
+    passed_over: list[int] = []
     for column in columns:
+        first = len(kinds)
         add(column.type)
+        if column not in chosen:
+            passed_over += range(first, len(kinds))
+    filled = np.array(kinds, dtype=np.int64)
+    filled[passed_over] = PASSED_OVER
     return AvroProgram(
         columns=columns,
-        schema=pa.schema([pa.field(column.name, column.type.arrow) for column in columns]),
+        schema=pa.schema([pa.field(column.name, column.type.arrow) for column in chosen]),
         kinds=np.array(kinds, dtype=np.int64),
         null_branches=np.array(null_branches, dtype=np.int64),
         ends=np.array(ends, dtype=np.int64),
         sizes=np.array(sizes, dtype=np.int64),
+        filled=filled,
     )
 
 

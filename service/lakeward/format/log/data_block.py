@@ -122,7 +122,7 @@ def read_data_block(
     of an Avro block at once: a few megabytes, or one record that is larger.
 
     Args:
-        columns: the names of those that are asked for. An Avro record is decoded whole, and has the others, too.
+        columns: the names of those that come out; None for all.
         choose: the row groups of a Parquet block to read, by its footer; without it all of them.
         dictionaries: columns of strings that come as dictionaries out of Parquet blocks.
     """
@@ -134,7 +134,7 @@ def read_data_block(
             meter.bytes_read += block.content_length
             meter.bytes_stored += block.content_length
         read = _read_hfile if block.type is BlockType.HFILE_DATA else _read_avro
-        for batch in read(file, block, schema_json, batch_rows, bytes_max):
+        for batch in read(file, block, schema_json, batch_rows, bytes_max, columns):
             if meter is not None:
                 meter.rows += batch.num_rows
             yield batch
@@ -149,9 +149,14 @@ def read_data_block(
 
 
 def _read_avro(
-    file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
+    file: BinaryIO,
+    block: LogBlock,
+    schema_json: str,
+    batch_rows: int,
+    bytes_max: int,
+    columns: Collection[str] | None,
 ) -> Iterator[pa.RecordBatch]:
-    program = compile_schema(parse_schema(schema_json, where=block.where))
+    program = compile_schema(parse_schema(schema_json, where=block.where), columns)
     if block.content_length < _HEAD_BYTES:
         raise _broken(block, "its content is shorter than its head")
     version, count = struct.unpack(">ii", read_content_range(file, block, 0, _HEAD_BYTES))
@@ -188,9 +193,14 @@ def _read_avro(
 
 
 def _read_hfile(
-    file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
+    file: BinaryIO,
+    block: LogBlock,
+    schema_json: str,
+    batch_rows: int,
+    bytes_max: int,
+    columns: Collection[str] | None,
 ) -> Iterator[pa.RecordBatch]:
-    program = compile_schema(parse_schema(schema_json, where=block.where))
+    program = compile_schema(parse_schema(schema_json, where=block.where), columns)
     done = 0
     for records in read_hfile_records(file, block):
         first = used = 0
