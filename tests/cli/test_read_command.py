@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.scan import table_scan
 from tests.write.writing import Row, new_table, write
 
 ROWS: list[Row] = [(f"k{number:02}", 1, "pq"[number % 2], f"v{number}") for number in range(30)]
@@ -31,6 +32,24 @@ def test_the_first_rows_and_how_many_there_are(base: Path, capsys: pytest.Captur
     assert len(lines) == 22 and lines[-1] == "30 rows, the first 20 shown; --limit shows more"
     assert run(["read", str(base), "--limit", "1"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1 row"
+
+
+def test_rows_are_not_counted_where_much_would_be_read(
+    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Footers are few bytes; a filter, and logs, need the rows."""
+    monkeypatch.setattr(table_scan, "CHEAP_BYTES_MAX", 1)
+    assert run(["read", str(base)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "30 rows, the first 20 shown; --limit shows more"
+    assert run(["read", str(base), "--where", "v like 'v%'"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "The first 20 rows; --limit shows more, --count counts all"
+    write(base, [("k00", 2, "p", "new")])
+    assert run(["read", str(base), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows_found"] is None
+    monkeypatch.setattr(table_scan, "CHEAP_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(table_scan, "CHEAP_FILES_MAX", 2)
+    assert run(["read", str(base)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("The first 20 rows;")
 
 
 def test_a_count(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,7 +124,7 @@ def _written(scan: TableScan, wanted: OutputFormat, output: Path, *, explain: bo
 def _shown(scan: TableScan, *, explain: bool, is_cut: bool) -> Result:
     batches = list(scan)
     rows = [row for batch in batches for row in batch.to_pylist()]
-    total = scan.count_all() if is_cut and len(rows) == SHOWN_ROWS else len(rows)
+    total = scan.count_cheaply() if is_cut and len(rows) == SHOWN_ROWS else len(rows)
     return Rendered(
         document={"columns": scan.schema.names, "rows": [plain(row) for row in rows], "rows_found": total},
         render=partial(_render, rows, total, scan.schema.names),
@@ -133,11 +133,14 @@ def _shown(scan: TableScan, *, explain: bool, is_cut: bool) -> Result:
     )
 
 
-def _render(rows: list[dict[str, Any]], total: int, names: list[str], console: Console) -> None:
+def _render(rows: list[dict[str, Any]], total: int | None, names: list[str], console: Console) -> None:
     view = new_table(dict.fromkeys(names, Column.ELASTIC))
     for row in rows:
         view.add_row(*(Text(_cell(row[name])) for name in names))
     console.print(view)
+    if total is None:
+        console.print(f"The first {format_count(len(rows), 'row')}; --limit shows more, --count counts all")
+        return
     more = f", the first {len(rows)} shown; --limit shows more" if len(rows) < total else ""
     console.print(f"{format_count(total, 'row')}{more}")
 

@@ -38,6 +38,9 @@ from lakeward.table.snapshot import TableSnapshot
 _COUNTED = "_hoodie_record_key"
 _SPOOLED_IN_MEMORY = 16 * 1024 * 1024
 _MISSING_SHOWN = 20
+CHEAP_FILES_MAX = 256
+CHEAP_BYTES_MAX = 64 * 1024 * 1024
+"""What rows are counted for where only the first are asked for: a second or two."""
 
 
 @dataclass(slots=True)
@@ -89,9 +92,12 @@ class TableScan:
         """How many rows there are. Of base files without logs the footer says it, where there is no filter."""
         return self._count(self.query.limit)
 
-    def count_all(self) -> int:
-        """The same without the limit."""
-        return self._count(None)
+    def count_cheaply(self) -> int | None:
+        """The same without the limit; None where many files, or much of them, would be read for it."""
+        slices, is_filtered = self.plan.slices, self.query.where is not None
+        files = sum(1 + len(each.log_files) for each in slices)
+        read = sum(_size(each) for each in slices if is_filtered or each.log_files)
+        return self._count(None) if files <= CHEAP_FILES_MAX and read <= CHEAP_BYTES_MAX else None
 
     def _count(self, limit: int | None) -> int:
         self._check_damage()
@@ -167,6 +173,11 @@ def slice_rows(
 
 def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+
+
+def _size(slice_: FileSlice) -> int:
+    base = 0 if slice_.base_file is None else slice_.base_file.size
+    return base + sum(log.size for log in slice_.log_files)
 
 
 @dataclass(frozen=True, slots=True)
