@@ -159,9 +159,10 @@ def test_columns_that_are_not_wanted_are_walked_over(
     wanted = data.draw(st.sets(st.sampled_from(names), min_size=1))
     program = compile_schema(parse_schema(json.dumps(schema), where="the test"), wanted)
 
-    assert decode(program, encoded).to_pydict() == decode(program_of(schema), encoded).select(
-        [name for name in names if name in wanted]
-    ).to_pydict()
+    assert (
+        decode(program, encoded).to_pydict()
+        == decode(program_of(schema), encoded).select([name for name in names if name in wanted]).to_pydict()
+    )
 
 
 @given(tables(), st.data())
