@@ -82,7 +82,7 @@ PAGES = {
         _of_tables("type", "planner", "objective", "windows", "partitions", "exclude_partitions", "codec", "memory")
         + _of_tables("foreign_services")
         + ("locks.writers_conflict",),
-        r"table_(log|superseded_log)_(files|bytes)|table_(read|write)_amplification.*|table_oldest_unmerged.*"
+        r"table_(log|superseded_log)_(files|bytes)|table_most_.*|table_(read|write)_amplification.*|table_oldest_unmerged.*"
         r"|table_objective.*|table_pending_plans|table_oldest_pending_plan.*|table_parked_file_groups|decisions_total"
         r"|operations_total|merges_total|job_merged.*|job_rows_total|conflicts_total|writer_conflicts_total"
         r"|recoveries_total|table_damaged_files",

@@ -58,7 +58,6 @@ name = "trips"
 path = "{table}"
 interval = "1s"
 objective = "2m"
-verification_interval = "1m"
 # Of the machine that writes; the writer's Java runs in this zone.
 timezone = "UTC"
 

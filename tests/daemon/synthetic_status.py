@@ -64,6 +64,8 @@ def backlog(**changes: Any) -> Backlog:
         log_bytes=310 * MIB,
         superseded_log_files=17,
         superseded_log_bytes=40 * MIB,
+        most_log_files=14,
+        most_opened_log_files=19,
         base_bytes=5200 * MIB,
         oldest_unmerged_at=NOW - 1500,
         pending_plans=(),

@@ -19,7 +19,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.run.__main__ import CONFIGURATION
 from lakeward.cli.main import run as lakeward
+from lakeward.config.file import load_settings
 from tests.deploy.tools import PROJECT
 
 TIMEOUT_SECONDS = 240.0
@@ -73,6 +75,13 @@ class Demo:
         code = self.process.wait(timeout=120)
         self._reader.join(timeout=10)
         return code
+
+
+def test_its_configuration_is_one(tmp_path: Path) -> None:
+    """The daemon does not start with a key that there is not."""
+    file = tmp_path / "lakeward.toml"
+    file.write_text(CONFIGURATION.format(port=8490, folder=tmp_path, table=tmp_path / "trips"))
+    assert [table.name for table in load_settings(file, {}, {}).tables] == ["trips"]
 
 
 @pytest.fixture

@@ -67,7 +67,10 @@ def _head(report: dict[str, Any], console: Console) -> None:
     if len(states) > 1:
         rows["storage"] = ", ".join(states)
     if backlog["log_files"]:
-        rows["to merge"] = f"{format_count(backlog['log_files'], 'log')} of {format_size(backlog['log_bytes'])}"
+        rows["to merge"] = (
+            f"{format_count(backlog['log_files'], 'log')} of {format_size(backlog['log_bytes'])}, "
+            f"at most {backlog['most_log_files']:,} in a file group"
+        )
         if backlog["superseded_log_files"]:
             rows["to merge"] += (
                 f", beside {format_count(backlog['superseded_log_files'], 'superseded log')} of "

@@ -5,7 +5,7 @@ their own: bytes on storage, and heads that are opened. A log is unmerged until 
 oldest unmerged record may be in a superseded one.
 
 Touches: nothing.
-Keeps:   1. a table's backlog is the sum of its groups' backlogs.
+Keeps:   1. a table's backlog is the sum of its groups' backlogs, or the most of them where that is its name.
 """
 
 from __future__ import annotations
@@ -111,6 +111,10 @@ class Backlog:
     superseded_log_files: int
     """Logs of these slices that readers do not merge any more."""
     superseded_log_bytes: int
+    most_log_files: int
+    """Live logs of the file group that has most."""
+    most_opened_log_files: int
+    """Logs of the file group of which readers open most, superseded ones included."""
     base_bytes: int
     oldest_unmerged_at: float | None
     """Seconds since the epoch, when the oldest log completed that no base file has taken in."""
@@ -148,6 +152,8 @@ def backlog_of(snapshot: TableSnapshot) -> Backlog:
         log_bytes=sum(group.log_bytes for group in groups),
         superseded_log_files=sum(group.superseded_log_files for group in groups),
         superseded_log_bytes=sum(group.superseded_log_bytes for group in groups),
+        most_log_files=max((group.log_files for group in groups), default=0),
+        most_opened_log_files=max((group.log_files + group.superseded_log_files for group in groups), default=0),
         base_bytes=sum(group.base_bytes for group in groups),
         oldest_unmerged_at=_oldest_unmerged_at(snapshot),
         pending_plans=tuple(

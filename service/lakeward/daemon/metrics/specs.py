@@ -349,6 +349,22 @@ _OWN_TABLE_GAUGES = (
         _backlog("superseded_log_bytes"),
     ),
     TableGauge(
+        gauge(
+            "lakeward_table_most_log_files",
+            "Live log files of the file group that has most of them: what a query of it merges with its base file.",
+            "table",
+        ),
+        _backlog("most_log_files"),
+    ),
+    TableGauge(
+        gauge(
+            "lakeward_table_most_opened_log_files",
+            "Log files of the file group of which a query opens most, superseded ones included.",
+            "table",
+        ),
+        _backlog("most_opened_log_files"),
+    ),
+    TableGauge(
         gauge("lakeward_table_base_bytes", "Bytes of the base files of the newest file slices.", "table"),
         _backlog("base_bytes"),
     ),

@@ -159,6 +159,8 @@ def _backlog(snapshot: TableSnapshot) -> dict[str, Any]:
         "log_bytes": backlog.log_bytes,
         "superseded_log_files": backlog.superseded_log_files,
         "superseded_log_bytes": backlog.superseded_log_bytes,
+        "most_log_files": backlog.most_log_files,
+        "most_opened_log_files": backlog.most_opened_log_files,
         "read_amplification": round(backlog.read_amplification, 4),
     }
 
