@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,32 @@ def test_what_is_missing_is_reported(base: Path, capsys: pytest.CaptureFixture[s
     assert shown.out == "15\n" and file.name in shown.err
     assert run(["read", str(base), "--skip-damaged", "--output", str(output)]) == 1
     assert len(output.read_text().splitlines()) == 15
+
+
+def test_a_comparison(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Samples of each difference are shown, and the exit code says that there is one."""
+    other = shutil.copytree(base, base.parent / "other")
+    assert run(["read", str(base), "--diff", str(other)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "No difference."
+    write(other, [("k01", 2, "q", "new"), ("k99", 1, "p", "more")])
+    assert run(["read", str(base), "--diff", str(other), "--columns", "v", "--limit", "1"]) == 6
+    assert capsys.readouterr().out.splitlines() == [
+        "rows read: 30 before, 31 after",
+        "same: 29   changed: 1   added: 1   gone: 0",
+        "changed columns: v (1)",
+        "partition p: 0 changed, 1 added, 0 gone",
+        "partition q: 1 changed, 0 added, 0 gone",
+        '~ id="k01" in q',
+        '    v: "v1" -> "new"',
+        '+ id="k99" in p',
+    ]
+    assert run(["read", str(base), "--diff", str(other), "--json", "--where", "id < 'k05'"]) == 6
+    document = json.loads(capsys.readouterr().out)
+    assert (document["before"], document["after"], document["same"]) == (str(base), str(other), 4)
+    changes = {"ts": {"before": 1, "after": 2}, "v": {"before": "v1", "after": "new"}}
+    assert document["changed_rows"] == [{"key": {"id": "k01"}, "partition": "q", "changes": changes}]
+    assert run(["read", str(base), "--diff", str(other), "--count"]) == 2
+    assert "--count is not for --diff." in capsys.readouterr().err
 
 
 def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

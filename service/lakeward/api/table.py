@@ -24,6 +24,7 @@ from lakeward.format.timeline.instant import State
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.scan_plan import QueryKind, ScanPlan, TableQuery, known_schema
+from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, TableDiff, diff_tables
 from lakeward.scan.table_scan import TableScan
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.listing_source import listing_source
@@ -102,6 +103,38 @@ class Table:
     def count(self, *, where: str | None = None) -> int:
         """How many rows a query finds."""
         return self.scan(where=where).count()
+
+    def diff(
+        self,
+        other: Table,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        read_optimized: bool = False,
+        meta_columns: bool = False,
+        samples: int = SAMPLES,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> TableDiff:
+        """What this table, as before, and another, as after, do not have in common, by record key.
+
+        Raises `UsageError` where their record keys are not the same columns, and what `scan` does.
+
+        Args:
+            columns: to compare, beside the key; None for all but Hudi's own five.
+            where: rows of either table to compare.
+            read_optimized: base files alone, without the logs.
+            meta_columns: compare Hudi's own columns, too, where `columns` names none.
+            samples: rows of each kind of difference that come with their values.
+        """
+        query = DiffQuery(
+            columns=None if columns is None else tuple(columns),
+            where=where,
+            kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
+            has_meta_columns=meta_columns,
+            samples=samples,
+        )
+        before, after = (DiffSide(each._storage, each._snapshot) for each in (self, other))
+        return diff_tables(before, after, query, memory_bytes=memory_bytes)
 
     def __repr__(self) -> str:
         return f"Table({self._base_path!r}, instant={self.instant!r})"

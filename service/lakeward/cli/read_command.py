@@ -18,14 +18,18 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_size
-from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.configured_table import ConfiguredTable, ZonedTable, open_table
+from lakeward.cli.diff_report import diff_result
+from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
-from lakeward.cli.terminal import Column, Rendered, new_table
+from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
+from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, diff_tables
 from lakeward.scan.table_scan import TableScan
 
 SHOWN_ROWS = 20
@@ -64,12 +68,31 @@ def read(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say on stderr which partitions, file groups and row groups were read.")
     ] = False,
+    diff: Annotated[
+        str | None,
+        typer.Option(
+            "--diff",
+            metavar="OTHER",
+            help="Compare the table, as before, with another, as after, by record key; exit 6 if they differ. "
+            f"--limit: samples of each kind, {SAMPLES} if not given.",
+        ),
+    ] = None,
 ) -> Result:
     """Read the rows of a table, as a query by Hudi finds them. Reads only; takes no lock."""
+    if diff is not None:
+        _refuse_with_diff(count=count, explain=explain, skip_damaged=skip_damaged, output=output, row_format=row_format)
+        compared = DiffQuery(
+            columns=_names(columns),
+            where=where,
+            kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
+            has_meta_columns=meta_columns,
+            samples=SAMPLES if limit is None else limit,
+        )
+        return _compared(opened, open_table(diff, opened.config, timezone=opened.table.timezone), compared)
     wanted = _format(row_format, output)
     snapshot = opened.snapshot()
     query = TableQuery(
-        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        columns=_names(columns),
         where=None if where is None else parse_filter(where, known_schema(snapshot)),
         kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
         has_meta_columns=meta_columns,
@@ -83,6 +106,32 @@ def read(
     if wanted is not OutputFormat.TABLE and show(RowStream(document=None, scan=scan, row_format=wanted)):
         return Result(document=None, notes=_notes(scan, explain=explain), error=scan.damage)
     return _shown(scan, explain=explain, is_cut=limit is None and wanted is OutputFormat.TABLE)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
+
+def _refuse_with_diff(**given: object) -> None:
+    """Raises `UsageError` for an option that a comparison does not take."""
+    for name, value in given.items():
+        if value:
+            option = {"row_format": "format"}.get(name, name.replace("_", "-"))
+            raise UsageError(
+                f"--{option} is not for --diff.",
+                remedy="Its report is text, or one document with --json; leave it out.",
+            )
+
+
+def _compared(before: ConfiguredTable, after: ConfiguredTable, query: DiffQuery) -> Result:
+    with open_view(Terminal(stderr=True), SystemClock()) as view:
+        found = diff_tables(
+            DiffSide(before.storage, before.snapshot()),
+            DiffSide(after.storage, after.snapshot()),
+            query,
+            on_step=view.working,
+        )
+    return diff_result(before.base_path, after.base_path, found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
