@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -38,9 +38,6 @@ from lakeward.services.together.explaining.file_sentences import explain_in_sent
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, instant_in_sentences
 from lakeward.services.together.explaining.table_explanation import JudgedBy, TableExplanation
 from lakeward.table.snapshot import TableSnapshot
-
-if TYPE_CHECKING:
-    from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 
 
 def explain(
@@ -133,10 +130,10 @@ def _sentences_result(
 
 
 def _explain_table(opened: ConfiguredTable, arguments: PlanArguments) -> Result:
-    trigger: MetadataTrigger | None = None
+    beside: Sequence[Result] = ()
     beside_writers = opened.locks.writers is Writers.SHARE
     try:
-        found, trigger = preview(opened, arguments)
+        found, beside = preview(opened, arguments)
         planned, snapshot = found.outcome, found.snapshot
     except Refused:
         planned, snapshot = PlanOutcome((), ()), opened.snapshot()
@@ -172,7 +169,7 @@ def _explain_table(opened: ConfiguredTable, arguments: PlanArguments) -> Result:
         render_storage(states, explained.clean, archiving, explained.judged_by, console)
 
     rule = engine_rule_of(opened, arguments)
-    return preview_result(planned, trigger, rule, document=document, render=render)
+    return preview_result(planned, beside, rule, document=document, render=render)
 
 
 def file_as_json(file: FileExplanation) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Touches: stdout; the table and the store, reading only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -21,13 +21,15 @@ from lakeward.cli.options.plan_options import PlanArguments
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options
-from lakeward.cli.services.metadata_view import metadata_trigger_as_json, render_metadata_trigger
+from lakeward.cli.services.service_steps import ServiceSteps, in_one
 from lakeward.cli.terminal import WIDE_CELLS, Column, NameCell, Rendered, Terminal, id_cell, new_table
 from lakeward.config.settings import Writers
+from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, rule_of_daemon
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.java import find_missing_java
 from lakeward.engine.task.entry import run_operation_at
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Choice, Decision, Form, PlanOutcome
@@ -35,8 +37,6 @@ from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.compaction.run.plan_preview import Preview
-from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
-from lakeward.services.metadata.run.early_service import preview_trigger
 from lakeward.table.backlog import read_amplification
 from lakeward.table.timeline.service_instants import newest_plan_of_daemon
 
@@ -62,20 +62,26 @@ def _is_of_daemon(opened: ConfiguredTable, given: PlanArguments) -> bool:
     return opened.config is not None and given.is_silent
 
 
-def preview(opened: ConfiguredTable, given: PlanArguments) -> tuple[Preview, MetadataTrigger | None]:
-    """The decisions that `compact` would take now, or the daemon, and how far the metadata table is."""
+def preview(opened: ConfiguredTable, given: PlanArguments) -> tuple[Preview, Sequence[Result]]:
+    """The decisions that `compact` would take now, or the daemon, and what it would do beside."""
     clock = SystemClock()
     parked = ParkedGroups(opened, clock, say=partial(typer.echo, err=True))
     options = compaction_options(opened, opened.locks)
     # Where nothing is said of the writers yet, it is what could be done once they are stopped.
     options = replace(options, writers_stopped=opened.locks.writers is not Writers.SHARE)
     storage, base_path = opened.storage, opened.base_path
+    table = ServicedTable.for_one_attempt(storage, base_path, options, clock=clock, processes=Processes())
+    excluded = parked.excluded(parked.records(named=given.file_group or ()))
+
+    def choose(input_bytes: int) -> Dispatcher:
+        return InProcessDispatcher()
+
     compactor = Compactor(
-        ServicedTable.for_one_attempt(storage, base_path, options, clock=clock, processes=Processes()),
+        table,
         planner=given.over(opened.table, trigger=Trigger() if _is_of_daemon(opened, given) else None),
-        choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
+        choose_dispatcher=choose,
         run_operation=partial(run_operation_at, base_path),
-        excluded=parked.excluded(parked.records(named=given.file_group or ())),
+        excluded=excluded,
     )
     found = compactor.preview()
     given.check_matches(found.outcome)
@@ -86,7 +92,9 @@ def preview(opened: ConfiguredTable, given: PlanArguments) -> tuple[Preview, Met
             "to see what it would do.",
             err=True,
         )
-    return found, preview_trigger(storage, base_path, after=opened.table.metadata_compact_after, clock=clock)
+    rule = engine_rule_of(opened, given)
+    steps = ServiceSteps(table, opened.table, opened.snapshot, choose, rule, excluded, dry_run=True)
+    return found, list(steps.beside(JobKind.COMPACTION))
 
 
 def plan_as_json(outcome: PlanOutcome) -> dict[str, Any]:
@@ -232,28 +240,24 @@ def _plans(outcome: PlanOutcome) -> Iterator[tuple[list[Choice], int]]:
 
 def preview_result(
     outcome: PlanOutcome,
-    trigger: MetadataTrigger | None,
+    beside: Sequence[Result],
     rule: EngineRule,
     *,
     document: Callable[[PlanOutcome], dict[str, Any]] = plan_as_json,
     render: Callable[[PlanOutcome, Console], None] = render_plan,
 ) -> Result:
-    """What compact would do, on what it would run, and whether the metadata table's services are due."""
+    """What compact would do, on what it would run, and what it would do beside."""
 
     def render_all(console: Terminal) -> None:
         render(outcome, console)
         render_engines(outcome, rule, console)
-        render_metadata_trigger(trigger, console)
 
-    return Rendered(
-        document={
-            **document(outcome),
-            "runs_on": engines_as_json(outcome, rule),
-            "metadata_table": metadata_trigger_as_json(trigger),
-        },
+    planned = Rendered(
+        document={**document(outcome), "runs_on": engines_as_json(outcome, rule)},
         render=render_all,
-        is_nothing=not outcome.operations and not (trigger and trigger.is_due),
+        is_nothing=not outcome.operations,
     )
+    return in_one([planned, *beside])
 
 
 def plan(
@@ -266,6 +270,6 @@ def plan(
 ) -> Result:
     """Say what compact would do now, with --config what the daemon would: the operations, what they would cost, and why
     not the others. Writes nothing."""
-    found, trigger = preview(opened, given)
+    found, beside = preview(opened, given)
     rule = engine_rule_of(opened, given)
-    return preview_result(found.outcome, trigger, rule, render=partial(render_plan, explained=explain_too))
+    return preview_result(found.outcome, beside, rule, render=partial(render_plan, explained=explain_too))

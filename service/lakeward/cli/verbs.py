@@ -21,8 +21,8 @@ from lakeward.services.verb import Verb, there
 _OWN: Mapping[str, tuple[Verb, ...]] = {
     "Look at a table": (
         Verb("inspect", "inspect_command:inspect", "/data/orders", of=("clean",)),
-        Verb("plan", "plan_command:plan", "/data/orders --explain", of=("metadata",)),
-        Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "metadata", "savepoint")),
+        Verb("plan", "plan_command:plan", "/data/orders --explain"),
+        Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
         Verb("read", "read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
     ),
     "Service a table": (

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from itertools import dropwhile, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,6 +62,13 @@ ROUND = tuple(line.kind for line in SERVICES if line.kind is not None and line.i
 @cache
 def load_services() -> tuple[Service[Any], ...]:
     return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in SERVICES if line.kind)
+
+
+def belonging_to(kind: JobKind) -> Iterator[Service[Any]]:
+    """The services behind that one on the list that have no name of their own: they are done with it, in this order."""
+    lines = dropwhile(lambda line: line.kind is not kind, SERVICES)
+    for line in takewhile(lambda line: not line.is_named, islice(lines, 1, None)):
+        yield import_module(f"{__package__}.{line.folder}.job").SERVICE
 
 
 def load_verbs() -> Iterator[Verb]:

@@ -88,6 +88,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
     assert [each["why"] for each in report["compaction"]["runs_on"]] == ["by --engine spark"]  # type: ignore[index]
     assert code == 0 and list(report) == ["dry_run", "parked", "rollback", "compaction", "clean", "archive"]
+    assert report["compaction"]["metadata_table"] is None, "of what belongs to compaction, too"  # type: ignore[index]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     assert {path: path.read_bytes() for path in base.rglob("*") if path.is_file()} == before
     refused = CliRunner().invoke(app, ["service", str(base)])

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import LakewardError, VerificationFailed
+from lakeward.base.errors import LakewardError
 from lakeward.base.quantities import (
     format_count,
     format_duration,
@@ -36,28 +36,24 @@ from lakeward.cli.plan_command import (
     decision_as_json,
     engines_as_json,
     plan_as_json,
-    preview_result,
     render_engines,
     render_plan,
 )
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
-from lakeward.cli.services.metadata_view import metadata_report_as_json, render_metadata_report
+from lakeward.cli.services.service_steps import ServiceSteps, in_one
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.choices import Codec
 from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.engine.task.entry import run_operation_at
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult
+from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport, Compactor
-from lakeward.services.metadata.run.early_service import MetadataReport, preview_trigger, service_metadata
 from lakeward.services.together.inspection import damaged_as_json
 from lakeward.table.damaged_file import damaged_error
-
-if TYPE_CHECKING:
-    from lakeward.table.metadata.compact_after import MetadataCompactAfter
 
 
 def compact(
@@ -130,7 +126,8 @@ def compact(
     parked = ParkedGroups(opened, clock, say=partial(typer.echo, err=True))
     parked_now = parked.records(named=plan.file_group or ())
     excluded = parked.excluded(parked_now)
-    after: MetadataCompactAfter = 0 if no_metadata_services else configured.metadata_compact_after
+    if no_metadata_services:
+        configured = configured.model_copy(update={"metadata_compact_after": 0})
     try:
         with (
             engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines,
@@ -148,40 +145,19 @@ def compact(
             if dry_run or plan.narrows:
                 preview = compactor.preview().outcome
                 plan.check_matches(preview)
-            if dry_run:
-                trigger = preview_trigger(opened.storage, opened.base_path, after=after, clock=clock)
-                return preview_result(preview, trigger, engines.rule)
-            report = compactor.compact()
-            metadata_report = service_metadata(serviced, after=after)
+            done = in_round(preview if dry_run else compactor.compact(), engines.rule)
+            steps = ServiceSteps(
+                serviced, configured, opened.snapshot, engines.choose, engines.rule, excluded, dry_run=dry_run
+            )
+            beside = [] if dry_run else [Result(document={"parked": parked.as_json(parked_now)}, is_nothing=True)]
+            return in_one([done, *beside, *steps.beside(JobKind.COMPACTION)])
     except LakewardError as error:
         parked.park(error)
         raise
 
-    def render(console: Terminal) -> None:
-        render_report(report, console)
-        render_metadata_report(metadata_report, console)
-
-    return Rendered(
-        document={
-            **report_as_json(report),
-            "parked": parked.as_json(parked_now),
-            **metadata_report_as_json(metadata_report),
-        },
-        render=render,
-        is_nothing=not report.plans and metadata_report.done is None,
-        error=compaction_error(report, metadata_report),
-    )
-
-
-def compaction_error(report: CompactionReport, metadata: MetadataReport) -> LakewardError | None:
-    """What is wrong with a table whose compaction was carried out all the same."""
-    if isinstance(metadata.left, VerificationFailed):
-        return metadata.left
-    return damaged_error(report.damage) if report.damage else None
-
 
 def in_round(done: PlanOutcome | CompactionReport, rule: EngineRule) -> Result:
-    """The step of `lakeward service`."""
+    """What it did, or would do: also the step of `lakeward service`."""
     if isinstance(done, CompactionReport):
         return Rendered(
             document=report_as_json(done),

@@ -31,10 +31,15 @@ def metadata_report_as_json(report: MetadataReport) -> dict[str, Any]:
     }
 
 
-def in_round(done: MetadataReport | None, rule: EngineRule) -> Result:
-    """What compaction's step of `lakeward service` says of the metadata table; nothing of a dry run."""
-    if done is None:
-        return Result(document={}, is_nothing=True)
+def in_round(done: MetadataReport | MetadataTrigger | None, rule: EngineRule) -> Result:
+    """What compaction's step of `lakeward service` and `lakeward compact` say of the metadata table; of a dry run
+    whether its services are due."""
+    if not isinstance(done, MetadataReport):
+        return Rendered(
+            document={"metadata_table": metadata_trigger_as_json(done)},
+            render=partial(_render_trigger, done),
+            is_nothing=not (done and done.is_due),
+        )
     return Rendered(
         document=metadata_report_as_json(done),
         render=partial(render_metadata_report, done),
@@ -56,7 +61,7 @@ def render_metadata_report(report: MetadataReport, console: Terminal) -> None:
         console.print(line, highlight=False)
 
 
-def render_metadata_trigger(trigger: MetadataTrigger | None, console: Terminal) -> None:
+def _render_trigger(trigger: MetadataTrigger | None, console: Terminal) -> None:
     if trigger is not None:
         word = "due" if trigger.is_due else "not due"
         console.print(f"The metadata table is {word} for compaction: {trigger.why}.", highlight=False)

@@ -15,9 +15,7 @@ Keeps:   1. nothing is written without a statement about the table's other write
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -30,13 +28,11 @@ from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.result import DryRunOption, Result, Show
 from lakeward.cli.serviced import serviced_table
+from lakeward.cli.services.service_steps import ServiceSteps, in_one
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.permitted_services import permitted_services_of
-from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobReport
-from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.service import Care, JobOrder, Service, StoredIndexes, Unsampled
+from lakeward.services.service import Service
 from lakeward.services.services import NAMED, load_services, merging_service, round_views
 
 if TYPE_CHECKING:
@@ -121,8 +117,10 @@ class _Round:
         *,
         dry_run: bool,
     ) -> None:
-        self._opened, self._serviced, self._engines = opened, serviced, engines
-        self._excluded, self._dry_run, self._views = excluded, dry_run, round_views()
+        self._opened, self._dry_run = opened, dry_run
+        self._steps = ServiceSteps(
+            serviced, opened.table, opened.snapshot, engines.choose, engines.rule, excluded, dry_run
+        )
         beside_writers = not serviced.options.writers_stopped
         self._permitted = permitted_services_of(opened.table, opened.snapshot(), beside_writers=beside_writers)
 
@@ -130,87 +128,31 @@ class _Round:
         """Recovery, then each service that has a name, with those that belong to it."""
         if not self._dry_run and merging_service().kind in self._opened.table.services:
             yield "recovery", self._recover
-        named: Service[Any] | None = None
-        with_others: dict[JobKind, list[Service[Any]]] = {}
+        views = round_views()
         for service in load_services():
-            if service.kind in NAMED:
-                named = service
-            if named is not None and service.kind in self._views:
-                with_others.setdefault(named.kind, []).append(service)
-        for kind, services in with_others.items():
-            given = kind in self._opened.table.services
-            yield kind.value, partial(self._step, services) if given else partial(_left_out, kind)
+            if service.kind in NAMED and service.kind in views:
+                given = service.kind in self._opened.table.services
+                step = partial(self._step, service) if given else partial(_left_out, service.kind)
+                yield service.kind.value, step
 
     def _recover(self) -> Result | None:
         service = merging_service()
         if service.kind in self._permitted.stopped:
             return None  # the step that is compaction's says why
-        gone = self._run(service, JobKind.RECOVERY).instants
+        gone = self._steps.run(service, JobKind.RECOVERY).instants
         return Result(
             document={"rolled_back": list(gone)},
             lines=[f"Rolled back an attempt at {instant} that died." for instant in gone],
             is_nothing=not gone,
         )
 
-    def _step(self, services: list[Service[Any]]) -> Result:
+    def _step(self, service: Service[Any]) -> Result:
         why = self._permitted.no_work
-        if why and services[0].is_of_merges:
+        if why and service.is_of_merges:
             return Result(document={"no_work": why}, lines=[f"Nothing to compact: {why}."], is_nothing=True)
-        parts = [self._part(service) for service in services]
-
-        def render(console: Terminal) -> None:
-            for part in parts:
-                part.show()
-
-        return Rendered(
-            document={key: value for part in parts for key, value in part.document.items()},
-            render=render,
-            is_nothing=all(part.is_nothing for part in parts),
-            error=next((part.error for part in reversed(parts) if part.error is not None), None),
-        )
-
-    def _part(self, service: Service[Any]) -> Result:
-        if self._dry_run:
-            done = service.preview(self._serviced, self._care(service), self._order(service.kind))
-        else:
-            done = self._run(service, service.kind).own
-        module, _, function = self._views[service.kind].partition(":")
-        shown: Result = getattr(import_module(module), function)(done, self._engines.rule)
-        return shown
-
-    def _run(self, service: Service[Any], kind: JobKind) -> JobReport:
-        return service.run(self._serviced, self._care(service), self._order(kind))
-
-    def _care(self, service: Service[Any]) -> Care[Any]:
-        table = self._opened.table
-        chosen = GroupFilter(partitions=table.partitions, excluded_partitions=table.exclude_partitions)
-        rules, memory = service.rules_at_once(table), service.new_memory()
-        return Care(rules, memory, self._excluded, chosen.selected_partitions, {}, may_write=True)
-
-    def _order(self, kind: JobKind) -> JobOrder:
-        return JobOrder(
-            kind,
-            (),
-            choose=self._engines.choose,
-            task=lambda task: partial(task, self._serviced.base_path),
-            scanned=self._opened.snapshot,
-            doubt=lambda: None,
-            bytes_of=lambda groups: 0,
-            table_bytes=0,
-            here=InProcessDispatcher,
-            database=_NO_DATABASE,
-            unsampled=Unsampled(),
-            at_once=True,
-        )
+        return in_one([self._steps.result(service), *self._steps.beside(service.kind)])
 
 
 def _left_out(kind: JobKind) -> Result:
     why = f"services of the configuration does not have {kind}"
     return Result(document={"left_out": why}, lines=[f"Left out: {why}."], is_nothing=True)
-
-
-def _no_entries(base_path: str, name: str) -> AbstractContextManager[Any]:
-    raise AssertionError("no step of a round opens indexes")
-
-
-_NO_DATABASE = StoredIndexes(lambda base_path: {}, _no_entries)

@@ -11,7 +11,7 @@ VERBS = (
         "/data/orders --writers stopped",
         has_exit_code=True,
         panel="Service a table",
-        of=("metadata", "clean"),
+        of=("clean",),
     ),
     Verb(
         "unschedule",

@@ -22,7 +22,7 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.metrics import METRICS
 from lakeward.services.metadata.plan.due_before_writers import MetadataService, MetadataTrigger
-from lakeward.services.metadata.run.early_service import scan_trigger, service_metadata
+from lakeward.services.metadata.run.early_service import preview_trigger, scan_trigger, service_metadata
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
 from lakeward.table.metadata.compact_after import MetadataCompactAfter
 
@@ -93,6 +93,11 @@ class MetadataTableService(Service[MetadataCompactAfter]):
         if report.left is not None:
             return JobReport(JobResult.NOTHING, problems=(problem_of(report.left),), own=report)
         return replace(_report(report.done), own=report)
+
+    def preview(
+        self, table: ServicedTable, care: Care[MetadataCompactAfter], order: JobOrder
+    ) -> MetadataTrigger | None:
+        return preview_trigger(table.storage, table.base_path, after=care.rules, clock=table.clock)
 
     def shown(self, memory: MetadataMemory) -> Sequence[Fact]:
         return () if memory.trigger is None else (Fact("Metadata table", memory.trigger.why),)

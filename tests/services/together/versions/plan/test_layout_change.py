@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Refused
-from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.services.together.versions.plan.layout_change import (
     Layout,
@@ -27,7 +26,7 @@ from tests.golden_tables import copy_golden
 from tests.our_reader import scan
 from tests.version_10 import set_version
 
-FAILED = RollbackDecision("1", "deltacommit", Step.ROLL_BACK, RollbackReason.DEAD_WRITER, "it is dead")
+FAILED = "1"
 SORTED, UNSORTED = FileOrder(is_sorted=True), FileOrder(is_sorted=False)
 LSM = {STORAGE_LAYOUT: "lsm_tree"}
 
@@ -59,7 +58,7 @@ def merged(snapshot: TableSnapshot, *groups: FileGroup) -> TableSnapshot:
 def plan(
     snapshot: TableSnapshot,
     target: Layout = Layout.LSM_TREE,
-    failed: tuple[RollbackDecision, ...] = (),
+    failed: tuple[str, ...] = (),
     **is_sorted: bool,
 ) -> LayoutChange:
     known = {file: FileOrder(is_sorted[file.file_id]) for file in files_to_check(snapshot) if file.file_id in is_sorted}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from lakeward.base.errors import Refused, UsageError
-from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.services.together.versions.plan.native_files import NativeFiles, NativeObstacle
 from lakeward.services.together.versions.plan.version_change import VersionChange, plan_version_change, plan_way_down
@@ -83,12 +82,10 @@ def test_the_way_to_hudi_is_shown() -> None:
 def test_the_way_down_goes_around_no_native_log() -> None:
     """Keeps 3 of services/together/versions/plan/version_change: in the order in which no step writes what an earlier
     one took away; where nothing is native the metadata table stays."""
-    failed = RollbackDecision("1", "deltacommit", Step.ROLL_BACK, RollbackReason.DEAD_WRITER, "it is dead")
+    failed = "1"
     slice_ = FileSlice("p", "f", "0", BaseFile("f", "0", "f_0-0-0_0.parquet", "p", 7, "0-0-0"), ())
 
-    def kinds(
-        natives: NativeFiles, *, failed: tuple[RollbackDecision, ...] = (), cleans: tuple[str, ...] = ()
-    ) -> list[str]:
+    def kinds(natives: NativeFiles, *, failed: tuple[str, ...] = (), cleans: tuple[str, ...] = ()) -> list[str]:
         steps = plan_way_down("/t", failed, natives, pending_cleans=cleans, of_metadata=(), has_metadata=True)
         return [step.kind for step in steps]
 

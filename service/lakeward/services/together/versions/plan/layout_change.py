@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.errors import Refused
-from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice
 from lakeward.table.file_order import FileOrder
@@ -79,14 +78,14 @@ def groups_to_merge(snapshot: TableSnapshot) -> tuple[str, ...]:
 def plan_layout_change(
     snapshot: TableSnapshot,
     target: Layout,
-    failed: Sequence[RollbackDecision],
+    failed: Sequence[str],
     orders: Mapping[BaseFile, FileOrder],
 ) -> LayoutChange:
     """The steps that are left to do. The first one is certain; what follows is what is known of it now.
 
     Args:
         snapshot: a scan of the whole table.
-        failed: what `lakeward rollback` would do.
+        failed: instants that `lakeward rollback` would end.
         orders: what is known of those of `files_to_check`, to become `lsm_tree`.
 
     Raises `Refused`.
@@ -98,7 +97,7 @@ def plan_layout_change(
     steps: list[ChangeStep] = []
     if failed:
         why = "what they left would be taken for files of the other layout, should they be ended later"
-        steps.append(ChangeStep(StepKind.ROLLBACK, why, subjects=tuple(each.instant for each in failed)))
+        steps.append(ChangeStep(StepKind.ROLLBACK, why, subjects=tuple(failed)))
     to_merge = [group for group in snapshot.file_groups if _is_to_merge(snapshot, group)]
     pending = tuple(each.time for each in snapshot.timeline.pending if each.action in _PLANS)
     if to_merge or pending:
@@ -148,7 +147,7 @@ def _is_to_merge(snapshot: TableSnapshot, group: FileGroup) -> bool:
     return is_planned or any(not log.name.is_cdc for slice_ in group.read_slices for log in slice_.log_files)
 
 
-def _check(snapshot: TableSnapshot, failed: Sequence[RollbackDecision], orders: Mapping[BaseFile, FileOrder]) -> None:
+def _check(snapshot: TableSnapshot, failed: Sequence[str], orders: Mapping[BaseFile, FileOrder]) -> None:
     """Raises `Refused` for what only the operator can clear away."""
     if not snapshot.config.version.has_native_logs:
         raise Refused(
@@ -168,7 +167,7 @@ def _check(snapshot: TableSnapshot, failed: Sequence[RollbackDecision], orders: 
             f"{_shown(repeated)}.",
             remedy="Read such a partition, and write it with insert_overwrite and --deduplicate.",
         )
-    ended = {each.instant for each in failed}
+    ended = set(failed)
     obstacles = [
         f"{'/'.join(part for part in (each.partition_path, each.file_id) if part)}: {each.why}"
         for each in snapshot.frozen

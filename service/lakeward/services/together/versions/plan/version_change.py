@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeward.base.errors import Refused, UsageError
-from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
 from lakeward.services.together.versions.plan.native_files import NativeFiles, NativeObstacle
 from lakeward.table.file_group import FileSlice
@@ -98,7 +97,7 @@ def plan_version_change(
 
 def plan_way_down(
     base_path: str,
-    failed: Sequence[RollbackDecision],
+    failed: Sequence[str],
     natives: NativeFiles,
     *,
     pending_cleans: Sequence[str],
@@ -109,7 +108,7 @@ def plan_way_down(
     what is known of it now. Raises `Refused` for what only the operator can clear away.
 
     Args:
-        failed: what `lakeward rollback` would do.
+        failed: instants that `lakeward rollback` would end.
         pending_cleans: instants of cleans that are ended, which may name native files.
         of_metadata: paths of the native files of the metadata table, which there is where `has_metadata`.
     """
@@ -120,9 +119,8 @@ def plan_way_down(
         why = "it has native logs, or gets some from what comes now; Hudi's next writer that has it on rebuilds it"
         steps.append(ChangeStep(StepKind.METADATA_TABLE, why, subjects=tuple(of_metadata)))
     if failed:
-        instants = tuple(each.instant for each in failed)
         why = "what they left has names that no reader of version 9 can roll back"
-        steps.append(ChangeStep(StepKind.ROLLBACK, why, subjects=instants))
+        steps.append(ChangeStep(StepKind.ROLLBACK, why, subjects=tuple(failed)))
     if natives.to_merge:
         groups = tuple("/".join(part for part in each.group_id if part) for each in natives.to_merge)
         size = sum(each.bytes for each in natives.to_merge)

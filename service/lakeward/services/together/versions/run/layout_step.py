@@ -197,7 +197,7 @@ def _scan_all(table: ServicedTable) -> TableSnapshot:
 
 def _prepare(table: ServicedTable, snapshot: TableSnapshot, target: Layout, orders: KnownOrders) -> LayoutChange:
     check_nothing_lives(table, snapshot, otherwise=_OTHERWISE)
-    failed = [each for each in judge(table, snapshot) if each.step is not Step.LEAVE]
+    failed = [each.instant for each in judge(table, snapshot) if each.step is not Step.LEAVE]
     change = plan_layout_change(snapshot, target, failed, orders.by_file)
     if not change.steps:
         return change

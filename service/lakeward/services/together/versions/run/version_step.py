@@ -252,7 +252,7 @@ def _way_down(
     quarantined = [file.path for run in load_quarantine(table.storage, table.base_path).runs for file in run.files]
     return plan_way_down(
         table.base_path,
-        [each for each in judge(table, snapshot) if each.step is not Step.LEAVE],
+        [each.instant for each in judge(table, snapshot) if each.step is not Step.LEAVE],
         find_native_files(snapshot, quarantined, drop_changes=drop_changes),
         pending_cleans=[each.time for each in snapshot.timeline.pending if each.action == ServiceAction.CLEAN.pending],
         of_metadata=_native_files_of_metadata(table),
