@@ -67,6 +67,24 @@ def test_explain(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "partitions: 1 of 2 read" in shown.err and "file groups: 1 of 2 read, 0 of them with logs" in shown.err
 
 
+def test_keys(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys of the option and of a file; those that have no row are counted, and `--json` lists them."""
+    assert run(["read", str(base), "--keys", "k03, nowhere", "--columns", "v"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.split() == ["v", "v3", "1", "row"]
+    assert shown.err == "1 of 2 keys has no row: nowhere\n"
+    (tmp_path / "keys").write_text("k04\nk05\n" + "".join(f"none{n}\n" for n in range(12)))
+    assert run(["read", str(base), "--keys-from", str(tmp_path / "keys"), "--count"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "2\n"
+    assert shown.err.startswith("12 of 14 keys have no row: none0, none1, ") and shown.err.endswith(" and 2 more\n")
+    assert run(["read", str(base), "--keys", "k03,x", "--json", "--columns", "id"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["rows"], document["missing_keys"]) == ([{"id": "k03"}], ["x"])
+    assert run(["read", str(base), "--keys", ","]) == 2
+    assert "No record key is given." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("row_format", ["jsonl", "csv", "parquet", "arrow"])
 def test_formats(base: Path, tmp_path: Path, row_format: str) -> None:
     """To a file, which is whole when it is there, and to standard output, the same bytes. Keeps 1 of cli/row_output."""

@@ -13,8 +13,8 @@ Keeps:   1. scans of one table read one moment, whatever is committed meanwhile;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -23,13 +23,18 @@ from lakeward.base.errors import DamagedFiles
 from lakeward.format.timeline.instant import State
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.record_keys import spelled_keys
 from lakeward.scan.scan_plan import QueryKind, ScanPlan, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, TableDiff, diff_tables
-from lakeward.scan.table_scan import TableScan
+from lakeward.scan.table_scan import KEY_LOCATIONS, TableScan
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.listing_source import listing_source
 from lakeward.table.not_a_table import check_is_table
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+
+Keys: TypeAlias = str | int | Mapping[str, Any] | Iterable[Any]
+"""A record key, or several, also as an Arrow array: texts as `_hoodie_record_key` has them, whole numbers, or values by
+the names of the key fields."""
 
 
 class Table:
@@ -70,6 +75,7 @@ class Table:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
+        keys: Keys | None = None,
         read_optimized: bool = False,
         meta_columns: bool = False,
         limit: int | None = None,
@@ -83,6 +89,7 @@ class Table:
         Args:
             columns: their names, in the order in which they come out; None for all.
             where: a filter in the words of SQL: `city = 'lima' and fare > 10`.
+            keys: rows with these record keys alone, as `get` takes them; `Rows.missing_keys` says which have none.
             read_optimized: base files alone, without the logs.
             meta_columns: Hudi's own five columns come out, too, where `columns` names none.
             limit: no more rows than these.
@@ -95,10 +102,27 @@ class Table:
             kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
             has_meta_columns=meta_columns,
             limit=limit,
+            keys=None if keys is None else spelled_keys(keys, self._snapshot.config.record_key_fields),
         )
         return Rows(
             TableScan(self._storage, self._snapshot, query, skips_damaged=skip_damaged, memory_bytes=memory_bytes)
         )
+
+    def get(self, keys: Keys, *, columns: Sequence[str] | None = None, meta_columns: bool = False) -> pa.Table:
+        """The rows with these record keys, looked up through the best index that the table has. A key without a row
+        gives none; where keys are of one partition alone, a key gives the rows of all partitions that have it.
+
+        Raises what `scan` does.
+
+        Args:
+            keys: `"k1"`, `17`, or `{"a": 1, "b": 2}` where keys have several fields; or several of these.
+        """
+        return self.scan(columns=columns, keys=keys, meta_columns=meta_columns).to_arrow()
+
+    def record_locations(self, keys: Keys) -> pa.Table:
+        """The places of the rows with these keys: key, partition, file id, and the instant of the commit that wrote the
+        row last; no row for a key that is nowhere. Raises what `scan` does."""
+        return self.scan(keys=keys).locations()
 
     def count(self, *, where: str | None = None) -> int:
         """How many rows a query finds."""
@@ -174,6 +198,15 @@ class Rows:
     def to_arrow(self) -> pa.Table:
         """All rows, in memory."""
         return self.reader().read_all()
+
+    def locations(self) -> pa.Table:
+        """The places of the rows, as `Table.record_locations` says it."""
+        return pa.Table.from_batches(self._scan.locations(), KEY_LOCATIONS)
+
+    @property
+    def missing_keys(self) -> tuple[str, ...] | None:
+        """The keys without a row, of a scan by keys whose rows were read to the end; else None."""
+        return self._scan.missing_keys
 
     @property
     def plan(self) -> ScanPlan:

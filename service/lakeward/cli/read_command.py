@@ -23,16 +23,19 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_size
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable, open_table
 from lakeward.cli.diff_report import diff_result
+from lakeward.cli.index.group import given_keys
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
 from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
 from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.record_keys import split_keys
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, diff_tables
 from lakeward.scan.table_scan import TableScan
 
 SHOWN_ROWS = 20
+SHOWN_KEYS = 10
 
 
 def read(
@@ -46,6 +49,13 @@ def read(
         str | None,
         typer.Option(metavar="FILTER", help="Rows to choose, in the words of SQL: \"city = 'lima' and fare > 10\"."),
     ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEYS", help="Rows with these record keys, with commas between them; a:1,b:2 of several fields."
+        ),
+    ] = None,
+    keys_from: Annotated[Path | None, typer.Option(metavar="FILE", help="The same, a key a line; - for stdin.")] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help=f"At most N rows. Default: {SHOWN_ROWS} on a terminal, else all."),
@@ -96,6 +106,7 @@ def read(
         where=None if where is None else parse_filter(where, known_schema(snapshot)),
         kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
         has_meta_columns=meta_columns,
+        keys=_keys(keys, keys_from, snapshot.config.record_key_fields),
         limit=SHOWN_ROWS if limit is None and wanted is OutputFormat.TABLE and not count else limit,
     )
     scan = TableScan(opened.storage, snapshot, query, skips_damaged=skip_damaged)
@@ -153,10 +164,30 @@ class RowStream(Result):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _keys(option: str | None, file: Path | None, key_fields: tuple[str, ...]) -> tuple[str, ...] | None:
+    if option is None and file is None:
+        return None
+    named = [] if option is None else list(split_keys(option, key_fields))
+    found = tuple(given_keys(named, file).to_pylist())
+    if not found:
+        raise UsageError("No record key is given.", remedy="Name keys with --keys, or a file that has some.")
+    return found
+
+
+def _missing_keys(scan: TableScan) -> dict[str, Any]:
+    """The part of a document that says which keys have no row."""
+    return {} if scan.query.keys is None else {"missing_keys": scan.missing_keys}
+
+
 def _counted(scan: TableScan, *, explain: bool) -> Result:
     rows = scan.count()
     error = scan.damage
-    return Result(document={"rows": rows}, lines=[f"{rows}"], notes=_notes(scan, explain=explain), error=error)
+    return Result(
+        document={"rows": rows, **_missing_keys(scan)},
+        lines=[f"{rows}"],
+        notes=_notes(scan, explain=explain),
+        error=error,
+    )
 
 
 def _written(scan: TableScan, wanted: OutputFormat, output: Path, *, explain: bool) -> Result:
@@ -164,7 +195,7 @@ def _written(scan: TableScan, wanted: OutputFormat, output: Path, *, explain: bo
         raise UsageError("A table is for the terminal.", remedy="Add --format jsonl, csv, parquet or arrow.")
     rows = write_rows(scan, scan.schema, wanted, output)
     return Result(
-        document={"rows": rows, "output": str(output), "format": wanted.value},
+        document={"rows": rows, "output": str(output), "format": wanted.value, **_missing_keys(scan)},
         notes=[f"{rows:,} rows are in {output}.", *_notes(scan, explain=explain)],
         error=scan.damage,
     )
@@ -174,8 +205,9 @@ def _shown(scan: TableScan, *, explain: bool, is_cut: bool) -> Result:
     batches = list(scan)
     rows = [row for batch in batches for row in batch.to_pylist()]
     total = scan.count_cheaply() if is_cut and len(rows) == SHOWN_ROWS else len(rows)
+    found = {"columns": scan.schema.names, "rows": [plain(row) for row in rows], "rows_found": total}
     return Rendered(
-        document={"columns": scan.schema.names, "rows": [plain(row) for row in rows], "rows_found": total},
+        document=found | _missing_keys(scan),
         render=partial(_render, rows, total, scan.schema.names),
         notes=_notes(scan, explain=explain),
         error=scan.damage,
@@ -202,8 +234,20 @@ def _cell(value: Any) -> str:
 
 
 def _notes(scan: TableScan, *, explain: bool) -> list[str]:
-    if not explain:
+    return [*_notes_of_keys(scan), *(_explained(scan) if explain else ())]
+
+
+def _notes_of_keys(scan: TableScan) -> list[str]:
+    missing = scan.missing_keys
+    if scan.query.keys is None or not missing:
         return []
+    shown = ", ".join(missing[:SHOWN_KEYS])
+    more = f" and {len(missing) - SHOWN_KEYS:,} more" if len(missing) > SHOWN_KEYS else ""
+    asked = format_count(len(dict.fromkeys(scan.query.keys)), "key")
+    return [f"{len(missing):,} of {asked} {'has' if len(missing) == 1 else 'have'} no row: {shown}{more}"]
+
+
+def _explained(scan: TableScan) -> list[str]:
     plan, meter = scan.plan, scan.meter
     groups = meter.row_groups + meter.row_groups_skipped
     return [

@@ -22,8 +22,10 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import open_slice
+from lakeward.read.made_keys import with_made_keys
 from lakeward.read.newest_slice import TableReading
 from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
@@ -91,7 +93,9 @@ def _stored(
     table = table_schema(reading.schema)
     predicate = query.predicate
     out = query.chosen_schema(table)
-    read = pa.schema([column for column in table if column.name in {*out.names, *predicate.columns}])
+    # No footer says anything of keys that are made.
+    key_fields = reading.key_fields if RECORD_KEY_FIELD in predicate.columns else ()
+    read = pa.schema([column for column in table if column.name in {*out.names, *predicate.columns, *key_fields}])
     path = slice_.base_file.path
     with storage.open_input(join(reading.base_path, path)) as source:
         batches = open_base_file(
@@ -99,11 +103,11 @@ def _stored(
             read,
             name=path,
             choose=(lambda file: choose_row_groups(row_groups(file, query.ranged_schema(table)), predicate, NO_LOGS))
-            if query.prunes
+            if query.prunes and not key_fields
             else None,
             meter=meter,
         )
         for batch in batches:
-            chosen = predicate.chosen(batch)
+            chosen = predicate.chosen(with_made_keys(batch, key_fields))
             if chosen.num_rows:
                 yield chosen.select(out.names)

@@ -19,10 +19,11 @@ from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import Refused, UsageError
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_refusals
 from lakeward.read.newest_slice import TableReading, newest_slice, table_reading
 from lakeward.read.query.filter import Node, conjuncts
-from lakeward.read.query.predicate import Predicate
+from lakeward.read.query.predicate import Predicate, keys_among
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.scan.partition_values import partition_ranges
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
@@ -47,6 +48,8 @@ class TableQuery:
     has_meta_columns: bool = False
     """Hudi's own five columns come out, too, where `columns` does not say."""
     limit: int | None = None
+    keys: tuple[str, ...] | None = None
+    """Rows with these record keys alone, as `_hoodie_record_key` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,15 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
     merges = any(slice_.log_files for slice_ in slices)
     if merges:
         _refuse(snapshot, refusals, merges=True)
-    conditions = () if query.where is None else tuple(conjuncts(query.where))
+    predicate = Predicate() if query.where is None else Predicate(tuple(conjuncts(query.where)))
+    wanted = frozenset(chosen.names)
+    if query.keys is not None:
+        predicate = Predicate((*keys_among(frozenset(query.keys)).conditions, *predicate.conditions))
+        wanted |= {RECORD_KEY_FIELD}  # which says of which keys there was a row
     return ScanPlan(
         schema=chosen,
         reading=table_reading(snapshot, merges=merges),
-        slice_query=SliceQuery(frozenset(chosen.names), Predicate(conditions)),
+        slice_query=SliceQuery(wanted, predicate),
         slices=tuple(slices),
         partitions=len(by_partition),
         partitions_passed=partitions_passed,

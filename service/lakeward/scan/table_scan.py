@@ -7,7 +7,8 @@ Keeps:   1. rows come by partition and file group, and of one query on one snaps
          2. where it is known that a file group cannot be read nothing is given out, and the error says so; one that
             breaks while it is read ends the rows with an error. With `skips_damaged` the others are read, no slice is
             given out in part, and `damage` says what is missing;
-         3. memory is bounded by one slice.
+         3. memory is bounded by one slice, and by the keys that are looked for;
+         4. `missing_keys` are the keys that no row has, and are known once all rows were read.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO
+from typing import IO, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, DamagedFiles, LakewardError
 from lakeward.base.paths import join
@@ -35,7 +37,12 @@ from lakeward.table.file_group import FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
+KEY_LOCATIONS: Final = pa.schema(
+    [("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string()), ("instant", pa.string())]
+)
+"""The place of a row: record key, path of the partition, file group, and the commit that wrote the row last."""
 _COUNTED = "_hoodie_record_key"
+_COMMIT_TIME = "_hoodie_commit_time"
 _SPOOLED_IN_MEMORY = 16 * 1024 * 1024
 _MISSING_SHOWN = 20
 CHEAP_FILES_MAX = 256
@@ -57,6 +64,8 @@ class TableScan:
     """What was read so far."""
     _broken: dict[GroupId, _Missing] = field(init=False, default_factory=dict)
     """File groups that broke while they were read."""
+    _met: _MetKeys | None = field(init=False, default=None)
+    """What was met of the keys that are looked for."""
 
     def __post_init__(self) -> None:
         """Raises what `plan_scan` does."""
@@ -73,20 +82,41 @@ class TableScan:
         missing = [*map(_missing, self.plan.damaged), *self._broken.values()]
         return _damage_of(missing) if missing else None
 
+    @property
+    def missing_keys(self) -> tuple[str, ...] | None:
+        """The keys that were looked for and have no row, or none that the filter chooses; None where that is not known,
+        because no keys were named or not all rows were read."""
+        if self.query.keys is None or self._met is None or not self._met.is_whole:
+            return None
+        return tuple(key for key in dict.fromkeys(self.query.keys) if key not in self._met.keys)
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The rows; `damage` says what is missing. Raises what `read_slice` does, and `DamagedFiles`."""
         self._check_damage()
         left = self.query.limit
         schema = self.schema
+        met = self._met = _MetKeys(is_asked=self.query.keys is not None)
         if left != 0:
             for slice_ in self.plan.slices:
                 for batch in self._read(slice_):
+                    met.add(batch)
                     rows = batch if left is None else batch.slice(0, left)
                     yield _in_columns(rows, schema)
                     if left is not None:
                         left -= rows.num_rows
                         if left == 0:
                             return
+            met.is_whole = True
+
+    def locations(self) -> Iterator[pa.RecordBatch]:
+        """The places of the rows, in `KEY_LOCATIONS`: each key once for each file group. Raises what iterating does."""
+        self._check_damage()
+        query = replace(self.plan.slice_query, columns=frozenset({_COUNTED, _COMMIT_TIME}))
+        for slice_ in self.plan.slices:
+            for batch in self._batches(slice_, query):
+                keys, instants = (batch.column(name).cast(pa.string()) for name in (_COUNTED, _COMMIT_TIME))
+                where = (pa.repeat(pa.scalar(each, pa.string()), len(keys)) for each in slice_.group_id)
+                yield pa.RecordBatch.from_arrays([keys, *where, instants], schema=KEY_LOCATIONS)
 
     def count(self) -> int:
         """How many rows there are. Of base files without logs the footer says it, where there is no filter."""
@@ -94,7 +124,7 @@ class TableScan:
 
     def count_cheaply(self) -> int | None:
         """The same without the limit; None where many files, or much of them, would be read for it."""
-        slices, is_filtered = self.plan.slices, self.query.where is not None
+        slices, is_filtered = self.plan.slices, bool(self.plan.slice_query.predicate.conditions)
         files = sum(1 + len(each.log_files) for each in slices)
         read = sum(_size(each) for each in slices if is_filtered or each.log_files)
         return self._count(None) if files <= CHEAP_FILES_MAX and read <= CHEAP_BYTES_MAX else None
@@ -102,11 +132,13 @@ class TableScan:
     def _count(self, limit: int | None) -> int:
         self._check_damage()
         counted = replace(self.plan.slice_query, columns=frozenset({_COUNTED}))
+        met = self._met = _MetKeys(is_asked=self.query.keys is not None)
         rows = 0
         for slice_ in self.plan.slices:
             if limit is not None and rows >= limit:
                 return limit
-            rows += self._counted(slice_, counted)
+            rows += self._counted(slice_, counted, met)
+        met.is_whole = True
         return rows if limit is None else min(rows, limit)
 
     def _read(self, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
@@ -126,11 +158,11 @@ class TableScan:
                 spool.seek(0)
                 yield from pa.ipc.open_stream(spool)
 
-    def _counted(self, slice_: FileSlice, query: SliceQuery) -> int:
+    def _counted(self, slice_: FileSlice, query: SliceQuery, met: _MetKeys) -> int:
         try:
-            if slice_.base_file is not None and not slice_.log_files and self.query.where is None:
+            if slice_.base_file is not None and not slice_.log_files and not query.predicate.conditions:
                 return self._stored_rows(slice_.base_file.path)
-            return sum(batch.num_rows for batch in self._batches(slice_, query))
+            return sum(met.add(batch) for batch in self._batches(slice_, query))
         except BrokenFile as error:
             if not self.skips_damaged:
                 raise
@@ -178,6 +210,22 @@ def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _size(slice_: FileSlice) -> int:
     base = 0 if slice_.base_file is None else slice_.base_file.size
     return base + sum(log.size for log in slice_.log_files)
+
+
+@dataclass(slots=True)
+class _MetKeys:
+    """The record keys of the rows that were read."""
+
+    is_asked: bool
+    keys: set[str] = field(default_factory=set)
+    is_whole: bool = False
+    """All rows were read."""
+
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Returns how many rows there are."""
+        if self.is_asked:
+            self.keys.update(pc.unique(batch.column(_COUNTED)).to_pylist())
+        return int(batch.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
