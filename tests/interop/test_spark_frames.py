@@ -71,6 +71,31 @@ def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
     assert isinstance(error, TryLater) and error.remedy.startswith("Run the query again")
 
 
+def test_locations_of_keys(table_with_metadata: Path, spark: SparkSession) -> None:
+    """Locations are those of the rows that Hudi finds. Rows of the frame stay, repeated ones and null too; what
+    Hudi's record index forgot, since a delete came that lost, is found in the rows. Keeps 1 and 2 of
+    spark/location_frame."""
+    table = HudiTable(spark, table_with_metadata, TableShape())
+    opened = lakeward.Table(str(table.path), timezone="UTC")
+    frame = spark.range(0, 4000, 7).selectExpr("id AS n", "concat('k', id) AS key")
+    frame = frame.union(frame.limit(3)).union(spark.sql("SELECT -1L AS n, CAST(NULL AS STRING) AS key"))
+    names = ("_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time")
+    rows = {row[0]: (row[1], row[2]) for row in table.frame().select(*names).collect()}
+    groups = {(group.partition_path, group.file_id) for group in opened.snapshot.file_groups}
+    files = {}
+    for index in (None, "metadata"):
+        found = lakeward.spark.record_locations(frame, opened, column="key", index=index).collect()
+        assert len(found) == 572 + 3 + 1
+        forgotten = {"k0"} if index else set()
+        there = {row["key"]: (row["partition"], row["instant"]) for row in found if row["file_id"]}
+        expected = {row["key"]: rows[row["key"]] for row in found if row["key"] in rows.keys() - forgotten}
+        assert {key: at[0] for key, at in there.items()} == {key: at[0] for key, at in expected.items()}
+        assert index or there == expected
+        files[index] = {(row["partition"], row["file_id"]) for row in found if row["file_id"]}
+        assert files[index] <= groups
+    assert files[None] == files["metadata"]
+
+
 def test_examples_of_the_docs_run(spark: SparkSession, tmp_path: Path) -> None:
     """On a table that has their columns; what they find there."""
     table = HudiTable(spark, tmp_path / "orders", TableShape(partition_fields="city"))
@@ -80,5 +105,5 @@ def test_examples_of_the_docs_run(spark: SparkSession, tmp_path: Path) -> None:
     text = (PROJECT / "docs" / "read" / "spark.md").read_text().replace("/data/orders", str(table.path))
     for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(example, names)
-    counts = {name: names[name].count() for name in ("frame", "orders", "large")}
-    assert counts == {"frame": 28, "orders": 30, "large": 19}
+    counts = {name: names[name].count() for name in ("frame", "orders", "large", "located")}
+    assert counts == {"frame": 28, "orders": 30, "large": 19, "located": 19}

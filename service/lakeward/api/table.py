@@ -61,6 +61,11 @@ class Table:
         return max(completed, default=None)
 
     @property
+    def snapshot(self) -> TableSnapshot:
+        """What the table was at that moment, as services see it."""
+        return self._snapshot
+
+    @property
     def schema(self) -> pa.Schema:
         """The table's columns, Hudi's own five first."""
         return known_schema(self._snapshot)

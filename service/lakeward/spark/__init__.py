@@ -1,6 +1,7 @@
 """Hudi tables as data frames of Spark.
 
     lakeward.spark.read(spark, "s3://lake/orders", where="city = 'lima'")
+    lakeward.spark.record_locations(frame_of_keys, "s3://lake/orders")
 
 What is called loads its module: tasks on executors load this package and need none of what plans a read.
 
@@ -13,12 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakeward.spark.location_frame import record_locations
     from lakeward.spark.table_frame import read
     from lakeward.spark.task_frames import task_error
 
-__all__ = ["read", "task_error"]
+__all__ = ["read", "record_locations", "task_error"]
 
-_MODULES = {"read": "table_frame", "task_error": "task_frames"}
+_MODULES = {"read": "table_frame", "record_locations": "location_frame", "task_error": "task_frames"}
 
 
 def __getattr__(name: str) -> Any:
