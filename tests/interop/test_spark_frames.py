@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lakeward
-from lakeward.base.errors import TryLater
+from lakeward.base.errors import TryLater, UsageError
 from tests.deploy.tools import PROJECT
 from tests.golden_tables import copy_golden
 from tests.hudi.table import HudiTable, TableShape
@@ -61,6 +61,8 @@ def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
     frame = lakeward.spark.read(spark, str(base), columns=["v", "id"])
     before = [("a", "k1"), ("c", "k3"), ("x", "k2")]
     assert sorted(tuple(row) for row in frame.collect()) == before
+    with pytest.raises(UsageError, match="have no limit"):
+        lakeward.spark.read(spark, lakeward.Table(str(base)).scan(limit=1))
     write(base, [("k1", 3, "p", "new")])
     assert sorted(tuple(row) for row in frame.collect()) == before
     for file in (base / "q").glob("*.parquet"):
@@ -105,5 +107,5 @@ def test_examples_of_the_docs_run(spark: SparkSession, tmp_path: Path) -> None:
     text = (PROJECT / "docs" / "read" / "spark.md").read_text().replace("/data/orders", str(table.path))
     for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(example, names)
-    counts = {name: names[name].count() for name in ("frame", "orders", "large", "located")}
-    assert counts == {"frame": 28, "orders": 30, "large": 19, "located": 19}
+    counts = {name: names[name].count() for name in ("frame", "orders", "large", "two", "located")}
+    assert counts == {"frame": 28, "orders": 30, "large": 19, "two": 2, "located": 19}

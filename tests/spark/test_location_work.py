@@ -61,8 +61,8 @@ def test_the_answers_are_those_of_this_process(
 def test_all_keys_of_slices(version: str, tmp_path: Path) -> None:
     """The rows that a query finds, with their commits, where no index is asked."""
     table = lakeward.Table(str(copy_golden(version, tmp_path / "t")), timezone="UTC")
-    plan = table.scan(columns=["_hoodie_record_key", "_hoodie_commit_time"]).plan
-    work = pickle.loads(pickle.dumps(KeyScan(table.base_path, plan.shared, 2**29)))
+    plan = table.scan(columns=["_hoodie_record_key", "_hoodie_commit_time"]).scan.plan
+    work = pickle.loads(pickle.dumps(KeyScan(plan.shared, 2**29)))
     found = pa.Table.from_batches(work(plan.slices), LOCATED).to_pylist()
     rows = table.scan(columns=["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time"]).to_arrow()
     assert sorted((row[KEY], row["partition"], row["instant"]) for row in found) == sorted(

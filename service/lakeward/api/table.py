@@ -24,7 +24,7 @@ from lakeward.format.timeline.instant import State
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.record_keys import spelled_keys
-from lakeward.scan.scan_plan import QueryKind, ScanPlan, TableQuery, known_schema
+from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, TableDiff, diff_tables
 from lakeward.scan.table_scan import KEY_LOCATIONS, TableScan
 from lakeward.storage.storage_of_url import open_storage
@@ -214,9 +214,9 @@ class Rows:
         return self._scan.missing_keys
 
     @property
-    def plan(self) -> ScanPlan:
-        """What is read for them."""
-        return self._scan.plan
+    def scan(self) -> TableScan:
+        """The query and its plan, of which `lakeward.spark.read` makes tasks."""
+        return self._scan
 
     @property
     def damage(self) -> DamagedFiles | None:

@@ -142,7 +142,7 @@ def _looked_up(keys: DataFrame, base_path: str, index: HashedIndex) -> DataFrame
 def _scanned(keys: DataFrame, table: Table, memory_bytes: int) -> DataFrame:
     """The locations of all keys."""
     spark = keys.sparkSession
-    plan = table.scan(columns=[RECORD_KEY, COMMIT_TIME]).plan
+    plan = table.scan(columns=[RECORD_KEY, COMMIT_TIME]).scan.plan
     if plan.reading.key_fields:
         raise Refused(
             f"{table.base_path} has no record keys that could be looked up.",
@@ -151,4 +151,4 @@ def _scanned(keys: DataFrame, table: Table, memory_bytes: int) -> DataFrame:
             f"{', '.join(plan.reading.key_fields)}.",
         )
     tasks = pack_slices(plan.slices, parallelism=spark.sparkContext.defaultParallelism)
-    return run_tasks(spark, tasks, KeyScan(table.base_path, plan.shared, memory_bytes), spark_schema(LOCATED))
+    return run_tasks(spark, tasks, KeyScan(plan.shared, memory_bytes), spark_schema(LOCATED))

@@ -99,13 +99,12 @@ def _by_part(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Array]
 class KeyScan:
     """All keys of file slices."""
 
-    location: str
     plan: ScanPlan
     """`ScanPlan.shared` of a scan for `RECORD_KEY` and `COMMIT_TIME`."""
     memory_bytes: int
 
     def __call__(self, slices: tuple[FileSlice, ...]) -> Iterator[pa.RecordBatch]:
-        storage, _ = open_storage(self.location)
+        storage, _ = open_storage(self.plan.reading.base_path)
         for slice_ in slices:
             rows = slice_rows(storage, self.plan, slice_, memory_bytes=self.memory_bytes, meter=ReadMeter())
             for batch in rows:

@@ -23,14 +23,12 @@ from lakeward.table.file_group import FileSlice
 class SliceWork:
     """What all tasks of a read have in common. Travels to executors."""
 
-    location: str
-    """The table's base path, as tasks open its storage."""
     plan: ScanPlan
     """`ScanPlan.shared`."""
     memory_bytes: int
 
     def __call__(self, slices: tuple[FileSlice, ...]) -> Iterator[pa.RecordBatch]:
-        storage, _ = open_storage(self.location)
+        storage, _ = open_storage(self.plan.reading.base_path)
         assert self.plan.reading.schema is not None, "a table without a schema is refused"
         spark = SparkBatches(self.plan.schema, self.plan.reading.schema)
         for slice_ in slices:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakeward.api.table import Table
+from lakeward.api.table import Keys, Rows, Table
+from lakeward.base.errors import UsageError
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.slice_tasks import pack_slices
 from lakeward.spark.row_types import spark_types
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 def read(
     spark: SparkSession,
-    table: str | Table,
+    table: str | Table | Rows,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
+    keys: Keys | None = None,
     read_optimized: bool = False,
     meta_columns: bool = False,
     skip_damaged: bool = False,
@@ -42,10 +44,12 @@ def read(
     Raises what `Table` and `Table.scan` do. What tasks raise, Spark wraps; `task_error` unwraps it.
 
     Args:
-        table: path or URL of the table's base folder; or a table that is open.
+        table: path or URL of the table's base folder; a table that is open; or what its `scan` gives, for whose query
+            the other arguments have no say.
         columns: their names, in the order in which they come out; None for all. Columns that a query drops later are
             read all the same.
         where: a filter in the words of SQL, which is pushed to partitions, files and row groups; `frame.where` is not.
+        keys: rows with these record keys alone, as `Table.get` takes them. Each task gets all of them.
         read_optimized: base files alone, without the logs.
         meta_columns: Hudi's own five columns come out, too, where `columns` names none.
         skip_damaged: leave out file groups that the table's commits show to be damaged; `Table.scan(…).damage` names
@@ -54,18 +58,29 @@ def read(
         timezone: the zone of the table's instants, where these do not show it; of a table that is open it is known.
     """
     check_session(spark)
-    opened = table if isinstance(table, Table) else Table(table, timezone=timezone)
-    rows = opened.scan(
-        columns=columns,
-        where=where,
-        read_optimized=read_optimized,
-        meta_columns=meta_columns,
-        skip_damaged=skip_damaged,
-    )
-    if rows.damage is not None and not skip_damaged:
-        raise rows.damage
-    plan = rows.plan
+    if isinstance(table, Rows):
+        rows = table
+    else:
+        rows = (table if isinstance(table, Table) else Table(table, timezone=timezone)).scan(
+            columns=columns,
+            where=where,
+            keys=keys,
+            read_optimized=read_optimized,
+            meta_columns=meta_columns,
+            skip_damaged=skip_damaged,
+            memory_bytes=memory_bytes,
+        )
+    scan = rows.scan
+    if scan.query.limit is not None:
+        raise UsageError(
+            "The rows of a frame have no limit.",
+            why="Its tasks read apart from each other.",
+            remedy="Leave the limit out, and ask the frame for its first rows: `frame.limit(20)`.",
+        )
+    if scan.damage is not None and not scan.skips_damaged:
+        raise scan.damage
+    plan = scan.plan
     assert plan.reading.schema is not None, "a table without a schema is refused"
     tasks = pack_slices(plan.slices, parallelism=spark.sparkContext.defaultParallelism)
-    work = SliceWork(opened.base_path, plan.shared, memory_bytes)
+    work = SliceWork(plan.shared, scan.memory_bytes)
     return run_tasks(spark, tasks, work, spark_types(plan.schema, plan.reading.schema))
