@@ -13,18 +13,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakeward.api.new_table import create_table
     from lakeward.api.table import Table
 
-__all__ = ["Table"]
+__all__ = ["Table", "create_table"]
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Table":
-        from lakeward.api.table import Table
+_PLACES = {"Table": "lakeward.api.table", "create_table": "lakeward.api.new_table"}
 
-        return Table
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
     if name == "spark":
         return import_module("lakeward.spark")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -80,12 +80,32 @@ def test_a_table_is_of_one_moment(base: Path) -> None:
     assert table.count(where="v = 'new'") == 2
 
 
-def test_files_that_are_gone_end_the_query(base: Path) -> None:
-    """Never fewer rows: a cleaner took a file after the table was opened."""
+GONE = {"base": (9, "*.parquet"), "inline log": (9, ".*.log.*"), "native log": (10, "*.log.*")}
+"""Table version, and the files of partition q that go."""
+
+
+@pytest.mark.parametrize("kind", GONE)
+def test_files_that_are_gone_end_the_query(kind: str, tmp_path: Path) -> None:
+    """Never fewer rows: a cleaner, a rollback or a restore took a file while rows came out. Also where rows are only
+    counted, and where what is damaged is skipped."""
+    version, files = GONE[kind]
+    base = new_table(tmp_path / "t", version=version)
+    write(base, FIRST)
+    if kind != "base":
+        write(base, [("k2", 2, "q", "x")])
     table = lakeward.Table(str(base))
-    next((base / "q").glob("*.parquet")).unlink()
-    with pytest.raises(TryLater, match="were deleted while the query ran"):
-        table.scan().to_arrow()
+    rows = iter(table.scan())
+    assert next(rows).column("id").to_pylist() == ["k1"]
+    (file,) = (base / "q").glob(files)
+    file.unlink()
+    with pytest.raises(TryLater, match="were deleted while the query ran") as raised:
+        next(rows)
+    assert raised.value.exit_code == 75 and file.name in raised.value.why
+    for scan in (table.scan(), table.scan(where="v is not null"), table.scan(skip_damaged=True)):
+        with pytest.raises(TryLater):
+            scan.count()
+    with pytest.raises(TryLater):
+        list(table.scan(skip_damaged=True))
 
 
 def test_damage_is_named_and_can_be_skipped(base: Path) -> None:
@@ -108,6 +128,19 @@ def test_rows_that_are_not_certain_are_refused(tmp_path: Path) -> None:
     table = lakeward.Table(str(copy_golden("dropped", tmp_path / "t")), timezone="UTC")
     with pytest.raises(Refused, match="cannot be read: dropped-partition-columns"):
         table.scan()
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    """It has the columns that it was made with; one that was made without any says so."""
+    base = new_table(tmp_path / "t")
+    table = lakeward.Table(str(base))
+    assert table.scan().to_arrow().schema.names == ["id", "ts", "part", "v"]
+    assert (table.count(), table.instant) == (0, None)
+    properties = base / ".hoodie/hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if not line.startswith("hoodie.table.create.schema")]
+    properties.write_text("\n".join(lines) + "\n")
+    with pytest.raises(Refused, match="has no columns yet"):
+        table.refresh().count()
 
 
 def test_slips(base: Path, tmp_path: Path) -> None:

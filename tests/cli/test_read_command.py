@@ -7,13 +7,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.read.newest_slice import TableReading
+from lakeward.read.slice_scan import read_slice
 from lakeward.scan import table_scan
+from lakeward.storage.storage import Storage
+from lakeward.table.file_group import FileSlice
 from tests.write.writing import Row, new_table, write
 
 ROWS: list[Row] = [(f"k{number:02}", 1, "pq"[number % 2], f"v{number}") for number in range(30)]
@@ -160,6 +165,23 @@ def test_a_comparison(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert document["changed_rows"] == [{"key": {"id": "k01"}, "partition": "q", "changes": changes}]
     assert run(["read", str(base), "--diff", str(other), "--count"]) == 2
     assert "--count is not for --diff." in capsys.readouterr().err
+
+
+def test_files_that_go_while_rows_come_out(
+    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command ends with 75, and leaves no file."""
+
+    def deleting(storage: Storage, reading: TableReading, slice_: FileSlice, *given: Any, **named: Any) -> Any:
+        yield from read_slice(storage, reading, slice_, *given, **named)
+        for file in (base / "q").glob("*.parquet"):
+            file.unlink()
+
+    monkeypatch.setattr("lakeward.scan.table_scan.read_slice", deleting)
+    output = base.parent / "rows.jsonl"
+    assert run(["read", str(base), "--output", str(output)]) == 75
+    assert "were deleted while the query ran" in capsys.readouterr().err
+    assert list(base.parent.glob("rows*")) == []
 
 
 def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,13 +15,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+import lakeward
 from lakeward.protocol.times.seen_times import FOLDER as MINTED
 from lakeward.services.clean.run.cleaner import PLACE as RESERVE
 
@@ -201,6 +204,15 @@ class HudiTable:
                 row.pop(FILE_NAME_COLUMN, None)
                 rows.append(json.dumps(row, sort_keys=True, default=repr))
         return tuple(sorted(rows))
+
+    def read_by_lakeward(self, *, with_meta: bool = True, read_optimized: bool = False) -> Rows:
+        """What `lakeward.Table` gives, formatted by Spark as Hudi's answers are."""
+        rows = lakeward.Table(str(self.path), timezone="UTC").scan(
+            meta_columns=with_meta, read_optimized=read_optimized
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            pq.write_table(rows.to_arrow(), f"{folder}/rows.parquet")
+            return self.formatted(self._spark.read.parquet(f"{folder}/rows.parquet"), with_meta=with_meta)
 
     def slices_by_hudi_rs(self) -> frozenset[tuple[str, str, str, frozenset[str]]]:
         """Partition path, file id, base file and log files of each file slice that hudi-rs would read."""

@@ -91,6 +91,8 @@ def judge(story: Story, tmp_path: Path, case: Case) -> None:
         return
     before, before_by_hudi_rs = table.snapshot(), table.read_by_hudi_rs()
     assert table.snapshot(with_meta=False) == story.expected()
+    assert table.read_by_lakeward() == before
+    assert table.read_by_lakeward(read_optimized=True) == table.read_optimized()
     twin = table.copy_to(tmp_path / "twin")
 
     compact_copy(story)
@@ -102,6 +104,7 @@ def judge(story: Story, tmp_path: Path, case: Case) -> None:
         # (With a plan pending, Hudi's own compaction may change what is read: see `TableModel.rows`.)
         assert after == before
     assert table.read_optimized() == after
+    assert table.read_by_lakeward() == table.read_by_lakeward(read_optimized=True) == after
     # (Some logs hudi-rs cannot read, and some it does not see: those of a file group without a base file, where the
     # metadata table lists them. Of partial updates it knows nothing, and logs of version 6 it leaves out. Then there is
     # only its answer afterwards.)

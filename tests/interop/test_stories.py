@@ -1,7 +1,7 @@
 """Stories: for each kind of table one life, in which every service of Lakeward runs between the writes of Hudi and of
-Lakeward's own writer. After each step Hudi, by listing and by its metadata table, and hudi-rs read the rows of the
-model, and Hudi reads a savepoint's rows as of it. Where Hudi has the same service, it runs it on a copy of the table,
-and both tables are compared.
+Lakeward's own writer. After each step Hudi, by listing and by its metadata table, hudi-rs and `lakeward.Table` read the
+rows of the model, and Hudi reads a savepoint's rows as of it. Where Hudi has the same service, it runs it on a copy of
+the table, and both tables are compared.
 
 A step is a method of `Life`; the story of a kind is a list of them (`STORIES`), so that what differs between kinds is
 read off the lists. A failure names the step. CI runs half of the stories, the next commits the others.
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from lakeward import Table
 from lakeward.format.avro.container import read_record
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.savepoints import read_savepoints
@@ -161,7 +162,9 @@ class Life:
 
     def check_base_files(self) -> None:
         """They hold all rows."""
-        assert self.table.read_optimized(with_meta=False) == self.table.snapshot(with_meta=False)
+        rows = self.table.snapshot(with_meta=False)
+        assert self.table.read_optimized(with_meta=False) == rows
+        assert self.table.read_by_lakeward(with_meta=False, read_optimized=True) == rows
 
     def compact(self, kind: str, operations: str) -> None:
         printed = self.run("compact", "--type", kind, "--engine", "local", "--no-metadata-services")
@@ -314,7 +317,8 @@ class Life:
     # Judges
 
     def check(self) -> None:
-        """Hudi and hudi-rs read the rows of the model."""
+        """Hudi and hudi-rs read the rows of the model, and so does `lakeward.Table`."""
+        self.check_own_reader()
         for read in self.read():
             self.check_rows(read, self.rows)
         if self.saved is not None:
@@ -329,6 +333,12 @@ class Life:
     def read(self) -> Iterator[Rows]:
         for options in (LISTED, BY_METADATA):
             yield self.table.snapshot(with_meta=False, **options)
+
+    def check_own_reader(self) -> None:
+        table = Table(str(self.table.path), timezone="UTC")
+        found = table.scan(columns=["id", "ts", "v"]).to_arrow().to_pylist()
+        assert {row["id"]: (row["ts"], row["v"]) for row in found} == self.rows
+        assert len(found) == table.count() == len(self.rows)
 
     def check_rows(self, read: Rows, rows: dict[str, tuple[int, str]]) -> None:
         found = [json.loads(row) for row in read]
@@ -555,6 +565,7 @@ class LifeOf10(Life):
         if not self.is_native:
             super().check()
             return
+        self.check_own_reader()
         assert judged_values(self.table.path) == {key: v for key, (_, v) in self.rows.items()}
         table, self.table = self.table, self.twin()
         try:

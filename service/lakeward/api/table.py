@@ -1,11 +1,13 @@
-"""`lakeward.Table`: the rows of a Hudi table, from Python.
+"""`lakeward.Table`: a Hudi table from Python, its rows, writes and services.
 
     table = lakeward.Table("s3://lake/orders")
     table.scan(columns=["id", "fare"], where="city = 'lima' and fare > 10").to_arrow()
+    table.write(frame, writers_stopped=True)
+    table.service("compaction").run(writers_stopped=True)
 
-A table is what it was when it was opened, or refreshed: all that is asked of it is answered as of one instant.
+A table is what it was when it was opened, or refreshed: all rows that are asked of it are of one instant.
 
-Touches: the table, reading only.
+Touches: the table: scans read only; writes and services as `write/whole_write` and `services` say.
 Keeps:   1. scans of one table read one moment, whatever is committed meanwhile;
          2. rows are streamed, a batch at a time; Arrow's stream interface hands them to pandas, Polars, DuckDB and
             DataFusion without a copy.
@@ -14,7 +16,8 @@ Keeps:   1. scans of one table read one moment, whatever is committed meanwhile;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -32,6 +35,13 @@ from lakeward.table.listing_source import listing_source
 from lakeward.table.not_a_table import check_is_table
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakeward.api.table_service import TableServiceCall
+    from lakeward.write.entry import ArrowStream, WriteOptions
+    from lakeward.write.whole_write import WriteReport
+
 Keys: TypeAlias = str | int | Mapping[str, Any] | Iterable[Any]
 """A record key, or several, also as an Arrow array: texts as `_hoodie_record_key` has them, whole numbers, or values by
 the names of the key fields."""
@@ -46,6 +56,7 @@ class Table:
             location: path or URL of the table's base folder.
             timezone: the zone of the table's instants, where these do not show it.
         """
+        self._location = location
         self._storage, self._base_path = open_storage(location)
         self._timezone = timezone
         self._snapshot = self._scan_table()
@@ -164,6 +175,42 @@ class Table:
         )
         before, after = (DiffSide(each._storage, each._snapshot) for each in (self, other))
         return diff_tables(before, after, query, memory_bytes=memory_bytes)
+
+    def write(self, rows: DataFrame | ArrowStream | None, **options: Unpack[WriteOptions]) -> WriteReport:
+        """Write rows into the table, as one commit that Hudi's readers and writers can continue from. The moment that
+        scans read stays; `refresh` shows the rows.
+
+        Raises an error of `lakeward.base.errors`; then nothing of the write is left in the table, but where it says
+        otherwise.
+
+        Args:
+            rows: what gives Arrow's stream (pandas, Polars, pyarrow, a scan), or a data frame of Spark; None for
+                delete_partition.
+            options: those of `lakeward.write.write`: `operation` (upsert, insert, delete, …), and one of
+                `writers_stopped` and `lock`, without which nothing is written.
+        """
+        from lakeward.write.entry import write
+
+        return write(rows, self._location, timezone=self._timezone, **options)
+
+    def service(self, name: str, *, config: str | Path | None = None) -> TableServiceCall:
+        """A service of the table, to be planned or run at once: compaction, clean, archive, rollback, …
+
+        Raises `UsageError` for a name that no service has, and `ConfigurationError`.
+
+        Args:
+            config: the daemon's configuration, which says how the table is serviced; None: all defaults.
+        """
+        from lakeward.api.table_service import open_service
+
+        return open_service(
+            name,
+            self._storage,
+            self._base_path,
+            config=None if config is None else Path(config),
+            timezone=self._timezone,
+            scanned=self._scan_table,
+        )
 
     def __repr__(self) -> str:
         return f"Table({self._base_path!r}, instant={self.instant!r})"

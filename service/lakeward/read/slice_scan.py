@@ -12,6 +12,7 @@ Keeps:   1. the rows are those of a query by Hudi; of a base file without logs n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow as pa
 from lakeward.base.errors import NotFound, TryLater
 from lakeward.base.paths import join
 from lakeward.format.avro.schema import table_schema
-from lakeward.format.parquet.base_file import open_base_file
+from lakeward.format.parquet.base_file import open_base_file, read_shape
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
@@ -46,11 +47,25 @@ def read_slice(
 
     Raises `BrokenFile`, `Unsupported`, and `TryLater` where its files were deleted since the snapshot.
     """
-    try:
+    with _deleted_meanwhile(slice_):
         if slice_.log_files:
             yield from _merged(storage, reading, slice_, query, memory_bytes=memory_bytes, meter=meter)
         elif slice_.base_file is not None:
             yield from _stored(storage, reading, slice_, query, meter)
+
+
+def stored_rows(storage: Storage, base_path: str, slice_: FileSlice) -> int:
+    """How many rows the footer of a slice's base file says. Raises as `read_slice` does."""
+    assert slice_.base_file is not None
+    path = slice_.base_file.path
+    with _deleted_meanwhile(slice_), storage.open_input(join(base_path, path)) as source:
+        return read_shape(source, name=path).rows
+
+
+@contextmanager
+def _deleted_meanwhile(slice_: FileSlice) -> Iterator[None]:
+    try:
+        yield
     except NotFound as error:
         raise TryLater(
             f"Files of file group {slice_.file_id} were deleted while the query ran.",

@@ -81,8 +81,14 @@ def known_schema(snapshot: TableSnapshot) -> pa.Schema:
 
 
 def _schema_of(snapshot: TableSnapshot) -> pa.Schema:
-    assert snapshot.schema is not None, "a table without a schema is refused"
-    return table_schema(snapshot.schema)
+    known = snapshot.schema or snapshot.config.create_schema
+    if known is None:
+        raise Refused(
+            f"{snapshot.base_path} has no columns yet.",
+            why="Nothing was written into it, and it was made without a schema.",
+            remedy="Read it when its first write has completed.",
+        )
+    return table_schema(known)
 
 
 def _refuse(snapshot: TableSnapshot, found: Sequence[Refusal], *, merges: bool) -> None:

@@ -22,14 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, DamagedFiles, LakewardError
-from lakeward.base.paths import join
 from lakeward.base.quantities import format_count
-from lakeward.format.parquet.base_file import read_shape
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.read.slice_scan import read_slice
+from lakeward.read.slice_scan import read_slice, stored_rows
 from lakeward.scan.scan_plan import ScanPlan, TableQuery, plan_scan
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
@@ -161,7 +159,7 @@ class TableScan:
     def _counted(self, slice_: FileSlice, query: SliceQuery, met: _MetKeys) -> int:
         try:
             if slice_.base_file is not None and not slice_.log_files and not query.predicate.conditions:
-                return self._stored_rows(slice_.base_file.path)
+                return stored_rows(self.storage, self.snapshot.base_path, slice_)
             return sum(met.add(batch) for batch in self._batches(slice_, query))
         except BrokenFile as error:
             if not self.skips_damaged:
@@ -176,14 +174,11 @@ class TableScan:
 
     def _missing_of(self, slice_: FileSlice, error: BrokenFile) -> _Missing:
         try:
-            rows = None if slice_.base_file is None else self._stored_rows(slice_.base_file.path)
+            has_base = slice_.base_file is not None
+            rows = stored_rows(self.storage, self.snapshot.base_path, slice_) if has_base else None
         except LakewardError:
             rows = None
         return _Missing(*slice_.group_id, error.what, error.remedy, rows)
-
-    def _stored_rows(self, path: str) -> int:
-        with self.storage.open_input(join(self.snapshot.base_path, path)) as source:
-            return read_shape(source, name=path).rows
 
     def _check_damage(self) -> None:
         if (damage := self.damage) is not None and not self.skips_damaged:

@@ -270,6 +270,11 @@ class TableConfig:
         return () if self.populate_meta_fields else self.record_key_fields
 
     @property
+    def create_schema(self) -> str | None:
+        """Avro JSON of the columns that it was made with, where it was made before its first write."""
+        return self.get("hoodie.table.create.schema")
+
+    @property
     def key_generator(self) -> str:
         """The kind of key generator that the table names, or the name of its class; empty where it names none."""
         return self.get("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class") or ""

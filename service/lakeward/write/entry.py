@@ -1,6 +1,7 @@
 """`lakeward.write.write(dataframe, table, …)`: rows of a data frame into a table, as one commit.
 
-What `lakeward write` does for files, for programs that have their rows in Spark, or as a table of Arrow's: the same
+What `lakeward write` does for files, for programs that have their rows in Spark, or in what gives Arrow's stream
+(pandas, Polars, DuckDB, a `lakeward.Table`'s scan): the same
 journey (`write/whole_write.py`), with everything said by the call. Nothing of a configuration is read.
 
 Touches: the table, through `write/whole_write.py`; the driver of the data frame, which goes on afterwards.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import pyarrow as pa
 
@@ -47,8 +48,36 @@ if TYPE_CHECKING:
 _LOCK_WAIT_SECONDS = 60.0
 
 
+class ArrowStream(Protocol):
+    """What gives its rows as a stream of Arrow's: pandas from 2.2 on, Polars, DuckDB, `pyarrow.Table`, a scan."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class WriteOptions(TypedDict, total=False):
+    """The options of `write`, for callers that hand them on."""
+
+    operation: WriteOperation | str
+    writers_stopped: bool
+    lock: LockOptions | None
+    index: IndexKind | str | None
+    index_location: str | None
+    buckets: int | None
+    bucket_fields: Sequence[str]
+    update_partition_path: bool | None
+    partitions: Sequence[str]
+    deduplicate: bool | None
+    fill_missing: bool
+    commit_metadata: Mapping[str, str] | None
+    retries: int
+    sizes: FileSizes | None
+    verify: bool
+    memory_bytes: int
+    observer: Observer | None
+
+
 def write(
-    rows: DataFrame | pa.Table | None,
+    rows: DataFrame | ArrowStream | None,
     table: str,
     *,
     operation: WriteOperation | str = WriteOperation.UPSERT,
@@ -76,8 +105,8 @@ def write(
     otherwise.
 
     Args:
-        rows: a data frame, whose Spark then does the work, or a table of Arrow's, which is sorted in this process; None
-            for delete_partition.
+        rows: a data frame of Spark, which then does the work; or what gives Arrow's stream, as pandas, Polars and
+            pyarrow do, whose rows are sorted in the memory of this process; None for delete_partition.
         table: path or URL of the table's base folder.
         writers_stopped: the caller's word that no other writer or table service is at work on the table now.
         lock: how the table is shared with writers that go on. One of the two must be said.
@@ -101,7 +130,7 @@ def write(
     storage, base_path = open_storage(table)
     options = CompactionOptions(
         writers_stopped=writers_stopped,
-        lock=_lock(writers_stopped, lock),
+        lock=lock_of(writers_stopped, lock),
         timezone=timezone,
         verify=verify,
         memory_bytes=memory_bytes,
@@ -152,8 +181,9 @@ def write(
     if rows is None:
         return write_rows(serviced, request, InProcessFlow(storage, ()), None, open_index)
     flow: Flow
-    if isinstance(rows, pa.Table):
-        columns, flow = rows.schema, InProcessFlow(storage, rows.to_batches(), memory_bytes=memory_bytes)
+    if hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "sparkSession"):
+        stream = pa.RecordBatchReader.from_stream(rows)
+        columns, flow = stream.schema, InProcessFlow(storage, stream, memory_bytes=memory_bytes)
     else:
         columns, flow = _on_spark(rows, table, memory_bytes)
     try:
@@ -177,7 +207,7 @@ def _on_spark(frame: Any, table: str, memory_bytes: int) -> tuple[pa.Schema, Flo
     if not isinstance(frame, DataFrame):
         raise UsageError(
             f"The rows are a {type(frame).__module__}.{type(frame).__name__}.",
-            why="They must be a data frame of a Spark driver in this process, or a table of Arrow's.",
+            why="They must be a data frame of a Spark driver in this process, or give Arrow's stream.",
             remedy="With Spark Connect, collect small inputs as Arrow's (`toArrow`), or write files and give those to "
             "`lakeward write`.",
         )
@@ -187,7 +217,8 @@ def _on_spark(frame: Any, table: str, memory_bytes: int) -> tuple[pa.Schema, Flo
     return to_arrow_schema(frame.schema), SparkFlow(driver, table, frame)
 
 
-def _lock(writers_stopped: bool, lock: LockOptions | None) -> LockOptions:
+def lock_of(writers_stopped: bool, lock: LockOptions | None) -> LockOptions:
+    """The lock by what a caller says of the table's other writers. Raises `UsageError` where that is not enough."""
     if writers_stopped == (lock is not None):
         raise UsageError(
             "It is not said how the table's other writers behave, or twice.",

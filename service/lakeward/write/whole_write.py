@@ -40,7 +40,6 @@ from lakeward.write.target import Assignment, TargetResult
 from lakeward.write.write_run import WriteRun
 from lakeward.write.write_start import begin_write, timeline_snapshot
 
-_CREATE_SCHEMA = "hoodie.table.create.schema"
 _NO_INSTANT = "0" * 17
 """Stands for that of a write which does not begin."""
 
@@ -244,7 +243,7 @@ def _checked_schema(
 
 def known_schema(snapshot: TableSnapshot) -> str | None:
     """Avro JSON of the table's columns, without meta columns; None where it has none yet."""
-    return snapshot.schema or snapshot.config.get(_CREATE_SCHEMA)
+    return snapshot.schema or snapshot.config.create_schema
 
 
 def _schema(snapshot: TableSnapshot, request: WriteRequest, columns: pa.Schema | None) -> str:
