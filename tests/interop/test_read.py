@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakeward
+from lakeward.base.clock import SystemClock
+from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.scan_plan import TableQuery, known_schema
+from lakeward.scan.table_scan import TableScan
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import take_snapshot
 from tests.hudi.table import HudiTable, TableShape
 
 if TYPE_CHECKING:
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
 
 COLUMNS = {
     "city": ("'lima'", "'rome'", "'a b/c'", "'München'", "''"),
+    "ts": ("5", "10", "25"),
     "n": ("0", "3", "-7", "2147483647", "3.5", "99999999999"),
     "long": ("0", "9007199254740993", "-1"),
     "fare": ("0.0", "1.5", "-2.25", "1e300"),
@@ -73,12 +80,12 @@ def words(chance: Random, depth: int = 0) -> str:
 
 @pytest.mark.interop
 def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """Filters by chance, over base files alone and with logs, in partitions; all columns; read-optimized. Keeps 2 of
-    read/query/filter and of api/table; 1 of scan/scan_plan and of read/slice_scan.
+    """Filters by chance, over base files alone and with logs, in partitions, with column statistics of Hudi's; all
+    columns; read-optimized. Keeps 2 of read/query/filter and of api/table; 1 of scan/scan_plan, read/slice_scan and
+    scan/file_statistics.
     LAKEWARD_SEED repeats."""
-    shape = TableShape(
-        partition_fields="city", hive_style=True, url_encode=True, options={"hoodie.parquet.block.size": "3000"}
-    )
+    options = {"hoodie.parquet.block.size": "3000", "hoodie.metadata.enable": "true"}
+    shape = TableShape(partition_fields="city", hive_style=True, url_encode=True, options=options)
     table = HudiTable(spark, tmp_path / "table", shape)
     table.write(rows(spark, 0, 400, 10, 1).coalesce(1), "upsert")
     seed = int(os.environ.get("LAKEWARD_SEED", randrange(2**32)))
@@ -89,13 +96,29 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     table.write(rows(spark, 10, 30, 5, 1), "upsert")
     table.write(rows(spark, 390, 420, 30, 1), "delete")
     check(table, [words(chance) for _ in range(12)])
+    none = ["ts > 30", "at < '1954-01-01T00:00:00+00:00'"]
+    check(
+        table,
+        [
+            *none,
+            "ts = 15",
+            "day > date'2026-02-01' or long < 0",
+            "day = date'2026-02-01'",
+            "n > 2147483646",
+            "at > '1970-01-01T00:00:00+00:00'",
+        ],
+    )
+    for text in none:
+        assert read_groups(table, text) == 0, f"column statistics of base files and logs contradict {text}"
+    assert read_groups(table, "ts = 15") > 0
     assert lakeward.Table(str(table.path)).scan(read_optimized=True).count() == len(table.read_optimized())
     assert table.read_optimized() != table.snapshot()
 
 
 def check(table: HudiTable, filters: list[str]) -> None:
     opened = lakeward.Table(str(table.path), timezone="UTC")
-    frame = table.frame()
+    # Hudi's own data skipping believes ranges that leave out NaN: `fare >= 1e300` finds nothing then.
+    frame = table.frame(**{"hoodie.enable.data.skipping": "false"})
     expected = {row["id"]: row.asDict(recursive=True) for row in frame.drop("_hoodie_file_name").collect()}
     found = {row["id"]: row for row in opened.scan(meta_columns=True).to_arrow().to_pylist()}
     assert found.keys() == expected.keys()
@@ -109,6 +132,13 @@ def check(table: HudiTable, filters: list[str]) -> None:
         answer = sorted(row["id"] for row in frame.where(text).select("id").collect())
         assert sorted(scan.to_arrow().column("id").to_pylist()) == answer, text
         assert scan.count() == len(answer), text
+
+
+def read_groups(table: HudiTable, where: str) -> int:
+    storage = LocalStorage()
+    snapshot = take_snapshot(storage, str(table.path), timezone="UTC", clock=SystemClock())
+    query = TableQuery(where=parse_filter(where, known_schema(snapshot)))
+    return len(TableScan(storage, snapshot, query).plan.slices)
 
 
 def like(value: object) -> str:

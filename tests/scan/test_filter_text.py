@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from random import Random, randrange
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.errors import UsageError
-from lakeward.format.parquet.row_groups import ValueRange
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.scan.filter_text import parse_filter
 
 SCHEMA = pa.schema(
@@ -148,14 +151,24 @@ def test_what_is_no_filter_is_named(text: str, error: str) -> None:
         "day is not null",
         "day = '2026-01-31'",
         "n = 5 and city = 'rome'",
+        "born > '2026-01-31'",
+        "born in ('2026-02-01', '2025-01-01')",
+        "at < '2026-01-31'",
+        "at not between '2026-01-01' and '2026-03-01'",
+        "coarse >= '2026-02-02'",
+        "local in ('2026-03-01')",
         "n = 8 or city = 'rome'",
         "false",
     ],
 )
 def test_ranges_rule_out(text: str) -> None:
-    """Numbers from 3 to 7, one city, and no day."""
-    node = parse_filter(text, SCHEMA)
-    assert not node.may_hold({"n": ValueRange(3, 7), "city": ValueRange("lima", "lima"), "day": None})
+    """Numbers from 3 to 7, one city, no day, births in January 2026, and times of one day."""
+    node = parse_filter(text, SCHEMA.append(pa.field("born", pa.date32())))
+    begin = int(datetime(2026, 1, 31, tzinfo=UTC).timestamp() * 1_000_000)
+    times = ValueRange(begin, begin + 86_399_999_999)
+    ranges: dict[str, ValueRange | None] = {"n": ValueRange(3, 7), "city": ValueRange("lima", "lima"), "day": None}
+    ranges |= {"born": ValueRange(20454, 20484), "at": times, "coarse": times, "local": times}
+    assert not node.may_hold(ranges)
 
 
 @pytest.mark.parametrize("run", range(40))
@@ -164,19 +177,24 @@ def test_ranges_rule_out_no_row_that_is_chosen(run: int) -> None:
     seed = int(os.environ.get("LAKEWARD_SEED", randrange(2**32))) + run
     print(f"LAKEWARD_SEED={seed}")
     chance = Random(seed)
-    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("d", pa.date32()), ("t", pa.timestamp("ms", "UTC"))])
     rows = [
-        {"a": chance.choice([None, -2, 0, 1, 5, 9]), "b": chance.choice([None, "", "a", "ab", "b", "ü"])}
+        {
+            "a": chance.choice([None, -2, 0, 1, 5, 9]),
+            "b": chance.choice([None, "", "a", "ab", "b", "ü"]),
+            "d": chance.choice([None, date(1969, 12, 31), date(2026, 1, 31), date(2026, 2, 1)]),
+            "t": chance.choice([None, datetime(1969, 12, 31, tzinfo=UTC), datetime(2026, 1, 31, tzinfo=UTC)]),
+        }
         for _ in range(chance.randrange(1, 4))
     ]
     ranges: dict[str, ValueRange | None] = {}
-    for name in ("a", "b"):
-        if values := [row[name] for row in rows if row[name] is not None]:
-            ranges[name] = ValueRange(min(values), max(values))
-        else:
-            ranges[name] = None
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema), file, store_schema=False)
+    (group,) = row_groups(ParquetBatches(file, where="a file"), schema)
+    ranges = dict(group.ranges)
+    assert ranges.keys() == set("abdt")
     if chance.random() < 0.2:
-        del ranges[chance.choice("ab")]
+        del ranges[chance.choice("abdt")]
     for _ in range(60):
         node = parse_filter(_words(chance), schema)
         truth = node.truth(pa.RecordBatch.from_pylist(rows, schema)).fill_null(False).to_pylist()
@@ -189,8 +207,10 @@ def _words(chance: Random, depth: int = 0) -> str:
             return f"not ({_words(chance, depth + 1)})"
         return f"({_words(chance, depth + 1)} {chance.choice(['and', 'or'])} {_words(chance, depth + 1)})"
     operator = chance.choice(["=", "!=", "<", "<=", ">", ">="])
-    name = chance.choice("ab")
-    value = chance.choice(["-2", "0", "4.5", "9", "12"] if name == "a" else ["''", "'ab'", "'z'"])
+    name = chance.choice("abdt")
+    days = ["'1969-12-31'", "'2026-01-31'", "'2026-02-01'"]
+    values = {"a": ["-2", "0", "4.5", "9", "12"], "b": ["''", "'ab'", "'z'"], "d": days}
+    value = chance.choice(values.get(name, [*days, "'2026-01-31T00:00:00.000001'"]))
     return chance.choice(
         [
             f"{name} {operator} {value}",

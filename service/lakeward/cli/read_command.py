@@ -250,11 +250,13 @@ def _notes_of_keys(scan: TableScan) -> list[str]:
 def _explained(scan: TableScan) -> list[str]:
     plan, meter = scan.plan, scan.meter
     groups = meter.row_groups + meter.row_groups_skipped
+    passed = plan.groups_passed + plan.groups_by_statistics
     return [
         f"partitions: {plan.partitions - plan.partitions_passed:,} of {plan.partitions:,} read; "
         "the paths of the others contradict the filter",
-        f"file groups: {len(plan.slices):,} of {len(plan.slices) + plan.groups_passed:,} read, "
-        f"{sum(bool(each.log_files) for each in plan.slices):,} of them with logs to merge",
+        f"file groups: {len(plan.slices):,} of {len(plan.slices) + passed:,} read, "
+        f"{sum(bool(each.log_files) for each in plan.slices):,} of them with logs to merge; "
+        f"column statistics contradict the filter in {plan.groups_by_statistics:,}",
         f"row groups: {meter.row_groups:,} of {groups:,} read; the statistics of the others contradict the filter",
         f"bytes: {format_size(meter.bytes_read)} of {format_size(meter.bytes_stored)} in the files that were opened",
     ]

@@ -65,6 +65,8 @@ class ScanPlan:
     """Partitions whose paths contradict the filter."""
     groups_passed: int
     """File groups in them."""
+    groups_by_statistics: int = 0
+    """File groups in the others whose column statistics contradict it."""
     damaged: tuple[FrozenGroup, ...] = field(default=())
     """File groups that cannot be read, in partitions that are."""
 

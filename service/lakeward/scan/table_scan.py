@@ -1,6 +1,7 @@
 """The rows of a table that a query chooses, as a stream of Arrow batches.
 
-    plan (`scan/scan_plan`) -> slice after slice (`read/slice_scan`) -> columns in their order -> no more than the limit
+    plan (`scan/scan_plan`, `scan/file_statistics`) -> slice after slice (`read/slice_scan`) -> columns in their order
+    -> no more than the limit
 
 Touches: the table, reading only; with `skips_damaged` temporary files, one at a time.
 Keeps:   1. rows come by partition and file group, and of one query on one snapshot always in the same order;
@@ -21,6 +22,7 @@ from typing import IO, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import BrokenFile, DamagedFiles, LakewardError
 from lakeward.base.quantities import format_count
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -28,6 +30,7 @@ from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_scan import read_slice, stored_rows
+from lakeward.scan.file_statistics import by_statistics
 from lakeward.scan.scan_plan import ScanPlan, TableQuery, plan_scan
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
@@ -57,6 +60,7 @@ class TableScan:
     query: TableQuery
     skips_damaged: bool = False
     memory_bytes: int = MEMORY_BYTES
+    clock: Clock = field(default_factory=SystemClock)
     plan: ScanPlan = field(init=False)
     meter: ReadMeter = field(default_factory=ReadMeter)
     """What was read so far."""
@@ -67,7 +71,8 @@ class TableScan:
 
     def __post_init__(self) -> None:
         """Raises what `plan_scan` does."""
-        self.plan = plan_scan(self.snapshot, self.query)
+        plan = plan_scan(self.snapshot, self.query)
+        self.plan = by_statistics(self.storage, self.snapshot, self.query.where, plan, clock=self.clock)
 
     @property
     def schema(self) -> pa.Schema:

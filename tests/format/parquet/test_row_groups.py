@@ -38,7 +38,11 @@ def test_text_and_whole_numbers_have_ranges():
         (pa.array([b"a", b"b"]), pa.string()),
         (pa.array([1, 2], pa.uint8()), None),
         (pa.array([1.0, float("nan")]), None),
-        (pa.array([1, 2], pa.timestamp("us")), None),
+        (pa.array([1, 2], pa.timestamp("us")), pa.timestamp("us", "UTC")),
+        (pa.array([1, 2], pa.timestamp("us")), pa.timestamp("ms")),
+        (pa.array([1, 2], pa.timestamp("us")), pa.int64()),
+        (pa.array([1, 2], pa.date32()), pa.int32()),
+        (pa.array([1, 2], pa.int32()), pa.date32()),
         (pa.array([[1], [2]]), None),
     ],
 )
@@ -50,6 +54,20 @@ def test_other_types_have_none(values: pa.Array, wanted: pa.DataType | None):
 def test_a_column_that_became_wider_has_them():
     """An int that the table reads as a long keeps its order."""
     assert ranges(pa.array([1, 2], pa.int32()), pa.int64()) == [ValueRange(1, 2)]
+
+
+def test_dates_are_days_and_times_microseconds():
+    """Also where the table has them finer than the file, as in one whose type changed."""
+    assert ranges(pa.array([-1, 3], pa.date32())) == [ValueRange(-1, 3)]
+    assert ranges(pa.array([-1, 3], pa.timestamp("us", "UTC"))) == [ValueRange(-1, 3)]
+    assert ranges(pa.array([-1, 3], pa.timestamp("ms"))) == [ValueRange(-1000, 3000)]
+    assert ranges(pa.array([-1, 3], pa.timestamp("ms")), pa.timestamp("us")) == [ValueRange(-1000, 3000)]
+
+
+def test_times_of_96_bits_have_none():
+    """Releases wrote bounds of them in another order."""
+    times = pa.array([1, 2], pa.timestamp("us"))
+    assert ranges(times, use_deprecated_int96_timestamps=True) == ["unknown"]
 
 
 def test_without_statistics_nothing_is_said():

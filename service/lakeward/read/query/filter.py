@@ -18,12 +18,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
+from typing import Any as Anything
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.parquet.row_groups import Value, ValueRange
+from lakeward.format.parquet.row_groups import Value, ValueRange, stored_values
 
 Ranges = Mapping[str, ValueRange | None]
 """The range of each column of which something is known; None where it holds nulls alone."""
@@ -138,7 +139,7 @@ class ValueComparison(_OfColumn):
         return truth
 
     def _may_hold_within(self, found: ValueRange) -> bool:
-        value = self.value.as_py()
+        value = _stored_value(self.value)
         if not _are_ordered(value, found):
             return True
         match self.operator:
@@ -198,9 +199,10 @@ class Membership(_OfColumn):
         return pc.if_else(pc.is_valid(values), truth, pa.scalar(None, pa.bool_()))
 
     def _may_hold_within(self, found: ValueRange) -> bool:
-        if not _are_of_kind(self.values.type, found):
+        values = stored_values(self.values)
+        if values is None or not _are_ordered("" if pa.types.is_string(values.type) else 0, found):
             return self.is_negated or len(self.values) > 0
-        within = pc.and_(pc.greater_equal(self.values, found.low), pc.less_equal(self.values, found.high))
+        within = pc.and_(pc.greater_equal(values, found.low), pc.less_equal(values, found.high))
         is_any = bool(pc.any(within, min_count=0).as_py())
         return not (found.low == found.high and is_any) if self.is_negated else is_any
 
@@ -302,7 +304,7 @@ def _are_ordered(value: object, found: ValueRange) -> bool:
     return any(type(value) is kind and isinstance(found.low, kind) and isinstance(found.high, kind) for kind in kinds)
 
 
-def _are_of_kind(kind: pa.DataType, found: ValueRange) -> bool:
-    """The same of values of a type."""
-    example = "" if pa.types.is_string(kind) else 0 if pa.types.is_integer(kind) else None
-    return _are_ordered(example, found)
+def _stored_value(value: pa.Scalar) -> Anything:
+    """The value as ranges have it; None for one of a type that has none."""
+    values = stored_values(pa.array([value.as_py()], value.type))
+    return None if values is None else values[0].as_py()
