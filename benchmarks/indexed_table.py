@@ -18,7 +18,7 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
@@ -218,10 +218,11 @@ class IndexedTable:
 class WrittenMetadata:
     """The files of the metadata table; its timeline is the caller's."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, partitions: Collection[str] = tuple(FILE_GROUPS)) -> None:
         self.base = base
+        self._partitions = partitions
         write_properties(base, METADATA_PROPERTIES)
-        for partition in FILE_GROUPS:
+        for partition in partitions:
             (base / partition).mkdir()
         self._schema_json = _metadata_schema()
         self._encode = metadata_codec(self._schema_json).encode
@@ -256,12 +257,13 @@ class WrittenMetadata:
         bloom = BloomFilterRecord(type_code=code, timestamp=instant, bloom_filter=text)
         found = files_records(files)
         assert isinstance(found[ALL_PARTITIONS], FilesRecord)
-        return {
+        made: dict[str, Mapping[str, MetadataRecord]] = {
             FILES: found,
             COLUMN_STATS: column_stats_records(files),
             PARTITION_STATS: partition_stats_records(_of_partitions(files)),
             BLOOM_FILTERS: dict.fromkeys(bloom_filter_sources(files), bloom),
         }
+        return {partition: made[partition] for partition in self._partitions}
 
 
 def complete(
