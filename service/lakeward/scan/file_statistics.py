@@ -2,9 +2,8 @@
 
     filter, slices -> column_stats of each of their files -> the range of each slice, over all its files -> slices left
 
-The values of a merged row are those of its versions, so the range over base file and logs holds them; without a record
-of one of the files nothing is known of the slice. What the records say is believed only where no release of Hudi has
-been seen to say too little:
+The values of a merged row are those of its versions, so the range over base file and logs holds them; a slice with a
+file that has no record is read. Records are believed only where no release of Hudi has been seen to say too little:
 
     whole numbers, dates, microseconds   yes, by the type that the record says
     text, bytes                          no: a row group with a long value (4 kB) is left out of the range
